@@ -21,16 +21,17 @@ help: ## Print this help.
 run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=, NOVA_CONF=FILE.
 	$(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once) $(if $(NOVA_CONF),--nova-conf $(NOVA_CONF))
 
-# -buildvcs overrides GOFLAGS, so that `cellgate version` has its revision.
+# Without cgo the binary is static. -buildvcs overrides GOFLAGS, so that `cellgate version` has
+# its revision.
 .PHONY: build
 build: ## Build bin/cellgate.
-	go build -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
+	CGO_ENABLED=0 go build -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
 
 # schedule/nova starts no goroutine (a test of the import rules says so), and with the race
 # detector its thousands of cases take four minutes: it runs without.
 PURE := schedule/nova
 # These leave some tests out with the race detector (internal/raced), which run without it.
-LEFT_OUT := systemtest/simulation shard/sqlshard systemtest cmd/cellgate schedule internal/expression shard
+LEFT_OUT := systemtest/simulation shard/sqlshard systemtest cmd/cellgate shard/pebbleshard schedule internal/expression shard
 # What takes longest begins first, so that no processor waits for it at the end.
 LONGEST := cmd/cellgate shard/sqlshard gateway cell systemtest gateway/legacy gateway/standin shard/pebbleshard
 # With the detector a process that ends waits a second for races that are just being found; by
@@ -41,17 +42,17 @@ BRISK := -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off
 # Memory for time: a tenth and more of what they take, with the detector nothing.
 SPARE := GOGC=400
 
-.PHONY: test
-test: needs $(TOOLS)/.stamp ## Run all tests with the race detector; what did not run is counted and listed at the end. AGAIN=1 runs a few that failed once more, and lists them.
-	@mkdir -p .cellgate && rm -f .cellgate/again* .cellgate/tests*.json
-	$(RACED) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again-race) --jsonfile .cellgate/tests-race.json --packages "$$(go list $(LONGEST:%=./%) ./... | grep -vxF cellgate/$(PURE))" -- -race -count=1 -timeout 40m $(BRISK)
-	@tools/wholeagain.sh .cellgate/tests-race.json "$(if $(AGAIN),.cellgate/again-race)" $(RACED) go test -race -count=1 -timeout 40m -vet=off
-	CELLGATE_RAN_RACED=1 $(SPARE) $(TOOLS)/gotestsum --format pkgname $(call again,.cellgate/again) --jsonfile .cellgate/tests.json --packages "./$(PURE) $(LEFT_OUT:%=./%)" -- -count=1 -timeout 40m $(BRISK)
-	@tools/wholeagain.sh .cellgate/tests.json "$(if $(AGAIN),.cellgate/again)" CELLGATE_RAN_RACED=1 $(SPARE) go test -count=1 -timeout 40m -vet=off
-	@if [ -s .cellgate/again-race ] || [ -s .cellgate/again ]; then echo "failed, then passed when run again; each is a defect of the test or of what it tests:"; cat .cellgate/again*; fi
+# The limit of a package: it only ends one that hangs.
+LIMIT := -timeout 60m
 
-# More than six failures (a subtest counts its parent too), or a data race, are never run again.
-again = $(if $(AGAIN),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report=$(1))
+# Both parts run, whatever fails in the first one.
+.PHONY: test
+test: needs $(TOOLS)/.stamp ## Run all tests, those that start goroutines with the race detector; what was skipped is counted and listed.
+	@status=0; \
+	$(RACED) tools/test.sh race -race -count=1 $(LIMIT) $(BRISK) $$(go list $(LONGEST:%=./%) ./... | grep -vxF cellgate/$(PURE) | awk '!seen[$$0]++') || status=1; \
+	CELLGATE_RAN_RACED=1 CGO_ENABLED=0 $(SPARE) tools/test.sh plain -count=1 $(LIMIT) $(BRISK) ./$(PURE) $(LEFT_OUT:%=./%) || status=1; \
+	[ $$status = 0 ] || echo "make test: tests failed; every event is in .cellgate/tests-race.json and .cellgate/tests-plain.json" >&2; \
+	exit $$status
 
 # A number of runs, not a time: a target that ends by its time sometimes fails
 # with "context deadline exceeded" though nothing is wrong (golang/go#75804).
@@ -71,8 +72,10 @@ fuzz: ## Fuzz what reads extra specs, JSON and requests, and what keeps facts in
 
 .PHONY: test-long
 test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
-	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format pkgname -- -race -count=1 -timeout 90m ./...
-	CELLGATE_LONG=1 CELLGATE_RAN_RACED=1 $(TOOLS)/gotestsum --format pkgname -- -count=1 -timeout 90m $(LEFT_OUT:%=./%)
+	@status=0; \
+	CELLGATE_LONG=1 tools/test.sh long-race -race -count=1 -timeout 90m ./... || status=1; \
+	CELLGATE_LONG=1 CELLGATE_RAN_RACED=1 tools/test.sh long-plain -count=1 -timeout 90m $(LEFT_OUT:%=./%) || status=1; \
+	exit $$status
 
 .PHONY: chaos
 chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2,000 requests at once, and look for what was acknowledged (10 minutes).
@@ -87,7 +90,9 @@ test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real 
 # Debian 12 has Nova Zed and Placement 8.
 .PHONY: needs-nova
 needs-nova:
-	@/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || { echo "installing Nova and Placement ..."; apt-get update -q && apt-get install -y -q --no-install-recommends python3-nova python3-placement python3-grpcio python3-protobuf; }
+	@missing=; \
+	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || missing=" python3-nova python3-placement python3-grpcio python3-protobuf"; \
+	$(call install,the tests of the door in Nova need)
 
 .PHONY: test-store
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
@@ -159,6 +164,10 @@ load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a
 bench-agents: ## Measure how fresh a cell's picture of 10,000 hosts is: changes, bursts of 3,000, and a replica that is killed (4 minutes). AGENTS_HOSTS=1000, AGENTS_SECONDS=20.
 	@CELLGATE_BENCH_AGENTS=1 go test -count=1 -v -run '^TestBenchAgents$$' -timeout 30m ./cmd/cellgate
 
+.PHONY: bench-stalls
+bench-stalls: ## Measure selections through REST beside 20,000 leases that end together, as many releases, bursts of 3,000 reports, and 10,000 hosts registered anew (3 minutes). STALLS_HOSTS=, STALLS_LEASES=, STALLS_CALLERS=, STALLS_SECONDS=.
+	@CELLGATE_BENCH_STALLS=1 go test -count=1 -v -run '^TestBenchStalls$$' -timeout 30m ./cmd/cellgate
+
 .PHONY: bench-system
 bench-system: build ## Measure selections with durable claims a second on 3 and 10 cells x 1,000 hosts, with a CPU profile by stage.
 	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end
@@ -172,6 +181,10 @@ demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaD
 .PHONY: sick
 sick: ## Measure selections while one of three cell processes is stopped, killed and frozen, and after (two minutes).
 	CELLGATE_SICK=1 go test ./cmd/cellgate -run TestI7_StoppedAndFrozenCellsOfRealProcesses -count=1 -v -timeout 10m
+
+.PHONY: overload
+overload: ## Offer 1, 5 and 20 times what two gateways over three cells can do, beside a polite caller, and print goodput, refusals, memory and recovery (two minutes).
+	CELLGATE_OVERLOAD=1 go test ./cmd/cellgate -run TestOverload_TwoGatewaysThreeCells_GoodputHolds -count=1 -v -timeout 15m
 
 .PHONY: lint
 lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck, the protos, and that SQL is in the grammar of CockroachDB.
@@ -234,12 +247,21 @@ proto/third_party/buf/validate/validate.proto: Makefile
 	install -m 644 "$$dir/proto/protovalidate/buf/validate/validate.proto" $@
 
 # The race detector needs a C compiler, the SQL shard's tests a PostgreSQL, those of Nova's
-# own tables a MariaDB too (the -core packages have no service).
+# own tables a MariaDB too (the -core packages have no service). The README names these packages.
 .PHONY: needs
 needs:
-	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || { echo "installing PostgreSQL for the tests ..."; apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; }
-	@command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || { echo "installing MariaDB's programs for the tests ..."; apt-get update -q && apt-get install -y -q --no-install-recommends mariadb-server-core mariadb-client-core; }
-	@command -v gcc >/dev/null || { echo "installing gcc for the race detector ..."; apt-get update -q && apt-get install -y -q gcc libc6-dev; }
+	@missing=; \
+	command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing="$$missing postgresql"; \
+	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core mariadb-client-core"; \
+	$(call install,the tests need)
+
+# Installs the Debian packages of $$missing, or says which these are to who cannot.
+define install
+[ -z "$$missing" ] || { \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing what $(1):$$missing ..."; apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; \
+	else echo "$(1) programs that are not installed. On Debian, as root: apt-get install --no-install-recommends$$missing" >&2; exit 1; fi; }
+endef
 
 .PHONY: clean
 clean: ## Remove what was built, and what `make run` kept.

@@ -39,7 +39,7 @@ type fakeCell struct {
 
 	mu       sync.Mutex
 	listener *bufconn.Listener
-	server   *grpc.Server
+	server   *rpc.Server
 	states   []*agentv1.FullState
 	deltas   []*agentv1.Delta
 	beats    []time.Time
@@ -134,7 +134,7 @@ func (c *fakeCell) start() {
 	c.listener = bufconn.Listen(1 << 16)
 	c.server = rpc.NewServer(slog.New(slog.DiscardHandler))
 	agentv1.RegisterHostReportsServer(c.server, c)
-	go func(s *grpc.Server, l net.Listener) { _ = s.Serve(l) }(c.server, c.listener)
+	go func(s *rpc.Server, l net.Listener) { _ = s.Serve(l) }(c.server, c.listener)
 }
 
 func (c *fakeCell) stop() {

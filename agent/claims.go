@@ -126,7 +126,7 @@ func (c *Claims) confirmed(long time.Duration) (list []confirmedClaim, next time
 	defer c.mu.Unlock()
 	now := c.now()
 	for _, h := range c.ledger.held {
-		if !h.confirmed || h.aborted || len(h.offers) == 0 || h.guest.Nova != nil {
+		if !h.confirmed || h.aborted || len(h.offers) == 0 || h.guest != nil {
 			continue
 		}
 		if due := h.since.Add(long); c.ledger.ran[h.id] != h.instance && due.After(now) {

@@ -26,8 +26,8 @@ type ledger struct {
 	used  map[stock]int64
 	// exist are the instances on the host, with what they use.
 	exist map[string][]*agentv1.Usage
-	// hardware is the host as the filters see it, made when it is first asked for.
-	hardware *hardware
+	// hardware is what the host's state has free, read when it is first asked for.
+	hardware *schedule.Hardware
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
@@ -55,7 +55,7 @@ type stock struct{ provider, class string }
 type heldClaim struct {
 	id, instance, moves string
 	usages              []*agentv1.Usage
-	guest               schedule.GuestCheck
+	guest               *schedule.GuestCheck // nil for none
 	confirmed           bool
 	// since is when it was first known to be confirmed.
 	since time.Time
@@ -205,7 +205,7 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 		asked[s] += int64(u.GetAmount())
 	}
 	taken := map[stock]int64{}
-	var guests []schedule.GuestCheck
+	var guests []*schedule.GuestCheck
 	for _, o := range l.held {
 		if o.id == c.id || !l.takes(o) {
 			continue
@@ -213,7 +213,7 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 		for _, u := range o.usages {
 			taken[stock{u.GetProviderUuid(), u.GetResourceClass()}] += int64(u.GetAmount())
 		}
-		if o.guest.Nova != nil {
+		if o.guest != nil {
 			guests = append(guests, o.guest)
 		}
 	}
@@ -224,13 +224,16 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 				asked[s], s.class, int64(l.stock[s])-before, int64(l.stock[s]), l.used[s], taken[s])
 		}
 	}
-	if c.guest.Nova == nil {
+	if c.guest == nil {
 		return ok, ""
 	}
 	if l.hardware == nil {
-		l.hardware = newHardware(l.state)
+		var err error
+		if l.hardware, err = readHardware(l.state); err != nil {
+			return agentv1.Verdict_NO_NUMA, "the host's own state cannot be read: " + err.Error()
+		}
 	}
-	return l.hardware.judge(c.guest, guests)
+	return judgeGuest(*l.hardware, c.guest, guests)
 }
 
 // ok is the reason of a claim that is fine.
@@ -293,7 +296,10 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	var reason agentv1.Verdict_Reason
 	var detail string
 	var err error
-	if c.guest, err = guestOf(o.GetGuest()); err != nil {
+	if len(o.GetGuest()) > 0 {
+		c.guest, err = schedule.DecodeGuest(o.GetGuest())
+	}
+	if err != nil {
 		reason, detail = agentv1.Verdict_NO_NUMA, "what the claim asks of NUMA cells and devices cannot be read: "+err.Error()
 	} else if o.GetWantsVerdict() && !c.aborted {
 		reason, detail = l.judge(c)

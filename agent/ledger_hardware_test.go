@@ -5,44 +5,29 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/protobuf/proto"
-
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
 // pinnedGuest is a guest of four dedicated CPUs and four 1 GiB pages on each of so many
 // NUMA cells, as a cell sends it.
-func pinnedGuest(t *testing.T, cells int) []byte {
-	t.Helper()
-	numa := &cellv1.GuestNuma{}
+func pinnedGuest(cells int) []byte {
+	numa := &schedule.InstanceNUMA{}
 	for n := range cells {
-		numa.Cells = append(numa.Cells, &cellv1.GuestCell{
-			Id: int64(n), Dedicated: 4, MemoryMb: 4096, PageSize: 1 << 20,
-			CpuPolicy: string(schedule.CPUDedicated), ThreadPolicy: string(schedule.ThreadRequire),
+		numa.Cells = append(numa.Cells, schedule.InstanceCell{
+			ID: int64(n), Dedicated: 4, MemoryMB: 4096, PageSize: 1 << 20, Policy: schedule.CPUDedicated, Threads: schedule.ThreadRequire,
 		})
 	}
-	return guestBytes(t, &cellv1.Guest{Image: &cellv1.NovaImage{}, Numa: numa, JudgeNuma: true})
+	check := schedule.GuestCheck{Nova: &schedule.NovaRequest{NUMA: numa}, NUMA: true}
+	return check.Encode()
 }
 
 // cardGuest is a guest with two A40 cards.
-func cardGuest(t *testing.T) []byte {
-	t.Helper()
-	return guestBytes(t, &cellv1.Guest{Image: &cellv1.NovaImage{}, JudgePci: true, PciRequests: []*cellv1.PciRequest{{
-		Count: 2, NumaPolicy: string(schedule.PCIRequired), Specs: []*cellv1.PciSpec{{Properties: []*cellv1.PciProperty{
-			{Key: "vendor_id", Value: "10de"}, {Key: "product_id", Value: "2235"},
-		}}},
-	}}})
-}
-
-func guestBytes(t *testing.T, g *cellv1.Guest) []byte {
-	t.Helper()
-	b, err := proto.Marshal(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+func cardGuest() []byte {
+	check := schedule.GuestCheck{PCI: true, Nova: &schedule.NovaRequest{PCI: []schedule.PCIRequest{{
+		Count: 2, Policy: schedule.PCIRequired, Specs: []schedule.PCISpec{{{Key: "vendor_id", Value: "10de"}, {Key: "product_id", Value: "2235"}}},
+	}}}}
+	return check.Encode()
 }
 
 // offered sends the offer of a claim over the host's stream and gives the verdict.
@@ -67,12 +52,12 @@ func (c *fakeCell) offered(t *testing.T, host *Host, id string, instance int, gu
 // and room for four guests with 1 GiB pages.
 func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
-		guest  func(*testing.T) []byte
+		guest  []byte
 		fit    int
 		reason agentv1.Verdict_Reason
 	}{
-		"NUMA cells": {func(t *testing.T) []byte { return pinnedGuest(t, 2) }, 4, agentv1.Verdict_NO_NUMA},
-		"devices":    {cardGuest, 2, agentv1.Verdict_NO_PCI},
+		"NUMA cells": {pinnedGuest(2), 4, agentv1.Verdict_NO_NUMA},
+		"devices":    {cardGuest(), 2, agentv1.Verdict_NO_PCI},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,7 +66,7 @@ func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 				host := NewHost(Simulate(1, "cell1", 23))
 				reportingTo(t, cell, host, ReporterConfig{}, ReporterDeps{})
 				synctest.Wait()
-				guest := c.guest(t)
+				guest := c.guest
 				expect := func(when, id string, instance int, want agentv1.Verdict_Reason) {
 					t.Helper()
 					v := cell.offered(t, host, id, instance, guest)

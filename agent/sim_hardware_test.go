@@ -28,15 +28,18 @@ func TestSimulatedHardwareTakesGuests(t *testing.T) {
 	}
 	for i, s := range fleetOf(t, "cell1")[:100] {
 		slot := i%hostsPerRack + 1
-		hw := newHardware(s)
+		hw, err := readHardware(s)
+		if err != nil {
+			t.Fatal(err)
+		}
 		fits := func(n *schedule.NovaRequest, taken int) bool {
 			n.Image = &schedule.Image{}
-			guest := schedule.GuestCheck{Nova: n, NUMA: true, PCI: true}
-			held := make([]schedule.GuestCheck, taken)
+			guest := &schedule.GuestCheck{Nova: n, NUMA: true, PCI: true}
+			held := make([]*schedule.GuestCheck, taken)
 			for k := range held {
 				held[k] = guest
 			}
-			reason, _ := hw.judge(guest, held)
+			reason, _ := judgeGuest(*hw, guest, held)
 			return reason == ok
 		}
 		nodes := slot >= 21

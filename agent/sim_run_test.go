@@ -159,7 +159,7 @@ func TestSimulatedHostsFollowMoves(t *testing.T) {
 // What takes NUMA cells or devices is not run: the host does not report what it takes.
 func TestSimulatedHostsDoNotRunHardware(t *testing.T) {
 	compute(t, func(c *computing) {
-		c.offer("a", 1, 2, true, func(o *agentv1.ClaimOffer) { o.Guest = pinnedGuest(t, 1) })
+		c.offer("a", 1, 2, true, func(o *agentv1.ClaimOffer) { o.Guest = pinnedGuest(1) })
 		c.runs("confirmed", 1, nil)
 	})
 }

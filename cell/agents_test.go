@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -27,7 +28,7 @@ func TestARegisteredHostIsProposed(t *testing.T) {
 		t.Errorf("accepted with %v", m)
 	}
 	p := r.propose(query(8))
-	if p.GetHosts() != 1 || p.GetPassed() != 1 || p.GetCandidates()[0].GetHostUuid() != hostUUID(1) {
+	if p.GetHosts() != 1 || p.GetPassed() != 1 || wiretest.Hosts(p)[0] != hostUUID(1) {
 		t.Fatalf("proposed %v", p)
 	}
 	if p := r.propose(query(9)); p.GetPassed() != 0 || p.GetRejects()[0].GetDetail() != "VCPU" {
@@ -67,10 +68,7 @@ func TestASilentHostIsDownAndComesBack(t *testing.T) {
 		loud, silent := r.register(plainState(1, 8)), r.register(plainState(2, 8))
 		passed := func() []string {
 			synctest.Wait()
-			var out []string
-			for _, c := range r.propose(query(1)).GetCandidates() {
-				out = append(out, c.GetServiceHost())
-			}
+			out := slices.Clone(r.propose(query(1)).GetCandidates().GetServiceHosts())
 			slices.Sort(out)
 			return out
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -71,7 +72,7 @@ func BenchmarkProposeBatch(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if len(out.GetProposals()[0].GetCandidates()) != 10 {
+					if len(wiretest.Hosts(out.GetProposals()[0])) != 10 {
 						b.Fatal(out.GetProposals()[0])
 					}
 				}

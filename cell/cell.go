@@ -47,7 +47,7 @@ type Cell struct {
 	nova      *novaWatch
 	imports   *importOrder
 	health    *health.Monitor
-	summary   summaryCache
+	summary   *totals
 	order     hostOrder
 	strangers strangers
 	verify    *verifier
@@ -57,8 +57,9 @@ type Cell struct {
 	// sessions are the streams of the agents that this replica hears.
 	sessions sessions
 	// slots bounds the proposals computed at once, states the agents' states that are in
-	// the pipeline.
-	slots, states chan struct{}
+	// the pipeline, reading those that are read at once: half of the processors at most, so
+	// that thousands of states that come together leave room for proposals.
+	slots, states, decoding chan struct{}
 
 	// open is closed when the lane is open, ready when the table is loaded too.
 	open     chan struct{}
@@ -90,9 +91,10 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
-		rows: newRows(), live: newLiveness(cfg.ServiceDownTime, now), versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, now), shapes: proposing.NewShapes(),
+		rows: newRows(), summary: newTotals(), live: newLiveness(cfg.ServiceDownTime, now), versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, now), shapes: proposing.NewShapes(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), states: make(chan struct{}, max(min(maxStates, cfg.MaxQueue/2), 1)),
-		open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
+		decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		open:     make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}
@@ -101,6 +103,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
+	c.writer.changed = c.summary.touches.add
 	show := func(f feed) { c.writer.in <- f }
 	c.sessions.silentFor, c.sessions.now = 3*cfg.HeartbeatEvery, now
 	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)
@@ -112,7 +115,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.follower.stored, c.follower.learned = c.stored, c.verify.learned
 	c.pipeline = &pipeline{
 		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		screen: c.screenHardware, committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, tel: c.tel,
+		committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, tel: c.tel,
 		failures: failureLog{log: c.log},
 	}
 	c.verify.do, c.verify.others, c.verify.upToNow = c.pipeline.do, c.follower.others, c.follower.upToNow
@@ -121,7 +124,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.tel.Watch(c.reading)
 	c.keeper = &keeper{
 		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
-		do: c.pipeline.do, stored: c.stored, rows: c.rows, live: c.live, log: c.log,
+		time: &storeTimeWatch{machine: now, log: c.log}, do: c.pipeline.do, stored: c.stored, rows: c.rows, live: c.live, log: c.log,
 	}
 	return c, nil
 }

@@ -3,15 +3,16 @@ package cell
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -193,9 +194,7 @@ func TestPinnedVersionsAnswerUnchangedForTheirTime(t *testing.T) {
 		time.Sleep(1900 * time.Millisecond)
 		again := r.propose(pinned)
 		if again.GetPassed() != 2 || again.GetTableVersion() != first.GetTableVersion() ||
-			!slices.EqualFunc(again.GetCandidates(), first.GetCandidates(), func(a, b *cellv1.Candidate) bool {
-				return a.GetHostUuid() == b.GetHostUuid() && a.GetWeight() == b.GetWeight()
-			}) {
+			!proto.Equal(again.GetCandidates(), first.GetCandidates()) {
 			t.Errorf("the pinned version changed:\n%v\n%v", first, again)
 		}
 		// take[] is an overlay of the pinned version.
@@ -203,7 +202,7 @@ func TestPinnedVersionsAnswerUnchangedForTheirTime(t *testing.T) {
 			{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(8)},
 			{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(9)},
 		}
-		if p := r.propose(pinned); p.GetPassed() != 1 || p.GetCandidates()[0].GetHostUuid() != hostUUID(2) {
+		if p := r.propose(pinned); p.GetPassed() != 1 || wiretest.Hosts(p)[0] != hostUUID(2) {
 			t.Errorf("with two takes on one host: %v", p)
 		}
 		time.Sleep(2 * time.Second)

@@ -95,7 +95,7 @@ func measureCold(t *testing.T, url string) (run coldRun) {
 	began := time.Now()
 	r := launch(t, store, named("r1"))
 	defer r.stop()
-	q := &cellv1.Query{Limit: 10, Columns: true, Placement: serialized(&cellv1.Placement{
+	q := &cellv1.Query{Limit: 10, Placement: serialized(&cellv1.Placement{
 		Resources:        []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 4}, {ResourceClass: "MEMORY_MB", Amount: 8192}, {ResourceClass: "DISK_GB", Amount: 40}},
 		RequiredTraits:   []string{"HW_CPU_X86_AVX2"},
 		AvailabilityZone: "az0", Rules: &cellv1.Rules{DefaultAvailabilityZone: "nova"},

@@ -13,6 +13,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -59,14 +60,13 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 		t.Errorf("health: %+v", report)
 	}
 	p := cold.propose(query(3))
-	if p.GetHosts() != 4 || p.GetPassed() != 4 || p.GetCut() || len(p.GetCandidates()) != 4 {
+	if p.GetHosts() != 4 || p.GetPassed() != 4 || p.GetCut() || len(wiretest.Hosts(p)) != 4 {
 		t.Fatalf("it proposes %v", p)
 	}
 	cold.must(newClaim("k1", 1, 1, 8))
 	other.must(newClaim("k2", 2, 2, 8))
 	again := query(3)
 	again.ConsumerUuids = []string{consumerUUID(1), consumerUUID(2)}
-	again.Columns = true
 	p = cold.propose(again)
 	if p.GetHosts() != 4 || p.GetPassed() != 2 || len(p.GetClaims()) != 2 || len(p.GetClaimOrigins()) != 2 {
 		t.Errorf("after two claims it proposes %v", p)
@@ -215,19 +215,14 @@ func TestWhatALoadingReplicaCannotJudge(t *testing.T) {
 	}
 	hard := newClaim("k1", 1, 1, 1)
 	hard.GetClaim().Guest = &cellv1.Guest{Numa: numa, JudgeNuma: true}
+	// The shard judges what claims take of hardware, with or without a table.
 	soft := newClaim("k2", 2, 1, 1)
 	soft.GetClaim().Guest = &cellv1.Guest{Numa: numa}
 	out := cold.do(hard, soft)
-	if out[0].GetRefusal().GetReason() != string(fault.CellUnavailable) || out[1].GetRefusal() != nil {
+	if out[0].GetRefusal().GetFilter() != schedule.NUMAFilter || out[1].GetRefusal() != nil {
 		t.Errorf("claims of hardware: %v", out)
 	}
-	// Nor is one swapped to another host.
-	cold.must(swap("k2", 2, 0, 1))
 	resume()
-	out = cold.do(hard)
-	if k := out[0].GetRefusal().GetReason(); k != string(fault.NoValidHost) {
-		t.Errorf("loaded, a claim of NUMA cells that the host does not have: %v", out)
-	}
 }
 
 // What is committed while the shard is read is in the table afterwards, whichever lane
@@ -308,7 +303,7 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 						break
 					}
 					op := newClaim(fmt.Sprintf("k%d-%d", n, try), n, 0, 1)
-					op.GetClaim().HostUuid = p.GetCandidates()[0].GetHostUuid()
+					op.GetClaim().HostUuid = wiretest.Hosts(p)[0]
 					op.GetClaim().Allocations[0].ProviderUuid = op.GetClaim().GetHostUuid()
 					claimed, err := cold.cells.ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{op}})
 					if err != nil {

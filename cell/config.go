@@ -41,6 +41,11 @@ type Config struct {
 	MaxBatch int
 	// MaxQueue is how many operations of a kind wait at most (8,192).
 	MaxQueue int
+	// MaxHosts (50,000) and MaxHostsMiB (1,024) bound the hosts of the cell, by number and by
+	// about what their rows take; MaxAgentHosts (1,024) and MaxAgentHostsMiB (64) those that one
+	// agent's credential speaks for. Imported hosts count, and are not refused.
+	MaxHosts, MaxHostsMiB           int
+	MaxAgentHosts, MaxAgentHostsMiB int
 	// MaxPinned is how many versions are kept at most besides the newest (256).
 	MaxPinned int
 	// ColdHosts is how many hosts a query is answered from at most while the table is
@@ -131,6 +136,10 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"max_batch", &c.MaxBatch, 256},
 		{"max_queue", &c.MaxQueue, 8192},
+		{"max_hosts", &c.MaxHosts, 50_000},
+		{"max_hosts_mib", &c.MaxHostsMiB, 1024},
+		{"max_agent_hosts", &c.MaxAgentHosts, 1024},
+		{"max_agent_hosts_mib", &c.MaxAgentHostsMiB, 64},
 		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
 		{"cold_hosts", &c.ColdHosts, coldHosts},

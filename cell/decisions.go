@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -22,7 +22,7 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	var r reader
 	ds := make([]shard.Decision, len(req.GetDecisions()))
 	for i, in := range req.GetDecisions() {
-		d, err := r.decision(proposing.ItemPath("decisions", i, ""), s.cfg.Name, in)
+		d, err := r.decision(wire.ItemPath("decisions", i, ""), s.cfg.Name, in)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -39,10 +40,10 @@ func TestExpressionsOfTheRules(t *testing.T) {
 		return r.propose(&cellv1.Query{Limit: 10, Seed: 1, Placement: serialized(p)})
 	}
 	first := func(p *cellv1.Proposal) string {
-		if len(p.GetCandidates()) == 0 {
+		if len(wiretest.Hosts(p)) == 0 {
 			return ""
 		}
-		return p.GetCandidates()[0].GetHostUuid()
+		return wiretest.Hosts(p)[0]
 	}
 	if p := ask(`true`, 1); p.GetPassed() != 2 || first(p) != hostUUID(2) {
 		t.Errorf("%v", p)

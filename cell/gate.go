@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -271,7 +270,7 @@ func (k *gatekeeper) tell(v verdict) {
 
 // sameGate reports whether a row is as it is wanted.
 func sameGate(g *shard.Gate, want *shard.MoveGate) bool {
-	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason &&
+	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason && g.ReturnTo == want.ReturnTo &&
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls
 }
 
@@ -326,30 +325,4 @@ func closedTo(g *shard.Gate) error {
 		return nil
 	}
 	return fault.New(fault.CellUnavailable, "the cell's gate is %s (epoch %d: %s): its candidates come from Nova's tables, through a gateway that reads them", g.State, g.Epoch, g.Reason)
-}
-
-// pinned is the row after an operator's word; nil when there is nothing to let go.
-func pinned(g *shard.Gate, pin shard.GateState, reason, who string) *shard.MoveGate {
-	if pin == "" && (g == nil || g.Pin == "") {
-		return nil
-	}
-	want := &shard.MoveGate{State: pin, Pin: pin, PinReason: reason}
-	if g != nil {
-		want.Revision, want.Falls, want.Reason = g.Revision, g.Falls, g.Reason
-		if pin == "" {
-			want.State, want.PinReason = g.State, ""
-			want.Reason = fmt.Sprintf("let go by %s: %s", orSomebody(who), reason)
-		}
-	}
-	if g == nil || g.State != want.State {
-		want.Reason = fmt.Sprintf("pinned by %s: %s", orSomebody(who), reason)
-	}
-	return want
-}
-
-func orSomebody(who string) string {
-	if who == "" {
-		return "an operator"
-	}
-	return who
 }

@@ -40,7 +40,7 @@ func TestTheAuditOfAGate(t *testing.T) {
 	r := launchLogged(t, newStore(t), slog.New(slog.NewTextHandler(log, nil)))
 	r.await(r.cell.Ready())
 	pin := func(to cellgatev1.Gate_State, why string) error {
-		_, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: why, Who: "ann"})
+		_, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: why, Who: "ann", Force: true})
 		return err
 	}
 	if err := pin(0, "no gate"); fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), "has no gate to let go") {
@@ -63,6 +63,7 @@ func TestTheAuditOfAGate(t *testing.T) {
 		`msg="audit: the gate moved" from=LEGACY to=NATIVE epoch=2 reason="pinned by ann: rack 7" who=ann`,
 		`msg="audit: the gate was pinned" state=NATIVE epoch=2 reason="rack 8" who=ann`,
 		`msg="audit: the gate was let go" state=NATIVE pinned=NATIVE epoch=2 reason=done who=ann`,
+		`msg="audit: the gate moved" from=NATIVE to=LEGACY epoch=3 reason="nova-compute on host-00001 is up and of version 60, 66 is required" who=""`,
 	}
 	for i, line := range log.audited() {
 		if i >= len(want) || !strings.HasPrefix(line, want[i]) {

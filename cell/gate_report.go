@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -116,41 +115,6 @@ func servicesOf(all []*cellv1.LegacyService) (services []legacyService) {
 		services = append(services, one)
 	}
 	return services
-}
-
-// PinGate holds the gate where an operator wants it, at once, or lets it move again by
-// the rules.
-func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*cellv1.PinGateResponse, error) {
-	if err := s.loaded(); err != nil {
-		return nil, err
-	}
-	if err := s.follower.caughtUp(ctx); err != nil {
-		return nil, err
-	}
-	g := s.rows.gateRow()
-	for range gateTries {
-		want := pinned(g, shardState(req.GetPin()), req.GetReason(), req.GetWho())
-		switch {
-		case want != nil:
-		case g == nil:
-			return nil, fault.New(fault.NotFound, "cell %s has no gate to let go", s.cfg.Name)
-		default:
-			return nil, fault.New(fault.NotFound, "the gate of cell %s is not pinned: it is %s by the rules, and nothing was changed", s.cfg.Name, g.State)
-		}
-		next, moved, err := s.moveGate(ctx, g, want, word{orSomebody(req.GetWho()), req.GetReason()})
-		if err != nil {
-			return nil, err
-		}
-		if g = next; !moved {
-			continue
-		}
-		g, v, err := s.judged(ctx, false)
-		if err != nil {
-			return nil, err
-		}
-		return &cellv1.PinGateResponse{Gate: s.gateMessage(g, v)}, nil
-	}
-	return nil, fault.New(fault.Contended, "others move the gate of cell %s all the time", s.cfg.Name)
 }
 
 var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}

@@ -171,7 +171,7 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		return v
 	}
 	v.want = shard.MoveGate{
-		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason,
+		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason, ReturnTo: g.ReturnTo,
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
 	v.differing = e.differing(g)

@@ -178,7 +178,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 // written is what the shard makes of a move.
 func written(g *shard.Gate, m shard.MoveGate, now time.Time) *shard.Gate {
 	next := &shard.Gate{
-		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
+		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
 		HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: m.Falls,
 	}
 	if g != nil && g.State == m.State {
@@ -382,7 +382,7 @@ func TestAPinHoldsTheGate(t *testing.T) {
 func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
-	if want := pinned(g, "", "done", ""); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
+	if want := pinned(g, "", "done", "", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
 		t.Errorf("it is %+v", want)
 	}
 }

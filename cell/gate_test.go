@@ -41,7 +41,7 @@ func (r *replica) reportLegacy(req *cellv1.ReportLegacyRequest) *cellv1.ReportLe
 
 func (r *replica) pin(to cellgatev1.Gate_State) *cellgatev1.Gate {
 	r.t.Helper()
-	out, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: "a test", Who: "somebody"})
+	out, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: "a test", Who: "somebody", Force: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -198,6 +198,7 @@ func TestAGateStaysOverARestart(t *testing.T) {
 				store := newStore(t)
 				r := start(t, store)
 				r.register(plainState(1, 8))
+				r.reportLegacy(legacyOf("g1", 66, 1))
 				before := r.pin(s)
 				if !pinned {
 					before = r.pin(cellgatev1.Gate_STATE_UNSPECIFIED)

@@ -3,7 +3,7 @@ package cell
 import (
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/internal/proposing"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -19,12 +19,8 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 		g.Image = r.serialized("claim.guest.image", &cellv1.NovaImage{Properties: in.GetImage().GetProperties()})
 	}
 	if in.GetNuma() != nil || len(in.GetPciRequests()) > 0 {
-		r.NUMA(in.GetNuma())
-		r.PCI(in.GetPciRequests())
-		g.Hardware = r.serialized("claim.guest", &cellv1.Guest{
-			Numa: in.GetNuma(), PciRequests: in.GetPciRequests(), Networks: in.GetNetworks(),
-			JudgeNuma: in.GetJudgeNuma(), JudgePci: in.GetJudgePci(),
-		})
+		check := schedule.GuestCheck{Nova: r.Guest(in), NUMA: in.GetJudgeNuma(), PCI: in.GetJudgePci()}
+		g.Hardware = r.bounded("claim.guest", check.Encode())
 	}
 	return g
 }
@@ -35,6 +31,10 @@ func (r *reader) serialized(path string, m proto.Message) []byte {
 	if err != nil {
 		r.Problem(path, "%v", err)
 	}
+	return r.bounded(path, b)
+}
+
+func (r *reader) bounded(path string, b []byte) []byte {
 	if len(b) > shard.MaxGuest {
 		r.Problem(path, "has %d bytes, the most is %d", len(b), shard.MaxGuest)
 	}
@@ -50,25 +50,5 @@ func imageOf(g *shard.Guest) (*schedule.Image, error) {
 	if err := proto.Unmarshal(g.Image, m); err != nil {
 		return nil, err
 	}
-	return &schedule.Image{Properties: proposing.Properties(m.GetProperties())}, nil
-}
-
-// needsHardware reports whether a claim takes of its host's NUMA cells or devices
-// what no report has yet: while it is PENDING, and from its caller's confirm until its
-// host reports the instance. One that is never reported keeps them as long as it keeps
-// its amounts: until it is released. One that its host gave back takes nothing.
-func needsHardware(c *shard.Claim) bool {
-	return c != nil && c.State.Live() && hasHardware(c.Guest) && (c.State == shard.Pending || c.Guest.Awaited) && !c.GaveBack()
-}
-
-func hasHardware(g *shard.Guest) bool { return g != nil && len(g.Hardware) > 0 }
-
-// hardwareOf is what the instance takes, and by which filters it was judged.
-func hardwareOf(g *shard.Guest) (schedule.GuestCheck, error) {
-	m := &cellv1.Guest{}
-	if err := proto.Unmarshal(g.Hardware, m); err != nil {
-		return schedule.GuestCheck{}, err
-	}
-	var r reader
-	return schedule.GuestCheck{Nova: r.Guest(m), NUMA: m.GetJudgeNuma(), PCI: m.GetJudgePci()}, nil
+	return &schedule.Image{Properties: wire.Properties(m.GetProperties())}, nil
 }

@@ -2,11 +2,16 @@ package cell
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -52,8 +57,8 @@ func TestClaimsRememberFlavorAndImage(t *testing.T) {
 			t.Errorf("%s: %d hosts pass for another flavor, want 1", when, p.GetPassed())
 		}
 		p := r.ask(schedule.AllHostsFilter, of("8"), &cellv1.Weigher{Name: schedule.ImagePropertiesWeigher, Multiplier: 1})
-		if best := p.GetCandidates()[0]; best.GetHostUuid() != hostUUID(1) || best.GetRaw()[0] != 1 {
-			t.Errorf("%s: the image's properties weigh %v on %s", when, best.GetRaw(), best.GetHostUuid())
+		if best, raw := wiretest.Hosts(p)[0], p.GetCandidates().GetRaw()[0]; best != hostUUID(1) || raw != 1 {
+			t.Errorf("%s: the image's properties weigh %v on %s", when, raw, best)
 		}
 	}
 	look(r, "at once")
@@ -87,7 +92,7 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 		if p.GetPassed() == 0 {
 			return 0
 		}
-		return 100 - p.GetCandidates()[0].GetRaw()[0]
+		return 100 - p.GetCandidates().GetRaw()[0]
 	}
 	expect := func(r *replica, want float64, when string) {
 		t.Helper()
@@ -125,8 +130,8 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	expect(r, 1, "released, never reported")
 }
 
-// A claim that comes when what it asks for of the host was taken by others is refused
-// before the shard is asked; a repeat of one that was made is answered.
+// A claim that comes when what it asks for of the host was taken by others is refused; a
+// repeat of one that was made is answered.
 func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
 	r := start(t, newStore(t))
 	for host, devices := range []int{1: 2, 2: 1} {
@@ -166,6 +171,32 @@ func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
 	if f := r.do(guestClaim("c8", 8, 1, numa))[0].GetRefusal(); f.GetFilter() != schedule.NUMAFilter {
 		t.Errorf("a topology on a host without one: %v", f)
 	}
+}
+
+// A claim whose lease ended does not come back to devices that others have by then.
+func TestConfirm_LateAndDevicesTaken_ReturnsClaimExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		state := plainState(1, 8)
+		state.Facts = gpus(4)
+		a := r.register(state)
+		two := oneGPU()
+		two[0].Count = 2
+		claims := func(id string, consumer int) *cellv1.ClaimOp {
+			return guestClaim(id, consumer, 1, &cellv1.Guest{PciRequests: two, JudgePci: true})
+		}
+		late := claims("a", 1)
+		late.GetClaim().Ttl = durationpb.New(time.Second)
+		r.must(late)
+		time.Sleep(5 * time.Second)
+		a.heartbeat()
+		r.must(claims("b0", 2), claims("b1", 3), confirm("b0", 2), confirm("b1", 3))
+		refusal := r.do(confirm("a", 1))[0].GetRefusal()
+		if refusal.GetReason() != string(fault.ClaimExpired) || !strings.Contains(refusal.GetMessage(), "2 asked for, 0 free") {
+			t.Errorf("the late confirm: %v", refusal)
+		}
+		r.must(release("b1", 3), confirm("a", 1))
+	})
 }
 
 func TestGuestsThatCannotBe(t *testing.T) {

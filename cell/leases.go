@@ -32,6 +32,8 @@ type keeper struct {
 	maxDecisions  int
 	// do commits operations; see pipeline.
 	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	// time hears of store time once a minute.
+	time *storeTimeWatch
 	// rows tell which maintenances have an end.
 	rows *rows
 	// live knows which hosts are silent.
@@ -54,6 +56,7 @@ func (k *keeper) journal(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		k.time.observe(now)
 		return k.store.Trim(ctx, now.Add(-k.keep))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -38,7 +39,7 @@ func TestAMoveIsOnBothHostsUntilItIsConfirmed(t *testing.T) {
 		t.Errorf("a second move: %v", o)
 	}
 	r.must(confirm("k2", 1))
-	if p := r.propose(q); p.GetPassed() != 1 || p.GetCandidates()[0].GetHostUuid() != hostUUID(1) || len(p.GetClaims()) != 1 {
+	if p := r.propose(q); p.GetPassed() != 1 || wiretest.Hosts(p)[0] != hostUUID(1) || len(p.GetClaims()) != 1 {
 		t.Errorf("after it moved: %v", p)
 	}
 	if o := r.do(confirm("k1", 1))[0]; o.GetRefusal().GetReason() != string(fault.ClaimExpired) {
@@ -60,10 +61,7 @@ func groupQuery(policy string, moving int) *cellv1.Query {
 
 // hostsOf are the hosts that passed, sorted.
 func hostsOf(p *cellv1.Proposal) []string {
-	var out []string
-	for _, c := range p.GetCandidates() {
-		out = append(out, c.GetHostUuid())
-	}
+	out := wiretest.Hosts(p)
 	slices.Sort(out)
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
+	"cellgate/internal/wire"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -164,7 +164,7 @@ func (r *reader) namespaces(in []*agentv1.Namespace) string {
 	}
 	all, size := make(map[string]json.RawMessage, len(in)), 0
 	for i, n := range in {
-		path := proposing.ItemPath("namespaces", i, "")
+		path := wire.ItemPath("namespaces", i, "")
 		if problem := shard.NamespaceProblem(n.GetName()); problem != "" {
 			r.Problem(path+".name", "%s", problem)
 			continue

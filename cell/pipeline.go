@@ -21,8 +21,6 @@ type pipeline struct {
 	queue *queue
 	batch int
 	lane  shard.Lane
-	// screen gives, op by op, why some are refused without a transaction; nil for none.
-	screen func(ctx context.Context, ops []shard.Op) []*shard.Refusal
 	// show takes a transaction's changes to the table; see feed.
 	show func(feed)
 	// offer hears of the changes of every transaction once the table shows them, after
@@ -35,9 +33,14 @@ type pipeline struct {
 	// stored hears how each transaction went.
 	stored *storeWatch
 	tel    *telemetry.Cell
-	// gathering and failures are run's.
+	// gathering, failures and last are run's: last is when the newest transaction ended and
+	// how long it took.
 	gathering shard.Gathering
 	failures  failureLog
+	last      struct {
+		ended time.Time
+		took  time.Duration
+	}
 }
 
 // do queues operations and waits for their answers. It gives an error when
@@ -81,6 +84,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		case <-p.queue.wake:
 		}
 		p.gather(ctx)
+		p.rest(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -116,6 +120,30 @@ func (p *pipeline) gather(ctx context.Context) {
 	}
 }
 
+// maxRest bounds a rest.
+const maxRest = 50 * time.Millisecond
+
+// rest waits between two transactions of background operations while callers come: as long
+// as the last one took, so that half of the time is left to proposals and to the callers'
+// next operations. The first of those ends the rest.
+func (p *pipeline) rest(ctx context.Context) {
+	left := time.Until(p.last.ended.Add(min(p.last.took, maxRest)))
+	if left <= 0 || !p.queue.mayRest() {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	for p.queue.mayRest() {
+		select {
+		case <-p.queue.wake:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // commit applies one batch. Its error, a defect or a store that cannot go on, ends
 // the replica.
 func (p *pipeline) commit(ctx context.Context, items []item) error {
@@ -130,9 +158,12 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()
-	batch, ops := p.screened(ctx, batch)
 	if len(batch) == 0 {
 		return nil
+	}
+	ops := make([]shard.Op, len(batch))
+	for n, i := range batch {
+		ops[n] = i.op()
 	}
 	spans := p.spans(batch, telemetry.SpanTransaction)
 	for _, s := range spans {
@@ -143,6 +174,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	applied, err := p.lane.Apply(ctx, ops)
 	ended(err)
 	took := time.Since(began)
+	p.last.ended, p.last.took = began.Add(took), took
 	p.gathering.Applied(len(ops), p.queue.length(), took)
 	if err != nil {
 		err = storeFault(err)
@@ -170,30 +202,6 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		p.show(p.settling(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes))
 	})
 	return nil
-}
-
-// screened answers what screen refuses, and gives the rest with its operations.
-func (p *pipeline) screened(ctx context.Context, batch []item) ([]item, []shard.Op) {
-	ops := make([]shard.Op, len(batch))
-	for n, i := range batch {
-		ops[n] = i.op()
-	}
-	why := p.screen(ctx, ops)
-	if why == nil {
-		return batch, ops
-	}
-	left := 0
-	for n, i := range batch {
-		if why[n] == nil {
-			batch[left], ops[left] = i, ops[n]
-			left++
-			continue
-		}
-		refusal := why[n]
-		p.tel.Operation(opKind(ops[n]), refusal.Kind)
-		p.settle([]item{i}, func(int) answer { return answer{outcome: shard.Outcome{Refusal: refusal}} })
-	}
-	return batch[:left], ops[:left]
 }
 
 // settle answers a batch that changed nothing.

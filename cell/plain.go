@@ -49,12 +49,12 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 		k := q.GetKnown()
 		if len(q.GetPlacement()) < 1 || len(q.GetTakes()) > plainTakes || len(q.GetConsumerUuids()) > plainConsumers ||
 			len(q.GetTableVersion()) > plainVersion || len(q.GetTraceParent()) > plainTrace ||
-			len(k.GetBounds()) > plainBounds || len(k.GetBoundsFlat()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
+			len(k.GetBounds()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
 			return false
 		}
 		// More than all fields of fixed size and all tags and lengths take.
 		const fixed, item = 512, 16
-		size += fixed + len(q.GetPlacement()) + 2*item*len(k.GetBounds()) + item*len(k.GetBoundsFlat())
+		size += fixed + len(q.GetPlacement()) + item*len(k.GetBounds())
 		for _, t := range q.GetTakes() {
 			size += 4*item + len(t.GetHostUuid()) + len(t.GetInstanceUuid())
 		}

@@ -40,10 +40,7 @@ func TestPlainIsRight(t *testing.T) {
 				ConsumerUuids: texts(3, 36),
 				Known:         &cellv1.Knowledge{Passed: rapid.Int64().Draw(t, "passed"), GroupHosts: texts(3, 255), GroupHostsKnown: true},
 			}
-			q.Known.BoundsFlat = make([]float64, rapid.SampledFrom([]int{0, 20, around(512)}).Draw(t, "flat bounds"))
-			for range rapid.SampledFrom([]int{0, 0, around(256)}).Draw(t, "bounds") {
-				q.Known.Bounds = append(q.Known.Bounds, &cellv1.Bounds{Min: -1, Max: 1})
-			}
+			q.Known.Bounds = make([]float64, rapid.SampledFrom([]int{0, 20, around(512)}).Draw(t, "bounds"))
 			for range rapid.SampledFrom([]int{0, 1, around(1000)}).Draw(t, "takes") {
 				q.Takes = append(q.Takes, &cellv1.Take{HostUuid: hostA, InstanceUuid: hostA})
 			}

@@ -62,8 +62,13 @@ func (i item) abandoned() bool {
 	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.Keep != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
 }
 
-// queue is two bounded queues of jobs before the one lane: urgent ones (claims)
-// and the others (registrations, lease ends).
+// busyFor is how long after its last urgent job a queue counts as busy.
+const busyFor = time.Second
+
+// queue is two bounded queues of jobs before the one lane. Urgent jobs are the foreground:
+// what callers wait for (claims, confirms, releases). The others are the background:
+// registrations, lease ends, repairs. The foreground goes first, and the background has a
+// share of each transaction that is bounded and never zero (take).
 type queue struct {
 	max int
 	// retryAfter is what a refused caller is told.
@@ -73,6 +78,8 @@ type queue struct {
 	closed bool
 	urgent line
 	other  line
+	// urgentAt is when the last urgent job was queued; zero before the first.
+	urgentAt time.Time
 	// wake has one element while there may be something to take.
 	wake chan struct{}
 }
@@ -98,7 +105,7 @@ func (q *queue) put(j *job, urgent bool) error {
 	}
 	l := &q.other
 	if urgent {
-		l = &q.urgent
+		l, q.urgentAt = &q.urgent, time.Now()
 	}
 	if l.ops > 0 && l.ops+len(j.ops) > q.max {
 		return &fault.Error{
@@ -120,24 +127,39 @@ func (q *queue) signal() {
 	}
 }
 
-// take gives at most limit operations: urgent ones first, the others in what is
-// left, but at most an eighth, so that a transaction of registrations stays
-// short; that eighth is kept free for them while they wait. While nothing urgent
-// waits and many others do, as after a replica's start, it is up to a half.
+// take gives at most limit operations: urgent ones first, the others in what is left, but
+// at most an eighth, which is kept free for them while they wait. While the queue is not
+// busy and many others wait, as after a replica's start, they have up to a half.
+//
+// Each urgent job has an eighth of a transaction at a time too, in turns: who ends
+// thousands of claims in one call delays other callers by no more.
 func (q *queue) take(limit int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	share := max(limit/8, 1)
-	if q.urgent.ops == 0 {
+	turn := max(limit/8, 1)
+	share := turn
+	if !q.busyLocked() {
 		share = max(share, min(q.other.ops/8, limit/2))
 	}
 	share = min(q.other.ops, share)
-	items := q.urgent.take(nil, max(limit-share, 1))
-	items = q.other.take(items, share)
+	items := q.urgent.take(nil, max(limit-share, 1), turn)
+	items = q.other.take(items, share, share)
 	if q.urgent.ops+q.other.ops > 0 {
 		q.signal()
 	}
 	return items
+}
+
+func (q *queue) busyLocked() bool {
+	return q.urgent.ops > 0 || !q.urgentAt.IsZero() && time.Since(q.urgentAt) < busyFor
+}
+
+// mayRest reports whether the queue is busy and nothing urgent waits: what does wait can
+// wait longer.
+func (q *queue) mayRest() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.urgent.ops == 0 && !q.closed && q.busyLocked()
 }
 
 // close refuses what comes later and gives what still waits.
@@ -145,22 +167,24 @@ func (q *queue) close() []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	items := q.urgent.take(nil, q.urgent.ops)
-	return q.other.take(items, q.other.ops)
+	items := q.urgent.take(nil, q.urgent.ops, q.urgent.ops)
+	return q.other.take(items, q.other.ops, q.other.ops)
 }
 
-// take appends at most n operations of the line to items.
-func (l *line) take(items []item, n int) []item {
+// take appends at most n operations of the line to items. Each job has its turn, of so many
+// operations at most, and is then behind the others.
+func (l *line) take(items []item, n, turn int) []item {
 	for n > 0 && len(l.jobs) > 0 {
 		j := l.jobs[0]
-		for ; n > 0 && j.next < len(j.ops); n-- {
+		l.jobs[0] = nil
+		l.jobs = l.jobs[1:]
+		for left := turn; n > 0 && left > 0 && j.next < len(j.ops); n, left = n-1, left-1 {
 			items = append(items, item{j, j.next})
 			j.next++
 			l.ops--
 		}
-		if j.next == len(j.ops) {
-			l.jobs[0] = nil
-			l.jobs = l.jobs[1:]
+		if j.next < len(j.ops) {
+			l.jobs = append(l.jobs, j)
 		}
 	}
 	return items

@@ -2,7 +2,10 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -36,7 +39,7 @@ func count(items []item) (claims, hosts int) {
 	return claims, hosts
 }
 
-func TestQueueTakesClaimsFirstAndNeverStarvesRegistrations(t *testing.T) {
+func TestQueue_BothWait_ClaimsFirstAndRegistrationsNotStarved(t *testing.T) {
 	q := newQueue(10000)
 	for range 100 {
 		if err := q.put(registrations(10), false); err != nil {
@@ -64,7 +67,7 @@ func TestQueueTakesClaimsFirstAndNeverStarvesRegistrations(t *testing.T) {
 	}
 }
 
-func TestQueueKeepsTheOrderOfACaller(t *testing.T) {
+func TestQueue_SeveralCallers_EachInItsOrder(t *testing.T) {
 	q := newQueue(10000)
 	a, b := claims(5), claims(5)
 	for _, j := range []*job{a, b} {
@@ -72,22 +75,75 @@ func TestQueueKeepsTheOrderOfACaller(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var got []item
-	for len(got) < 10 {
+	next := map[*job]int{}
+	for next[a]+next[b] < 10 {
 		batch := q.take(3)
 		if len(batch) == 0 {
-			t.Fatalf("nothing to take after %d", len(got))
+			t.Fatalf("nothing to take after %v", next)
 		}
-		got = append(got, batch...)
+		for _, i := range batch {
+			if i.index != next[i.job] {
+				t.Fatalf("operation %d of a caller comes before its operation %d", i.index, next[i.job])
+			}
+			next[i.job]++
+		}
 	}
-	for n, i := range got {
-		want := item{a, n}
-		if n >= 5 {
-			want = item{b, n - 5}
+}
+
+// A claim behind any number of background operations, and behind the releases of callers
+// that end thousands, is in the next transaction.
+func TestQueue_ClaimBehindThousands_InTheNextTransaction(t *testing.T) {
+	const limit = 64
+	q := newQueue(100_000)
+	for range 5 {
+		if err := q.put(claims(4000), true); err != nil {
+			t.Fatal(err)
 		}
-		if i != want {
-			t.Fatalf("operation %d is %d of another place", n, i.index)
+	}
+	if err := q.put(registrations(20_000), false); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		one := claims(1)
+		if err := q.put(one, true); err != nil {
+			t.Fatal(err)
 		}
+		batch := q.take(limit)
+		if len(batch) > limit {
+			t.Fatalf("a transaction of %d, at most %d", len(batch), limit)
+		}
+		if !slices.Contains(batch, item{one, 0}) {
+			t.Fatal("the claim is not in the next transaction")
+		}
+	}
+}
+
+// The background's share of each transaction is bounded while callers come, and a second
+// after, and never zero.
+func TestQueue_BackgroundShare_BoundedAndNeverZero(t *testing.T) {
+	for _, limit := range []int{1, 2, 7, 64, 256} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(100_000)
+			if err := q.put(registrations(50_000), false); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 50 {
+				if n%2 == 0 { // every other transaction has none of theirs
+					if err := q.put(claims(2*limit), true); err != nil {
+						t.Fatal(err)
+					}
+					q.urgent.take(nil, n%4*limit, limit)
+				}
+				if _, background := count(q.take(limit)); background < 1 || background > max(limit/8, 1) {
+					t.Errorf("of %d operations %d are of the background", limit, background)
+				}
+			}
+			q.urgent.take(nil, q.urgent.ops, limit)
+			time.Sleep(busyFor) // virtual
+			if _, background := count(q.take(limit)); background != max(limit/2, 1) {
+				t.Errorf("nobody else comes: of %d operations %d are of the background", limit, background)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,6 @@
 package cell
 
-import "cellgate/internal/proposing"
+import "cellgate/internal/wire"
 
 // reader reads what gateways and agents send.
-type reader struct{ proposing.Fields }
+type reader struct{ wire.Fields }

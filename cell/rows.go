@@ -21,7 +21,7 @@ type rows struct {
 	byConsumer map[string][]*shard.Claim
 	// transferred are those of byConsumer that were transferred, by their instance.
 	transferred map[string][]*shard.Claim
-	// taking are the claims that take of a host's hardware (needsHardware), by host,
+	// taking are the claims that take of a host's hardware (Claim.TakesHardware), by host,
 	// then claim_id.
 	taking map[string]map[string]*shard.Claim
 	// onHost are the live claims, by host, then claim_id.
@@ -52,6 +52,7 @@ type rows struct {
 	ending map[string]time.Time
 	// byNova are the hosts that their services in Nova say something against.
 	byNova map[string]bool
+	index  hostIndex
 }
 
 // hostRow is a host with what its claims use. It is never changed, only
@@ -100,7 +101,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
-		coming: map[string]*readFacts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{},
+		coming: map[string]*readFacts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{}, index: newHostIndex(),
 	}
 }
 
@@ -189,6 +190,7 @@ func (r *rows) put(uuid string, next *hostRow) {
 	if (was == nil) != (next.host == nil) || was != nil && was.ServiceHost != next.host.ServiceHost {
 		r.hostSet++
 	}
+	r.index.replace(was, next.host)
 	r.hosts[uuid] = next
 }
 

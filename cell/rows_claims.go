@@ -59,14 +59,14 @@ func (r *rows) setClaim(old, c *shard.Claim, d *dirty) {
 
 // applyHardware notes which hosts' hardware a claim takes of.
 func (r *rows) applyHardware(old, c *shard.Claim, d *dirty) {
-	if needsHardware(old) {
+	if old != nil && old.TakesHardware() {
 		delete(r.taking[old.HostUUID], old.ClaimID)
 		if len(r.taking[old.HostUUID]) == 0 {
 			delete(r.taking, old.HostUUID)
 		}
 		d.hardware[old.HostUUID] = struct{}{}
 	}
-	if needsHardware(c) {
+	if c.TakesHardware() {
 		if r.taking[c.HostUUID] == nil {
 			r.taking[c.HostUUID] = map[string]*shard.Claim{}
 		}

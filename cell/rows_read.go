@@ -6,17 +6,19 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/schedule"
 	"cellgate/shard"
 )
 
-// takingFrom gives the claims that take of a host's hardware, the oldest first.
-func (r *rows) takingFrom(host string) []*shard.Claim {
+// assignedOf gives what claims take of a host's hardware.
+func (r *rows) assignedOf(host string) (list []*schedule.Assignment) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	list := slices.Collect(maps.Values(r.taking[host]))
-	slices.SortFunc(list, func(a, b *shard.Claim) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
-	})
+	for _, id := range slices.Sorted(maps.Keys(r.taking[host])) {
+		if a := r.taking[host][id].Guest.Assigned; a != nil {
+			list = append(list, a)
+		}
+	}
 	return list
 }
 

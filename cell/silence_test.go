@@ -30,10 +30,7 @@ func slowly(name string) func(*Config) { return func(c *Config) { c.Replica = na
 func (r *replica) passing() []string {
 	r.t.Helper()
 	synctest.Wait()
-	var out []string
-	for _, c := range r.propose(query(1)).GetCandidates() {
-		out = append(out, c.GetServiceHost())
-	}
+	out := slices.Clone(r.propose(query(1)).GetCandidates().GetServiceHosts())
 	slices.Sort(out)
 	return out
 }

@@ -2,9 +2,11 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -30,8 +32,16 @@ type stateTaking struct {
 	refusing *refusal
 }
 
-// take registers the state of a message, which is a FullState or a Delta.
+// take registers the state of a message, which is a FullState or a Delta. It waits for
+// its turn (Cell.decoding).
 func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out taken) {
+	select {
+	case t.decoding <- struct{}{}:
+	case <-ctx.Done():
+		return taken{err: ctx.Err()}
+	}
+	decoded := sync.OnceFunc(func() { <-t.decoding })
+	defer decoded()
 	state := m.GetFullState()
 	if d := m.GetDelta(); d != nil {
 		if err := rpc.Validate(d); err != nil {
@@ -50,7 +60,7 @@ func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out t
 	if state.GetEpoch() < t.epoch {
 		return taken{reply: resync(t.epoch, "the cell was told to start over", 0)}
 	}
-	return t.takeState(ctx, state)
+	return t.takeState(ctx, state, decoded)
 }
 
 // gap says why a delta does not change what is held; "" when it does.
@@ -70,8 +80,9 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
 // or a newer one of the same agent life, and this replica's table shows it; or when another
 // life speaks for the host (sessions.outlived). Over another life's row it is not written before
-// the agent was asked for it over that row (agentSession.asked).
-func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) taken {
+// the agent was asked for it over that row (agentSession.asked). decoded is called before the
+// state waits for anything.
+func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState, decoded func()) taken {
 	if err := t.takesFrom(in.GetCell()); err != nil {
 		t.tel.State(err)
 		t.strangers.tell(t.log, t.now(), in, err)
@@ -93,6 +104,16 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState) take
 	if t.host != "" && t.host != put.Host.UUID {
 		return t.refuse(ctx, in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
 	}
+	settle, err := t.admit(ctx, &put.Host)
+	if err != nil {
+		out := t.refuse(ctx, in, err)
+		if errors.Is(err, errHostLimit) {
+			out.unheld = nil // the state is not kept: that is what the limit is for
+		}
+		return out
+	}
+	defer settle()
+	decoded()
 	defer t.rows.expect(put.Host.UUID, facts)()
 	put.Over = &t.asked
 	if t.asked == "" && t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {

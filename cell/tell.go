@@ -46,6 +46,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpAdmin
 	case op.EndMaintenance != nil:
 		return telemetry.OpEndMaintenance
+	case op.RemoveHost != nil:
+		return telemetry.OpRemoveHost
 	case op.Audit != nil:
 		return telemetry.OpAudit
 	}
@@ -121,6 +123,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
 	r.Pinned = c.versions.Count()
+	r.StoreAhead = c.keeper.time.reading()
 	if g := c.rows.gateRow(); g != nil {
 		c.gate.mu.Lock()
 		told := c.gate.told

@@ -315,8 +315,11 @@ func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
 		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_CONFIRMED {
 			t.Fatalf("the claim is %v", c)
 		}
-		if left := offersIn(rest(told)); len(left) != 1 || !left[0].GetConfirmed() || left[0].GetWantsVerdict() {
-			t.Errorf("once it is confirmed: %v", left)
+		if o := offerIn(t, told); !o.GetConfirmed() || o.GetWantsVerdict() {
+			t.Errorf("once it is confirmed: %v", o)
+		}
+		if left := offersIn(rest(told)); len(left) != 0 {
+			t.Errorf("told again, once it is confirmed: %v", left)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func offerOf(c *shard.Claim) *agentv1.ReportResponse {
 		usages[i].ProviderUuid, usages[i].ResourceClass, usages[i].Amount = a.ProviderUUID, a.ResourceClass, int32(a.Amount)
 		o.Usages[i] = &usages[i]
 	}
-	if hasHardware(c.Guest) {
+	if c.Guest.HasHardware() {
 		o.Guest = c.Guest.Hardware
 	}
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}}

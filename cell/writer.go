@@ -29,6 +29,8 @@ type writer struct {
 	versions *proposing.Versions
 	log      *slog.Logger
 	in       chan feed
+	// changed hears of the hosts that the next version has otherwise, before it is there.
+	changed func(d *dirty, turned map[string]bool)
 	// homeless are instances whose host has not been seen yet, by host.
 	homeless map[string][]string
 }
@@ -36,7 +38,7 @@ type writer struct {
 func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, log *slog.Logger) *writer {
 	return &writer{
 		cell: cellUUID, rows: r, live: l, versions: v, log: log,
-		in: make(chan feed, 16), homeless: map[string][]string{},
+		in: make(chan feed, 16), changed: func(*dirty, map[string]bool) {}, homeless: map[string][]string{},
 	}
 }
 
@@ -99,6 +101,7 @@ func (w *writer) apply(feeds []feed) *dirty {
 	}
 	turned := w.live.takeChanged()
 	if !d.empty() || len(turned) > 0 {
+		w.changed(d, turned)
 		w.versions.Publish(w.edit(d, turned))
 	}
 	return d
@@ -161,16 +164,7 @@ func (w *writer) editHardware(e *schedule.Edit, uuid string) {
 	if row == nil || row.host == nil {
 		return
 	}
-	var guests []*schedule.NovaRequest
-	for _, c := range w.rows.takingFrom(uuid) {
-		taken, err := hardwareOf(c.Guest)
-		if err != nil {
-			w.log.Error("what a claim takes of its host's hardware is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
-			continue
-		}
-		guests = append(guests, taken.Nova)
-	}
-	e.SetGuests(row.id, guests)
+	e.SetAssigned(row.id, w.rows.assignedOf(uuid))
 }
 
 // editInstance puts an instance where its claims are: on two hosts while it is

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/VictoriaMetrics/metricsql"
 	"go.yaml.in/yaml/v3"
 
 	"cellgate/internal/telemetry"
@@ -61,44 +60,32 @@ func checkQuery(known map[string]map[string][]string, query string) error {
 	for variable, value := range map[string]string{"$__rate_interval": "1m"} {
 		query = strings.ReplaceAll(query, variable, value)
 	}
-	expr, err := parser.ParseExpr(query)
+	expr, err := metricsql.Parse(query)
 	if err != nil {
 		return err
 	}
 	var problems []string
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	selects := 0
-	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-		s, ok := node.(*parser.VectorSelector)
-		if !ok {
-			return nil
-		}
-		selects++
-		has, ok := known[s.Name]
-		if !ok {
-			bad("there is no metric %q", s.Name)
-			return nil
-		}
-		for _, m := range s.LabelMatchers {
-			values, ok := has[m.Name]
-			switch {
-			case m.Name == labels.MetricName:
-			case !ok:
-				bad("%s has no label %q", s.Name, m.Name)
-			case values != nil && !slices.ContainsFunc(values, m.Matches):
-				bad("no value of %s{%s} is %s", s.Name, m.Name, m)
+	metricsql.VisitAll(expr, func(node metricsql.Expr) {
+		switch x := node.(type) {
+		case *metricsql.MetricExpr:
+			selects++
+			for _, filters := range x.LabelFilterss {
+				checkSelector(known, filters, bad)
 			}
-		}
-		for _, above := range path {
-			if a, ok := above.(*parser.AggregateExpr); ok && !a.Without {
-				for _, by := range a.Grouping {
-					if _, ok := has[by]; !ok {
-						bad("%s has no label %q to group by", s.Name, by)
-					}
+		case *metricsql.AggrFuncExpr:
+			if x.Modifier.Op == "by" {
+				checkGrouping(known, x, bad)
+			}
+		case *metricsql.FuncExpr:
+			// The parser takes functions over a time without one, which Prometheus does not.
+			for _, arg := range x.Args {
+				if m, plain := arg.(*metricsql.MetricExpr); plain && metricsql.IsRollupFunc(x.Name) {
+					bad("%s of %s needs a time in brackets", x.Name, m.AppendString(nil))
 				}
 			}
 		}
-		return nil
 	})
 	if selects == 0 {
 		bad("no metric is asked for")
@@ -107,6 +94,51 @@ func checkQuery(known map[string]map[string][]string, query string) error {
 		return fmt.Errorf("%s: %s", query, strings.Join(problems, "; "))
 	}
 	return nil
+}
+
+// checkSelector compares the filters of a selector with the metric's labels. The first is
+// of the metric's name.
+func checkSelector(known map[string]map[string][]string, filters []metricsql.LabelFilter, bad func(string, ...any)) {
+	name := filters[0].Value
+	has, ok := known[name]
+	if filters[0].Label != "__name__" || !ok {
+		bad("there is no metric %q", name)
+		return
+	}
+	for _, f := range filters[1:] {
+		values, ok := has[f.Label]
+		matches := func(value string) bool {
+			if f.IsRegexp {
+				return regexp.MustCompile("^(?:"+f.Value+")$").MatchString(value) != f.IsNegative
+			}
+			return (value == f.Value) != f.IsNegative
+		}
+		switch {
+		case !ok:
+			bad("%s has no label %q", name, f.Label)
+		case values != nil && !slices.ContainsFunc(values, matches):
+			bad("no value of %s{%s} is %s", name, f.Label, f.AppendString(nil))
+		}
+	}
+}
+
+// checkGrouping compares the labels that an aggregation groups by with those of each
+// metric in it.
+func checkGrouping(known map[string]map[string][]string, of *metricsql.AggrFuncExpr, bad func(string, ...any)) {
+	metricsql.VisitAll(of, func(node metricsql.Expr) {
+		m, ok := node.(*metricsql.MetricExpr)
+		if !ok || len(m.LabelFilterss) == 0 {
+			return
+		}
+		name := m.LabelFilterss[0][0].Value
+		for _, by := range of.Modifier.Args {
+			if has, ok := known[name]; ok {
+				if _, ok := has[by]; !ok {
+					bad("%s has no label %q to group by", name, by)
+				}
+			}
+		}
+	})
 }
 
 func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
@@ -119,7 +151,7 @@ func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
 		`cellgate_gateway_in_flight{cell="cell1"}`:                                           "no label",
 		`sum by (replica) (cellgate_gateway_in_flight)`:                                      "to group by",
 		`cellgate_gateway_claims_total{end="lost"}`:                                          "no value",
-		`rate(cellgate_gateway_in_flight)`:                                                   "expected type range vector",
+		`rate(cellgate_gateway_in_flight)`:                                                   "needs a time in brackets",
 		`histogram_quantile(0.9, sum by (le) (rate(cellgate_gateway_in_flight_bucket[5m])))`: "no metric",
 		`1 + 1`: "no metric",
 	} {

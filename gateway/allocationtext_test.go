@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"cellgate/internal/wire"
 	"cellgate/schedule"
 )
 
@@ -42,7 +43,7 @@ func TestAllocationTextIsJSON(t *testing.T) {
 			Allocations map[string]resources `json:"allocations"`
 			Mappings    map[string][]string  `json:"mappings"`
 		}
-		want := form{Allocations: map[string]resources{}, Mappings: map[string][]string{"": idTexts(of.Mappings[0].Providers)}}
+		want := form{Allocations: map[string]resources{}, Mappings: map[string][]string{"": wire.IDTexts(of.Mappings[0].Providers)}}
 		for _, a := range of.Amounts {
 			id := a.Provider.String()
 			if want.Allocations[id].Resources == nil {

@@ -50,7 +50,7 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 	}
 	swap.Ttl = durationpb.New(ttl)
 	undo := func() {}
-	if g.boundByAffinity(h) {
+	if boundByAffinity(h) {
 		if undo, err = g.moveAffinity(ctx, h, answer.GetSelected().GetServiceHost(), ttl); err != nil {
 			return nil, err
 		}

@@ -15,9 +15,8 @@ import (
 )
 
 // boundByAffinity reports whether the claim's host must be that of its group.
-func (g *Gateway) boundByAffinity(h claimIn) bool {
-	return h.claim.GetGroupUuid() != "" && h.origin.GetGroupPolicy() == string(schedule.Affinity) &&
-		slices.Contains(g.cfg.Filters, schedule.AffinityFilter)
+func boundByAffinity(h claimIn) bool {
+	return h.claim.GetGroupUuid() != "" && h.origin.GetGroupPolicy() == string(schedule.Affinity)
 }
 
 // moveAffinity lets a claim of a hard-affinity group go to another service host:
@@ -91,7 +90,7 @@ func (g *Gateway) otherMembers(ctx context.Context, h claimIn) ([]string, error)
 		return nil, fault.Wrap(fault.Internal, err, "claim %s has a group without a uuid", h.claim.GetClaimId())
 	}
 	request := &schedule.Request{Group: &schedule.Group{UUID: group, Policy: schedule.Affinity}}
-	query := &cellv1.Query{Placement: placementBytes(request, rulesFor(g.cfg, ""), ""), Limit: 1}
+	query := &cellv1.Query{Placement: placementBytes(request, rulesFor(g.cfg, ""), schedule.ID{}), Limit: 1}
 	var lock sync.Mutex
 	var hosts, lost, names []string
 	var all sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -79,7 +80,7 @@ func allocationRequest(of *schedule.Allocation) string {
 	}
 	mappings := map[string][]string{}
 	for _, m := range of.Mappings {
-		mappings[m.Suffix] = idTexts(m.Providers)
+		mappings[m.Suffix] = wire.IDTexts(m.Providers)
 	}
 	// Strings and whole numbers always marshal.
 	text, _ := json.Marshal(struct {

@@ -11,6 +11,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -82,7 +83,7 @@ func (s *selecting) claimGroup() *cellv1.ClaimGroup {
 		return nil
 	}
 	return &cellv1.ClaimGroup{
-		Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(max(g.MaxPerHost, 1)), Members: idTexts(g.Members),
+		Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(max(g.MaxPerHost, 1)), Members: wire.IDTexts(g.Members),
 	}
 }
 
@@ -97,7 +98,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		}
 		return nil
 	}
-	if s.g.hardAffinity(s.request) {
+	if hardAffinity(s.request) {
 		pinned, err := s.pinGroup(ctx, orders)
 		if err != nil || !pinned {
 			return err
@@ -149,7 +150,7 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	for cell, err := range unheard {
 		s.lose(ctx, cell, err)
 	}
-	if s.g.hardAffinity(s.request) {
+	if hardAffinity(s.request) {
 		s.unpinLater(ctx, unpin)
 	}
 	if over {

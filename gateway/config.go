@@ -95,6 +95,29 @@ func CheckPCIAliases(all []PCIAlias) (index int, err error) {
 // DefaultFilters are the filters when none are configured, in their order.
 func DefaultFilters() []string { return schedule.DefaultFilters() }
 
+// These run whatever is configured: without one, a requirement of a request would be
+// dropped, or a claim would be refused that its filter had let pass. The first stand for
+// what Nova asks of Placement and for the request's own restriction; without the others
+// Nova refuses server groups of their policies.
+var (
+	alwaysFirst = []string{
+		schedule.HostFilter, schedule.ComputeFilter, schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,
+	}
+	alwaysLast = []string{schedule.AntiAffinityFilter, schedule.AffinityFilter}
+)
+
+// FiltersInForce gives the filters that run when these are configured: the defaults for
+// none; else these in their order, and those that always run where they are not named.
+func FiltersInForce(configured []string) []string {
+	if len(configured) == 0 {
+		return DefaultFilters()
+	}
+	unnamed := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(configured, n) })
+	}
+	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
+}
+
 // DefaultWeighers are the weighers when none are configured, with the newest Nova.
 func DefaultWeighers() []WeigherConfig { return defaultWeighers(0) }
 

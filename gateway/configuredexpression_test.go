@@ -146,7 +146,7 @@ func TestConfiguredExpressionsAreInTheShape(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		placement := placementBytes(s.request, s.rules, "")
+		placement := placementBytes(s.request, s.rules, schedule.ID{})
 		seen[string(placement)] = true
 		if told := queryText(placement, 1); !strings.Contains(told, text) {
 			t.Errorf("%s tells nothing of %s", told, text)

@@ -30,7 +30,7 @@ const (
 // and all the others meet again. While requests of the shape lose races, it is more
 // from the start (contention.go).
 func (s *selecting) spread() int {
-	if s.g.hardAffinity(s.request) || !s.claims() {
+	if hardAffinity(s.request) || !s.claims() {
 		return 1
 	}
 	own := 1

@@ -14,6 +14,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -66,7 +67,7 @@ func (s *selecting) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 func (s *selecting) decisionOf(id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: id, DecidedAt: timestamppb.New(s.g.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
-		InstanceUuids: idTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
+		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
 		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
 	}
 }

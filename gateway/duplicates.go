@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -29,7 +30,7 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: idTexts(instances)}
+	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: wire.IDTexts(instances)}
 	var lock sync.Mutex
 	var found []held
 	var answered []int
@@ -176,7 +177,7 @@ func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v conf
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.settled():
 				g.twoConfirmed(ctx, v.itself, c)
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
-				return v, duplicate(consumer, c)
+				return v, cmp.Or(g.neverKnown(ctx, consumer, claimID, v, c), duplicate(consumer, c))
 			default:
 				v.others = append(v.others, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
 			}
@@ -188,11 +189,24 @@ func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v conf
 	}
 	if v.found == nil && len(v.others) > 0 {
 		// Ended, and the consumer went on without it.
-		return v, fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
+		return v, cmp.Or(g.neverKnown(ctx, consumer, claimID, v, v.others[0].got), error(fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
 			claimID, consumer, v.others[0].got.GetClaimId(), v.others[0].cell.cfg.Name).
-			With("claim_id", v.others[0].got.GetClaimId()).With("cell", v.others[0].cell.cfg.Name)
+			With("claim_id", v.others[0].got.GetClaimId()).With("cell", v.others[0].cell.cfg.Name)))
 	}
 	return v, nil
+}
+
+// neverKnown says that no cell knows the claim to confirm, live or ended, so that its caller
+// names a wrong one and not has, the claim of the instance; nil when a cell does.
+func (g *Gateway) neverKnown(ctx context.Context, consumer, claimID string, v confirmView, has *cellgatev1.Claim) error {
+	if v.itself != nil {
+		return nil
+	}
+	if in, _ := g.whereIs(ctx, g.cells, claimID); in != nil {
+		return nil
+	}
+	return fault.New(fault.NotFound, "claim %s of instance %s is not known; the instance has claim %s, %s, in cell %s",
+		claimID, consumer, has.GetClaimId(), has.GetState(), has.GetCell()).With("consumer_uuid", consumer)
 }
 
 // releaseOthers releases what is in a confirm's way.

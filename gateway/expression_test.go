@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -56,7 +57,10 @@ func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 	for n := range 7000 {
 		hosts = append(hosts, testHost(n, 8))
 	}
-	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, hintsAllowed)
+	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, func(c *Config) {
+		hintsAllowed(c)
+		c.ProposeBudget, c.MaxDeadline = testwait.Limit, testwait.Limit
+	})
 	costly := `[` + strings.Repeat(`1, `, 30) + `1].all(x, host.free.VCPU > -1 * x) && true`
 	typed := ask(1, 1)
 	typed.GetRequestSpec().FilterExpression = costly
@@ -221,7 +225,7 @@ func TestExpressionsTellShapesApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen[string(placementBytes(s.request, s.rules, ""))] = true
+		seen[string(placementBytes(s.request, s.rules, schedule.ID{}))] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("3 expressions have %d shapes", len(seen))

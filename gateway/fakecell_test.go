@@ -15,6 +15,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -40,8 +41,6 @@ type fakeCell struct {
 
 	// rejects are the hosts that reject each claim, by uuid, with the reason.
 	rejects map[string]string
-	// unheeding: it does not know how to leave out hosts by uuid.
-	unheeding bool
 
 	// loading: it says that it loads its table; cut: that it looked at some hosts alone.
 	loading, cut bool
@@ -230,14 +229,11 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		}
 	}
 	asked := queryFrom(q)
-	if f.unheeding {
-		asked.Request.IgnoreUUIDs = nil
-	}
 	p, err := t.Propose(asked)
 	if err != nil {
 		return &cellv1.Proposal{Failure: proposing.FailureOf(proposing.QueryFailure(err))}
 	}
-	out := proposalTo(p)
+	out := wire.EncodeProposal(p)
 	out.GateEpoch = f.gate.GetEpoch()
 	if !f.older {
 		if out.Passing, err = proposing.PassingOf(t, asked, q.GetPassing()); err != nil {

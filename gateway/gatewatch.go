@@ -195,7 +195,10 @@ func (k *watching) holdAtLegacy(ctx context.Context) {
 	if known := k.known.Load(); known != nil && known.GetPin() == cellgatev1.Gate_LEGACY {
 		return
 	}
-	_, err := k.pin(ctx, cellgatev1.Gate_LEGACY, "legacy_only: the cell has no scheduler of its own", "gateway")
+	// The cell cannot know yet that its tables are read.
+	_, err := k.pin(ctx, &cellgatev1.UpdateCellRequest{
+		GatePin: cellgatev1.Gate_LEGACY, Reason: "legacy_only: the cell has no scheduler of its own", Force: true,
+	}, "gateway")
 	if err != nil && !k.silent {
 		k.g.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.cfg.Name, "error", err)
 	}

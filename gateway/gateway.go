@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -12,7 +11,7 @@ import (
 
 	"cellgate/internal/expression"
 	"cellgate/internal/health"
-	"cellgate/internal/rpc"
+	"cellgate/internal/ingress"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule/nova"
@@ -34,7 +33,7 @@ type Config struct {
 	// MaxDeadline bounds a request whose caller set no deadline, or a later
 	// one (30 s).
 	MaxDeadline time.Duration
-	// Filters and Weighers in their order; empty: schedule's defaults.
+	// Filters and Weighers in their order; empty: schedule's defaults. See FiltersInForce.
 	Filters  []string
 	Weighers []WeigherConfig
 	// Options of filters and weighers; nil: Nova's defaults.
@@ -43,8 +42,8 @@ type Config struct {
 	PCIAliases []PCIAlias
 	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
 	DefaultAvailabilityZone string
-	// MaxInFlight is how many selections may run at once; more are refused as
-	// OVERLOADED (1024).
+	// MaxInFlight bounds the calls that wait or run at once, of selections, of changes of
+	// claims and of others: memory, where the limits that adapt are above it (1024).
 	MaxInFlight int
 	// KeepOrder: the first pick is the best host also while requests get in each
 	// other's way. Without it they choose among the first few then; see contention.go.
@@ -108,6 +107,9 @@ type Deps struct {
 	// Telemetry may be nil. The server that the gateway is registered with has
 	// its options.
 	Telemetry *telemetry.Gateway
+	// Ingress bounds the bodies of REST requests, as the server's does those of gRPC; nil for
+	// one with the defaults.
+	Ingress *ingress.Ingress
 }
 
 // Gateway serves the public API.
@@ -116,6 +118,7 @@ type Gateway struct {
 	log   *slog.Logger
 	now   func() time.Time
 	tel   *telemetry.Gateway
+	in    *ingress.Ingress
 	cells []*cell
 	// onBreaker is Deps.OnBreaker.
 	onBreaker func(cell, replica string, from, to gobreaker.State)
@@ -140,8 +143,8 @@ type Gateway struct {
 	confirmed confirmedRequests
 	unseen    unseenClaims
 	moves     unfinishedMoves
-	// inFlight counts the selections running.
-	inFlight atomic.Int64
+	// lanes admit calls.
+	lanes lanes
 	// life ends with Run, after its tasks had their time; tasks are the
 	// goroutines that outlive the request that started them: batches of
 	// proposals and releases. All are bounded by their own timeouts.
@@ -157,7 +160,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), flights: newFlights(), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), flights: newFlights(), lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
 	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
 	if err != nil {
 		return nil, err // checkConfig has said so
@@ -172,6 +175,9 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if g.now == nil {
 		g.now = time.Now
 	}
+	if g.in = deps.Ingress; g.in == nil {
+		g.in = ingress.New(ingress.Limits{})
+	}
 	g.unreleased.log = g.log
 	g.unreadable.log, g.unreadable.now = g.log, g.now
 	g.health = health.New(g.aliveChecks, g.readyChecks)
@@ -185,7 +191,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		g.cells = append(g.cells, link)
 	}
 	g.decisions = newRecorder(g, cfg.DecisionQueue)
-	g.tel.Watch(g.inFlight.Load, g.summaryAges)
+	g.tel.Watch(g.lanes.each, g.summaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
 }
@@ -193,11 +199,6 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 // handlers is how many goroutines wait to handle requests. Their stacks have grown to
 // what a request takes; with more requests at once, the others get new ones.
 const handlers = 64
-
-// ServerOptions are those of a server that a gateway registers with.
-func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.NumStreamWorkers(handlers), rpc.Plain(plain), grpc.ChainUnaryInterceptor(takeTexts)}
-}
 
 // Register adds the public services to a server.
 func (g *Gateway) Register(s grpc.ServiceRegistrar) {
@@ -248,9 +249,7 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)
 	setDefault(&cfg.Breaker.ProbeBudget, 500*time.Millisecond)
 	setDefault(&cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
-	if len(cfg.Filters) == 0 {
-		cfg.Filters = DefaultFilters()
-	}
+	cfg.Filters = FiltersInForce(cfg.Filters)
 	if len(cfg.Weighers) == 0 {
 		cfg.Weighers = defaultWeighers(cfg.Options.release())
 	}

@@ -48,7 +48,7 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 			g.tel.Unread("", string(routingKind(code)))
 			known.handleRouting(ctx, mux, form, w, r, code)
 		}),
-		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc { return known.check(next, g.tel.Unread) }),
+		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc { return known.check(next, g) }),
 		runtime.WithMetadata(telemetry.FromHTTP),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
@@ -72,7 +72,12 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 			writeFault(w, http.StatusForbidden, fault.New(fault.PermissionDenied, "a page of another site may not call this: %s", err))
 			return
 		}
-		r.Body = &body{from: http.MaxBytesReader(w, r.Body, maxBody)}
+		b := &body{from: http.MaxBytesReader(w, r.Body, maxBody), ctx: r.Context(), in: g.in, size: min(r.ContentLength, maxBody)}
+		if b.size < 0 {
+			b.size = maxBody // the caller does not say
+		}
+		defer b.done()
+		r.Body = b
 		mux.ServeHTTP(w, r)
 	}))
 	root.HandleFunc("GET /healthz", g.health.ServeAlive)
@@ -107,5 +112,5 @@ func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts 
 		b.g.tel.Unread(method, string(fault.InvalidRequest))
 		return err // gRPC would not read it, and not say why
 	}
-	return b.ClientConn.Invoke(ctx, method, req, resp, opts...)
+	return b.ClientConn.Invoke(b.g.withPlace(ctx), method, req, resp, opts...)
 }

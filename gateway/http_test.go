@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"cellgate/gateway/admission"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -110,9 +111,12 @@ func TestRESTUnavailableAndOverloaded(t *testing.T) {
 	if p := problemOf(t, rec); rec.Code != 503 || p.Reason != fault.CellUnavailable || !strings.Contains(p.Message, "cell1") {
 		t.Errorf("%d %+v", rec.Code, p)
 	}
-	w.g.inFlight.Add(1)
+	leave, err := w.g.lanes.selections.Enter(admission.Caller{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rec = w.send("POST", "/v1/select_destinations", fmt.Sprintf(restBody, testUUID(0x1, 1)))
-	w.g.inFlight.Add(-1)
+	leave()
 	if p := problemOf(t, rec); rec.Code != 429 || p.Reason != fault.Overloaded || rec.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %+v", rec.Code, p)
 	}
@@ -156,8 +160,8 @@ func TestBadInput(t *testing.T) {
 		{"both specs", strings.Replace(good, `"request_spec"`, `"nova_request_spec": {}, "request_spec"`, 1), 400, "nova_request_spec", "only one of"},
 		{"unknown object version", fmt.Sprintf(nova, "99.1"), 400, `nova_request_spec["nova_object.version"]`, "99.1"},
 		{"5 MB", strings.Replace(good, `"request_spec"`, strings.Repeat(" ", 5<<20)+`"request_spec"`, 1), 413, "body", "4194304"},
-		{"small JSON, large message", `{"instance_uuids": ["` + testUUID(0x1, 1) + `"], "nova_request_spec": {"a": [` +
-			strings.Repeat("1,", 400_000) + `1]}}`, 400, "body", "4194304"},
+		{"many values", `{"instance_uuids": ["` + testUUID(0x1, 1) + `"], "nova_request_spec": {"a": [` +
+			strings.Repeat("1,", 400_000) + `1]}}`, 400, "nova_request_spec", "262144 values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rec := w.send("POST", "/v1/select_destinations", tt.body)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 )
 
 // body is a request's body. It keeps what was wrong with it: the generated
@@ -29,6 +31,37 @@ type body struct {
 	// field is the request's field that the body is; empty when it is the whole request.
 	field string
 	bad   *fault.Error
+
+	ctx context.Context
+	in  *ingress.Ingress
+	// size is how long it may be, in bytes.
+	size int64
+	// releases give back what it was charged.
+	releases []func()
+}
+
+// charge keeps what a charge gave, until done; it gives its error.
+func (b *body) charge(release func(), err error) error {
+	if err == nil {
+		b.releases = append(b.releases, release)
+	}
+	return err
+}
+
+// done gives back what the body was charged: the request is answered.
+func (b *body) done() {
+	for _, release := range b.releases {
+		release()
+	}
+}
+
+// admit waits until the body's text may be decoded: large ones are, a few at a time.
+func (b *body) admit(text []byte) error {
+	values, err := scanJSON(text)
+	if err == nil && b.in != nil {
+		err = b.charge(b.in.Heavy(b.ctx, int64(len(text)+values*ingress.ElementCost)))
+	}
+	return err
 }
 
 // wholeBody names a body that is the whole request, where no field of it is what is bad.
@@ -43,11 +76,14 @@ type jsonForm struct{ runtime.JSONPb }
 // NewDecoder gives a decoder of one body. An empty body is an empty message.
 func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
-		text, err := io.ReadAll(r)
 		b, ok := r.(*body)
 		if !ok {
 			b = &body{}
 		}
+		var all bytes.Buffer
+		all.Grow(int(b.size) + bytes.MinRead)
+		_, err := all.ReadFrom(r)
+		text := all.Bytes()
 		var large *http.MaxBytesError
 		switch {
 		case errors.As(err, &large):
@@ -62,6 +98,12 @@ func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 			m, ok := messageIn(v)
 			if !ok {
 				return f.Unmarshal(text, v)
+			}
+			if err := b.admit(text); err != nil {
+				if !errors.As(err, &b.bad) {
+					return err // the caller is gone
+				}
+				return b.bad
 			}
 			if err := f.UnmarshalOptions.Unmarshal(text, m); err != nil {
 				b.bad = jsonFault(b.field, text, err)

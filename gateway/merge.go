@@ -10,6 +10,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -90,14 +91,14 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	})
 	var consumers []string
 	if s.asksForClaims() {
-		consumers = idTexts(instances)
+		consumers = wire.IDTexts(instances)
 	}
 	versions := make([]string, len(m.cells))
 	elsewhere := s.heldElsewhere(ctx, pending, placement)
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		queries := make([]*cellv1.Query, len(asks))
 		for i, a := range asks {
-			queries[i] = queryOf(&a.Query, placement)
+			queries[i] = wire.EncodeQuery(&a.Query, placement)
 			queries[i].TableVersion, queries[i].UpToDate = versions[a.Cell], s.upToDate
 			if m.answers[a.Cell] == nil {
 				queries[i].ConsumerUuids = consumers
@@ -136,7 +137,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 			}
 			m.cut, m.lags = m.cut || got.proposal.GetCut(), m.lags || got.proposal.GetLags()
 			m.held = append(m.held, heldIn(m.cells[k], got.proposal)...)
-			p, err := proposalFrom(got.proposal)
+			p, err := wire.DecodeProposal(got.proposal)
 			if err == nil {
 				err = plan.Answer(k, p)
 			}

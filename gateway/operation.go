@@ -3,6 +3,7 @@ package gateway
 import (
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // setOperation reads what the request is for. rebuild: Nova's hint says that it
@@ -42,12 +43,12 @@ func (s *selecting) leavesHost() bool {
 func (s *selecting) rebuilds() bool { return s.operation == cellgatev1.Operation_REBUILD }
 
 // moving is the instance that is being moved, where that bears on the choice of
-// host: in a server group. "" otherwise, so that moves of one shape are alike.
-func (s *selecting) moving() string {
+// host: in a server group. Zero otherwise, so that moves of one shape are alike.
+func (s *selecting) moving() schedule.ID {
 	if !s.moves() || s.request.Group == nil {
-		return ""
+		return schedule.ID{}
 	}
-	return s.instances[0].String()
+	return s.instances[0]
 }
 
 // claims reports whether what is chosen is claimed.

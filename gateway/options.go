@@ -33,6 +33,8 @@ type Options struct {
 	ImageTypeSupport        bool
 	IsolateAggregates       bool
 	ImageMetadata           bool
+	RoutedNetworks          bool
+	PCIInPlacement          bool
 	NoPCPUFallback          bool
 	ExactTenantKey          bool
 	Strict                  bool
@@ -77,6 +79,7 @@ func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 	return &nova.Options{
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
+		RoutedNetworks: o.RoutedNetworks, PCIInPlacement: o.PCIInPlacement,
 		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Release: int(o.release()), Aliases: aliases,
 	}
 }

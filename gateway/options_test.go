@@ -5,8 +5,12 @@ import (
 	"testing"
 
 	"cellgate/internal/limits"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // Every option reaches the core or the translation, where it changes something.
@@ -74,7 +78,11 @@ func TestFactorsThatCannotBeReadAreLeftOut(t *testing.T) {
 // A number of best hosts beyond what cells take counts as the most, here and there.
 func TestSubsetSizeStaysWithinWhatCellsTake(t *testing.T) {
 	for given, want := range map[int]int{-5: 0, 0: 0, 1: 1, limits.Subset: limits.Subset, limits.Subset + 1: limits.Subset, 1 << 32: limits.Subset, 1<<32 + 3: limits.Subset} {
-		if got := optionsOf(&schedule.Options{SubsetSize: given}).GetHostSubsetSize(); int(got) != want {
+		p := &cellv1.Placement{}
+		if err := proto.Unmarshal(wire.EncodePlacement(&schedule.Request{}, &schedule.Rules{Options: &schedule.Options{SubsetSize: given}}), p); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.GetRules().GetOptions().GetHostSubsetSize(); int(got) != want {
 			t.Errorf("%d is %d to cells, want %d", given, got, want)
 		}
 		if got := (&Options{HostSubsetSize: given}).core().SubsetSize; got > limits.Subset || got > 0 && got != want {

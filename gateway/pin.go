@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -19,9 +18,8 @@ const pinMargin = 10 * time.Second
 
 // hardAffinity reports whether all members of the request's group must be on one
 // host. Named hosts are not filtered, as in Nova.
-func (g *Gateway) hardAffinity(r *schedule.Request) bool {
-	return r.Group != nil && r.Group.Policy == schedule.Affinity && !r.Forced() &&
-		slices.Contains(g.cfg.Filters, schedule.AffinityFilter)
+func hardAffinity(r *schedule.Request) bool {
+	return r.Group != nil && r.Group.Policy == schedule.Affinity && !r.Forced()
 }
 
 // arbiter gives the cell whose shard keeps the group's pin: the rendezvous
@@ -114,7 +112,7 @@ func (s *selecting) unpinLater(ctx context.Context, holders []string) {
 
 // pinnedGroup gives the group that the request pins; "" when it pins none.
 func (s *selecting) pinnedGroup() string {
-	if !s.g.hardAffinity(s.request) {
+	if !hardAffinity(s.request) {
 		return ""
 	}
 	return s.request.Group.UUID.String()

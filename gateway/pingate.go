@@ -39,18 +39,18 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 func (g *Gateway) pinGate(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
 	who := whoAsks(ctx)
 	if c.gate == nil {
-		return pinAt(ctx, c, req.GetGatePin(), req.GetReason(), who)
+		return pinAt(ctx, c, req, who)
 	}
 	if err := c.gate.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer c.gate.leave()
-	return c.gate.pin(ctx, req.GetGatePin(), req.GetReason(), who)
+	return c.gate.pin(ctx, req, who)
 }
 
 // pin pins the gate and takes what the cell says then. It needs asking.
-func (w *gate) pin(ctx context.Context, to cellgatev1.Gate_State, reason, who string) (*cellgatev1.Gate, error) {
-	gate, err := pinAt(ctx, w.cell, to, reason, who)
+func (w *gate) pin(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
+	gate, err := pinAt(ctx, w.cell, req, who)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func (w *gate) pin(ctx context.Context, to cellgatev1.Gate_State, reason, who st
 	return gate, nil
 }
 
-func pinAt(ctx context.Context, c *cell, to cellgatev1.Gate_State, reason, who string) (*cellgatev1.Gate, error) {
-	req := &cellv1.PinGateRequest{Pin: to, Reason: reason, Who: who}
-	resp, err := callFor(ctx, c, c.cfg.Name, c.claimBudget, req, cellv1.CellSchedulerClient.PinGate)
+func pinAt(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
+	pin := &cellv1.PinGateRequest{Pin: req.GetGatePin(), Reason: req.GetReason(), Who: who, Force: req.GetForce()}
+	resp, err := callFor(ctx, c, c.cfg.Name, c.claimBudget, pin, cellv1.CellSchedulerClient.PinGate)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func pinAt(ctx context.Context, c *cell, to cellgatev1.Gate_State, reason, who s
 
 // tellPin logs that somebody pinned a gate, for the audit.
 func (g *Gateway) tellPin(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, gate *cellgatev1.Gate, err error) {
-	told := []any{"cell", c.cfg.Name, "pin", req.GetGatePin().String(), "reason", req.GetReason()}
+	told := []any{"cell", c.cfg.Name, "pin", req.GetGatePin().String(), "reason", req.GetReason(), "force", req.GetForce()}
 	if who := security.FromContext(ctx); who != nil {
 		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
 	}

@@ -11,14 +11,14 @@ import (
 
 func TestPinIsTheCells(t *testing.T) {
 	w, f, _ := oneUpgrading(t, cellgatev1.Gate_LEGACY)
-	resp, err := w.cellsAPI.UpdateCell(context.Background(), &cellgatev1.UpdateCellRequest{Cell: "cell1", GatePin: cellgatev1.Gate_NATIVE, Reason: "the database is gone"})
+	resp, err := w.cellsAPI.UpdateCell(context.Background(), &cellgatev1.UpdateCellRequest{Cell: "cell1", GatePin: cellgatev1.Gate_NATIVE, Reason: "the database is gone", Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if g := resp.GetCell().GetGate(); g.GetPin() != cellgatev1.Gate_NATIVE || g.GetPinReason() != "the database is gone" || resp.GetCell().GetHosts() != 2 {
 		t.Errorf("the cell is %v", resp.GetCell())
 	}
-	if p := f.gate.pins; len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" {
+	if p := f.gate.pins; len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" || !p[0].GetForce() {
 		t.Errorf("the cell was told %v", p)
 	}
 	// This gateway goes by it at once.

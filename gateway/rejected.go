@@ -21,13 +21,8 @@ const (
 )
 
 // rejectedBy notes that an order's host rejected it. The request keeps from that host
-// from then on: the host has less than its cell knew of, whatever the next plan shows. Where
-// a host was chosen though the plan left it out, its cell is from before Placement's
-// ignore_host_uuids: then its service host is left out.
+// from then on: the host has less than its cell knew of, whatever the next plan shows.
 func (s *selecting) rejectedBy(o order, r *cellv1.Refusal) {
-	if slices.ContainsFunc(s.rejections[:s.leftOut], func(x *cellgatev1.RejectedClaim) bool { return x.GetHostUuid() == o.claim.GetHostUuid() }) {
-		s.unheeded = append(s.unheeded, o.host)
-	}
 	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
 		InstanceUuid: s.instances[o.index].String(), Cell: s.g.cells[o.cell].cfg.Name,
 		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
@@ -42,7 +37,6 @@ func (s *selecting) planned() *schedule.Request {
 		return s.toPlan()
 	}
 	r := *s.toPlan()
-	r.IgnoreHosts = slices.Concat(r.IgnoreHosts, s.unheeded)
 	for _, x := range s.rejections {
 		// It is a candidate's, which was read.
 		id, err := schedule.ParseID(x.GetHostUuid())
@@ -50,7 +44,6 @@ func (s *selecting) planned() *schedule.Request {
 			r.IgnoreUUIDs = append(r.IgnoreUUIDs, id)
 		}
 	}
-	s.leftOut = len(s.rejections)
 	return &r
 }
 

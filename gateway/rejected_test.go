@@ -78,29 +78,20 @@ func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 	})
 }
 
-// Of a service's hosts only the one that rejects claims is left out, however many it rejects
-// at once. A cell that cannot leave out one of them leaves out all.
-func TestTheOtherHostsOfAServiceAreChosen(t *testing.T) {
-	for _, unheeding := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			nodes := []schedule.Host{testHost(1, 8), testHost(2, 4), testHost(3, 1)} // by weight
-			nodes[0].ServiceHost, nodes[1].ServiceHost = "ironic", "ironic"
-			w := start(t, []*fakeCell{newFakeCell(1, nodes...)}, nil)
-			w.cells[0].unheeding = unheeding
-			w.cells[0].rejects = map[string]string{testUUID(0xa, 1): "NO_ROOM"}
-			resp := w.choose(ask(1, 3))
-			want, rejections := testUUID(0xa, 2), 3
-			if unheeding {
-				want, rejections = testUUID(0xa, 3), 6
+func TestSelect_HostRejectsClaims_OtherHostsOfItsServiceAreChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []schedule.Host{testHost(1, 8), testHost(2, 4), testHost(3, 1)} // by weight
+		nodes[0].ServiceHost, nodes[1].ServiceHost = "ironic", "ironic"
+		w := start(t, []*fakeCell{newFakeCell(1, nodes...)}, nil)
+		w.cells[0].rejects = map[string]string{testUUID(0xa, 1): "NO_ROOM"}
+		resp := w.choose(ask(1, 3))
+		for _, d := range resp.GetDestinations() {
+			if got, want := d.GetSelected().GetComputeNodeUuid(), testUUID(0xa, 2); got != want {
+				t.Errorf("chosen is %s, want %s", got, want)
 			}
-			for _, d := range resp.GetDestinations() {
-				if got := d.GetSelected().GetComputeNodeUuid(); got != want {
-					t.Errorf("unheeding %v: chosen is %s, want %s", unheeding, got, want)
-				}
-			}
-			if d := w.written()[resp.GetDecisionId()]; len(d.GetRejectedClaims()) != rejections {
-				t.Errorf("unheeding %v: rejected are %v", unheeding, d.GetRejectedClaims())
-			}
-		})
-	}
+		}
+		if d := w.written()[resp.GetDecisionId()]; len(d.GetRejectedClaims()) != 3 {
+			t.Errorf("rejected are %v", d.GetRejectedClaims())
+		}
+	})
 }

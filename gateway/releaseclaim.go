@@ -14,11 +14,11 @@ import (
 // names; in every cell when none is known to have it, so that the claim is refused
 // wherever it may still arrive. It fails when a cell that may have it, or may still
 // get it, did not answer, and, changing nothing, when the claim is another
-// consumer's.
-func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) error {
+// consumer's. It gives the claim as it was found; nil when nobody knew it.
+func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.Claim, error) {
 	named, err := g.cellsFor(req.GetCell())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
 	in, found := g.whereIs(ctx, named, ref.GetClaimId())
@@ -28,7 +28,7 @@ func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaim
 	cells := g.cells
 	if in != nil {
 		if found.GetConsumerUuid() != ref.GetConsumerUuid() {
-			return fault.Invalid("consumer_uuid", "claim %s is of another consumer", ref.GetClaimId()).
+			return nil, fault.Invalid("consumer_uuid", "claim %s is of another consumer", ref.GetClaimId()).
 				With("cell", in.cfg.Name).With("claim_id", ref.GetClaimId())
 		}
 		cells = []*cell{in}
@@ -44,14 +44,14 @@ func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaim
 		case couldNot(r.err):
 			missing = true
 		default:
-			return r.err
+			return nil, r.err
 		}
 	}
 	if missing {
-		return notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+		return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 	}
 	g.unpinReleased(ctx, found)
-	return nil
+	return found, nil
 }
 
 // whereIs gives the cell that made a claim, and the claim, live or ended; nil when

@@ -19,7 +19,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
+	"cellgate/internal/security"
 )
 
 // restCalls are the calls of the REST API.
@@ -27,8 +29,8 @@ type restCalls []restCall
 
 type restCall struct {
 	method, path string
-	// rpc is the method as gRPC has it.
-	rpc string
+	// rpc is the method by its full name, full as gRPC names it: /service/method.
+	rpc, full string
 	// paths matches the paths of the call.
 	paths *regexp.Regexp
 	// body is the field that the body is; empty when that is the whole request, or there
@@ -54,6 +56,7 @@ func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
 					continue
 				}
 				c := restCall{rpc: string(methods.Get(k).FullName()), query: map[string]protoreflect.FieldDescriptor{}}
+				c.full = "/" + string(file.Services().Get(i).FullName()) + "/" + string(methods.Get(k).Name())
 				c.method, c.path = verbOf(rule)
 				if rule.GetBody() != "*" {
 					c.body = rule.GetBody()
@@ -91,8 +94,9 @@ func verbOf(rule *annotations.HttpRule) (method, path string) {
 // check refuses a call by the names and values of its parameters. grpc-gateway
 // would read over a name it does not know, so that a filter with a typing error
 // filters nothing, and answers a bad value in the words of a Go library.
-// unread is told of each, as telemetry.Gateway.Unread.
-func (calls restCalls) check(next runtime.HandlerFunc, unread func(method, outcome string)) runtime.HandlerFunc {
+// Before that the caller's role is judged. Then the body is charged to its caller, and the
+// gateway admits the call or refuses it: nothing of the body was read by then.
+func (calls restCalls) check(next runtime.HandlerFunc, g *Gateway) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
 		path := strings.ReplaceAll(pattern.String(), "=*}", "}")
@@ -101,19 +105,39 @@ func (calls restCalls) check(next runtime.HandlerFunc, unread func(method, outco
 			next(w, r, params)
 			return
 		}
+		refuse := func(err error) {
+			kind := fault.KindOf(err)
+			g.tel.Unread(calls[i].rpc, string(kind))
+			writeFault(w, rpc.HTTPStatus(kind), err)
+		}
+		if err := security.MayCall(r, strings.TrimPrefix(calls[i].full, "/")); err != nil {
+			refuse(err)
+			return
+		}
 		if err := fault.InvalidFields(calls[i].problems(r.URL.RawQuery, params)); err != nil {
-			unread(calls[i].rpc, string(fault.InvalidRequest))
-			writeFault(w, rpc.HTTPStatus(fault.InvalidRequest), err)
+			refuse(err)
 			return
 		}
 		if b, ok := r.Body.(*body); ok {
 			b.field = calls[i].body
+			if b.size > ingress.Window {
+				if err := b.charge(b.in.Body(security.Caller(r), b.size)); err != nil {
+					refuse(err)
+					return
+				}
+			}
 		}
 		if noTime.MatchString(r.Header.Get(timeoutHeader)) {
 			ctx, cancel := context.WithDeadline(r.Context(), time.Now())
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
+		r, leave, err := g.admitHTTP(r, calls[i].full)
+		if err != nil {
+			refuse(err)
+			return
+		}
+		defer leave()
 		next(w, r, params)
 	}
 }

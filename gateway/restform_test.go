@@ -58,7 +58,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 19 {
+	if calls != 20 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

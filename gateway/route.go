@@ -24,7 +24,7 @@ func (g *Gateway) route(r *schedule.Request, views []gateView) (reasons []string
 			reasons[i], final[i] = "disabled by the gateway's configuration", true
 		case c.gate.disabledByNova() && !isDestination(r.Destination, c):
 			reasons[i], final[i] = disabledInNova, true
-		case g.hardAffinity(r):
+		case hardAffinity(r):
 		case elsewhere(r.Destination, c):
 			reasons[i], final[i] = "another cell is the requested destination", true
 		default:

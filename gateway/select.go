@@ -46,12 +46,8 @@ type selecting struct {
 	decision string
 	// inexact is why the answer says exact=false; empty when it is exact.
 	inexact telemetry.Inexact
-	// rejections are claims that their hosts rejected; the newest plan leaves out the hosts of
-	// the first leftOut of them.
+	// rejections are claims that their hosts rejected; plans leave these hosts out.
 	rejections []*cellgatev1.RejectedClaim
-	leftOut    int
-	// unheeded are the service hosts of those that were chosen all the same.
-	unheeded []string
 
 	// By cell, in the order of configuration: why it was left out and whether
 	// that is final; why it did not answer; what is reported of it.
@@ -123,31 +119,22 @@ type place struct {
 // cells that may not answer, others claim at the same time, and the same request
 // may come twice.
 //
-//  1. Admit: bound the deadline, shed when overloaded. (Field rules were checked
-//     by the server.)
-//  2. Translate to a schedule.Request; fix the seed and the fingerprint. For a
+//  1. Translate to a schedule.Request; fix the seed and the fingerprint. For a
 //     rebuild, find the instance's host. Wait while the same request runs
-//     already (flight.go).
-//  3. Route: leave out the cells that cannot hold it, whatever their load.
-//  4. Propose and merge: ask the others, in rounds. Claims that the consumers
+//     already (flight.go). (The server bounded the deadline, checked the rules of fields
+//     and waited for the request's turn: admit.go.)
+//  2. Route: leave out the cells that cannot hold it, whatever their load.
+//  3. Propose and merge: ask the others, in rounds. Claims that the consumers
 //     hold already are kept when they are this request's own (keep.go), and left in place
 //     when it is a move; else it ends here.
-//  5. Claim the picks, each in its cell; pin the group first when it has hard
+//  4. Claim the picks, each in its cell; pin the group first when it has hard
 //     affinity. Instances that lost a race, or whose cell did not answer, go
-//     back to 4 alone, until the deadline; see contend.go for how they keep out
+//     back to 3 alone, until the deadline; see contend.go for how they keep out
 //     of each other's way.
-//  6. Answer; or give everything back. What was decided is written down after it
+//  5. Answer; or give everything back. What was decided is written down after it
 //     (decision.go).
 func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
-	_, admit := g.tel.Stage(ctx, telemetry.StageAdmit)
-	ctx, leave, err := g.admit(ctx)
-	admit.End(err)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	// 2
 	_, translate := g.tel.Stage(ctx, telemetry.StageTranslate)
 	s, err := g.newSelecting(req)
 	translate.End(err)
@@ -166,7 +153,7 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	return resp, s.record(ctx, resp, err)
 }
 
-// decide is the life of a request from step 3 on.
+// decide is the life of a request from step 2 on.
 func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
 	g := s.g
 	s.see()
@@ -175,7 +162,7 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 			return nil, s.explain(ctx, err)
 		}
 	}
-	// 3
+	// 2
 	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
 	s.skip, s.final = g.route(s.request, s.views)
 	route.End(nil)
@@ -184,11 +171,11 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 			s.lose(ctx, i, err)
 		}
 	}
-	// 4, 5
+	// 3, 4
 	if err := s.place(ctx); err != nil {
 		return nil, s.giveUp(ctx, err)
 	}
-	// 6
+	// 5
 	_, answer := g.tel.Stage(ctx, telemetry.StageAnswer)
 	resp := s.respond()
 	answer.End(ctx.Err())
@@ -205,20 +192,6 @@ func (s *selecting) giveUp(ctx context.Context, err error) error {
 	_ = s.undo(ctx)
 	s.tell(ctx, nil)
 	return s.explain(ctx, err)
-}
-
-// admit bounds the deadline and refuses what is too much at once. leave must be
-// called when the request is done.
-func (g *Gateway) admit(ctx context.Context) (bounded context.Context, leave func(), err error) {
-	if g.inFlight.Add(1) > int64(g.cfg.MaxInFlight) {
-		g.inFlight.Add(-1)
-		g.tel.Shed()
-		e := fault.New(fault.Overloaded, "%d selections are running already", g.cfg.MaxInFlight)
-		e.RetryAfter = time.Second
-		return nil, nil, e
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.MaxDeadline)
-	return ctx, func() { cancel(); g.inFlight.Add(-1) }, nil
 }
 
 // place finds a place for every instance, or fails with what was claimed so far
@@ -329,7 +302,7 @@ func (s *selecting) pending() []int {
 // membersVisible refuses to place the first visible member of a group with hard
 // affinity while a cell does not answer: its other members could be there.
 func (s *selecting) membersVisible(m *merged) error {
-	if !s.g.hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
+	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
 		return nil
 	}
 	for _, p := range m.result.First {

@@ -79,12 +79,12 @@ func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.Trans
 }
 
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
-	err := s.g.releaseClaim(ctx, req)
+	c, err := s.g.releaseClaim(ctx, req)
 	s.g.tellWho(ctx, "ReleaseClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
-	return &cellgatev1.ReleaseClaimResponse{}, nil
+	return &cellgatev1.ReleaseClaimResponse{Claim: c}, nil
 }
 
 type cellsService struct {
@@ -139,6 +139,10 @@ func (s *hostsService) UpdateHost(ctx context.Context, req *cellgatev1.UpdateHos
 		return nil, err
 	}
 	return &cellgatev1.UpdateHostResponse{Host: h}, nil
+}
+
+func (s *hostsService) DeleteHost(ctx context.Context, req *cellgatev1.DeleteHostRequest) (*cellgatev1.DeleteHostResponse, error) {
+	return s.g.deleteHost(ctx, req)
 }
 
 func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRequest) (*cellgatev1.ResyncHostsResponse, error) {

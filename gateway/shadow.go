@@ -14,6 +14,7 @@ import (
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // While a gate is SHADOW, what the stand-in answered is asked of the cell's own table
@@ -438,7 +439,7 @@ func (w *gate) probe(shapes [][]byte, i int) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("gateway: a probe is no request: %v", err)) // a defect: they are constants
 	}
-	return placementBytes(s.request, s.rules, "")
+	return placementBytes(s.request, s.rules, schedule.ID{})
 }
 
 var probeFlavors = []*cellgatev1.Flavor{

@@ -376,7 +376,7 @@ func TestQueryTextHasAllOfAQuery(t *testing.T) {
 		Resources: []schedule.Amount{{Class: "VCPU", N: 2}, {Class: "MEMORY_MB", N: 4096}}, Required: []string{"HW_CPU_X86_AVX2"}, AvailabilityZone: "az1",
 	}
 	rules := &schedule.Rules{Filters: []string{"ComputeFilter", "ResourceFilter"}, Weighers: []schedule.Weigher{{Name: "RAMWeigher", Multiplier: -1.5}}}
-	got := queryText(placementBytes(r, rules, testUUID(0xd, 1)), 42)
+	got := queryText(placementBytes(r, rules, mustID(testUUID(0xd, 1))), 42)
 	for _, want := range []string{
 		"VCPU 2, MEMORY_MB 4096; {", `"required_traits":["HW_CPU_X86_AVX2"]`, `"availability_zone":"az1"`, `"moving_instance":"` + testUUID(0xd, 1) + `"`,
 		"; filters ComputeFilter, ResourceFilter; weighers RAMWeigher -1.5; seed 42",
@@ -388,7 +388,7 @@ func TestQueryTextHasAllOfAQuery(t *testing.T) {
 	for i := range 200 {
 		r.IgnoreHosts = append(r.IgnoreHosts, fmt.Sprintf("hôte-%03d", i))
 	}
-	if got := queryText(placementBytes(r, rules, ""), 42); len(got) > 2048 || !strings.Contains(got, "…; filters ComputeFilter, ResourceFilter; ") || !strings.HasSuffix(got, "seed 42") || !utf8.ValidString(got) {
+	if got := queryText(placementBytes(r, rules, schedule.ID{}), 42); len(got) > 2048 || !strings.Contains(got, "…; filters ComputeFilter, ResourceFilter; ") || !strings.HasSuffix(got, "seed 42") || !utf8.ValidString(got) {
 		t.Errorf("of many hosts it says %q", got)
 	}
 }

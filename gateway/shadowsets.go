@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -27,19 +28,19 @@ type answers struct {
 // askBoth asks both a query of a comparison, which hosts pass without the busy ones, and
 // with list their uuids.
 func (w *gate) askBoth(ctx context.Context, j comparison, busy map[string]bool, list bool) (both answers, err error) {
-	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts, Columns: true}
+	q := &cellv1.Query{Placement: j.placement, Seed: j.seed, Limit: askedHosts}
 	if len(busy) <= mostLeftOut {
 		q.Passing = &cellv1.PassingQuery{But: idsOf(busy), List: list}
 	}
 	if both.oldWire, err = w.proposeOnce(ctx, q); err != nil {
 		return both, err
 	}
-	if both.old, err = proposalFrom(both.oldWire); err != nil {
+	if both.old, err = wire.DecodeProposal(both.oldWire); err != nil {
 		return both, err
 	}
 	own := proto.CloneOf(q)
 	own.Shadow, own.RoomOf = true, j.roomOf
-	own.Known = &cellv1.Knowledge{Passed: int64(both.old.Passed), BoundsFlat: both.oldWire.GetBoundsFlat()}
+	own.Known = &cellv1.Knowledge{Passed: int64(both.old.Passed), Bounds: both.oldWire.GetBounds()}
 	if both.nativeWire, _, err = w.cell.propose(ctx, nil, w.cell.proposeTime(), own, nil); err != nil {
 		return both, err
 	}
@@ -49,7 +50,7 @@ func (w *gate) askBoth(ctx context.Context, j comparison, busy map[string]bool, 
 	if len(both.nativeWire.GetRooms()) == 0 && len(j.roomOf) > 0 {
 		return both, fault.New(fault.CellUnavailable, "the replica does not say what its hosts have free: it knows none of them, or is older than this gateway")
 	}
-	both.native, err = proposalFrom(both.nativeWire)
+	both.native, err = wire.DecodeProposal(both.nativeWire)
 	return both, err
 }
 

@@ -223,8 +223,8 @@ func TestOverloaded(t *testing.T) {
 	if e := w.refused(ask(2, 1), fault.Overloaded); e.RetryAfter != time.Second {
 		t.Errorf("retry after %v", e.RetryAfter)
 	}
-	w.counts(1, "cellgate_gateway_shed_total")
-	w.counts(1, "cellgate_gateway_in_flight")
+	w.counts(1, "cellgate_gateway_shed_total", "selections")
+	w.counts(1, "cellgate_gateway_in_flight", "selections")
 	w.cells[0].hook(nil, nil)
 	close(gate)
 	if err := <-first; err != nil {

@@ -42,7 +42,7 @@ func (s *streaks) answered(k callKind, refused bool) {
 // disk.
 func kindOf(req any) callKind {
 	switch req.(type) {
-	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest, *cellv1.SetAdminStateRequest:
+	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest, *cellv1.SetAdminStateRequest, *cellv1.RemoveHostRequest:
 		return commits
 	}
 	return asks

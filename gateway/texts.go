@@ -185,10 +185,8 @@ func (s *selecting) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	if g.GetNuma() == nil && len(g.GetPciRequests()) == 0 {
 		return bad
 	}
-	hardware := &cellv1.Guest{
-		Numa: g.GetNuma(), PciRequests: g.GetPciRequests(), Networks: g.GetNetworks(), JudgeNuma: g.GetJudgeNuma(), JudgePci: g.GetJudgePci(),
-	}
-	if size := proto.Size(hardware); size > maxGuest {
+	check := schedule.GuestCheck{Nova: n, NUMA: g.GetJudgeNuma(), PCI: g.GetJudgePci()}
+	if size := len(check.Encode()); size > maxGuest {
 		bad = append(bad, fault.Field{Path: s.form(), Problem: fmt.Sprintf("numa_topology, pci_requests and networks have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
 	}
 	return bad

@@ -28,7 +28,7 @@ type world struct {
 	t         testing.TB
 	g         *Gateway
 	cells     []*fakeCell
-	servers   []*grpc.Server
+	servers   []*rpc.Server
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
 	cellsAPI  cellgatev1.CellsClient
@@ -97,7 +97,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	s := rpc.NewServer(slog.New(slog.DiscardHandler), slices.Concat(ServerOptions(), deps.Telemetry.ServerOptions())...)
+	s := rpc.NewServer(slog.New(slog.DiscardHandler), slices.Concat(g.ServerOptions(), deps.Telemetry.ServerOptions())...)
 	g.Register(s)
 	w.serve(s, "gateway", listeners)
 	conn, err := dial("gateway")
@@ -124,7 +124,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 	return w
 }
 
-func (w *world) serve(s *grpc.Server, name string, listeners *sync.Map) {
+func (w *world) serve(s *rpc.Server, name string, listeners *sync.Map) {
 	l := bufconn.Listen(1 << 16)
 	listeners.Store(name, l)
 	ended := make(chan struct{})

@@ -26,25 +26,26 @@ const maxHardware = 1 << 40
 // readHardware reads the topology and the pools. What cannot be read as an object
 // at all fails the host state in Nova; what lacks a field fails who reads it.
 func (f *Facts) readHardware() {
-	h := hardware{
-		reported: true,
-		text:     unique.Make(strconv.Itoa(len(f.NUMATopology)) + " " + f.NUMATopology + f.PCIPools),
-	}
-	if f.NUMATopology != "" {
-		numa, problem := readHostNUMA(f.NUMATopology)
-		if problem != "" {
-			f.fail("numa_topology", "ValueError: %s", problem)
+	f.hardware = parseHardware(f.NUMATopology, f.PCIPools, func(field, problem string) { f.fail(field, "ValueError: %s", problem) })
+	f.hardware.reported = true
+	f.hardware.text = unique.Make(strconv.Itoa(len(f.NUMATopology)) + " " + f.NUMATopology + f.PCIPools)
+}
+
+// parseHardware reads the texts of a topology and of pools; fail hears of each that is
+// not readable.
+func parseHardware(numa, pci string, fail func(field, problem string)) (h hardware) {
+	var problem string
+	if numa != "" {
+		if h.numa, problem = readHostNUMA(numa); problem != "" {
+			fail("numa_topology", problem)
 		}
-		h.numa = numa
 	}
-	if f.PCIPools != "" {
-		pools, free, problem := readPools(f.PCIPools)
-		if problem != "" {
-			f.fail("pci_stats", "ValueError: %s", problem)
+	if pci != "" {
+		if h.pools, h.free, problem = readPools(pci); problem != "" {
+			fail("pci_stats", problem)
 		}
-		h.pools, h.free = pools, free
 	}
-	f.hardware = h
+	return h
 }
 
 // hardware is the host's; nil for a compute that has not reported.

@@ -2,13 +2,13 @@ package schedule
 
 import "slices"
 
-// take gives the hardware after an instance got its part of it, as Nova's
+// take gives the hardware after an instance got its part of it, and that part, as Nova's
 // HostState does between the instances of one request (nova/scheduler/host_manager.py,
 // _locked_consume_from_request; nova/virt/hardware.py, numa_usage_from_instance_numa).
 // Nova goes on when that fails: whole is false then, and what was taken before it
 // failed stays taken. limits are those the filter judged by; nil when it did not
 // run.
-func (hw *hardware) take(n *NovaRequest, limits *numaLimits) (after hardware, whole bool) {
+func (hw *hardware) take(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
 	after = *hw
 	after.reported = false
 	var ids []int64
@@ -24,12 +24,13 @@ func (hw *hardware) take(n *NovaRequest, limits *numaLimits) (after hardware, wh
 		}
 		found, err := s.find(hw)
 		if err != nil {
-			return after, false
+			return after, nil, false
 		}
 		if found {
-			if after.numa = hw.numa.with(s.guest); after.numa == nil {
+			cells = hw.numa.assign(s.guest)
+			if after.numa = hw.numa.with(cells); after.numa == nil {
 				after.numa = hw.numa
-				return after, false
+				return after, nil, false
 			}
 			for k := range s.guest {
 				ids = append(ids, s.guest[k].id)
@@ -37,12 +38,12 @@ func (hw *hardware) take(n *NovaRequest, limits *numaLimits) (after hardware, wh
 		}
 	}
 	if len(n.PCI) == 0 {
-		return after, true
+		return after, cells, true
 	}
 	devices := pciSearch{free: slices.Clone(hw.free)}
 	ok, err := devices.apply(&after, n.PCI, ids)
 	after.free = devices.free
-	return after, ok && err == nil
+	return after, cells, ok && err == nil
 }
 
 // devices is how many devices are free.
@@ -53,8 +54,41 @@ func (hw *hardware) devices() (n int64) {
 	return n
 }
 
+// assign gives what guest cells that fit take of the host cells they are on.
+func (h *hostNUMA) assign(guest []guestCell) []AssignedCell {
+	cells := make([]AssignedCell, len(guest))
+	for k := range guest {
+		g := &guest[k]
+		cells[k] = AssignedCell{ID: g.id, PageSize: g.pageSize, MemoryMB: g.MemoryMB, CPUs: int64(g.CPUs)}
+		if !g.pinned() || g.packed < 0 {
+			continue
+		}
+		cells[k].Pinned = h.cells[g.packed].pick(g)
+		if i := h.cell(g.id); i >= 0 && g.Threads == ThreadIsolate {
+			cells[k].Pinned = h.cells[i].wholeCores(cells[k].Pinned)
+		}
+	}
+	return cells
+}
+
+// cell finds a host cell by its id; -1 when there is none.
+func (h *hostNUMA) cell(id int64) int {
+	return slices.IndexFunc(h.cells, func(c hostCell) bool { return c.id == id })
+}
+
+// wholeCores gives all threads of the CPUs' cores: of an isolated guest's, those beside
+// its own are lost for others.
+func (c *hostCell) wholeCores(cpus []int) (whole []int) {
+	for _, core := range c.siblings {
+		if slices.ContainsFunc(core, func(cpu int) bool { return slices.Contains(cpus, cpu) }) {
+			whole = append(whole, core...)
+		}
+	}
+	return whole
+}
+
 // with gives the topology with a guest on it; nil when Nova fails to reckon that.
-func (h *hostNUMA) with(guest []guestCell) *hostNUMA {
+func (h *hostNUMA) with(cells []AssignedCell) *hostNUMA {
 	if h.noCPUs || h.noSocket {
 		return nil
 	}
@@ -62,9 +96,8 @@ func (h *hostNUMA) with(guest []guestCell) *hostNUMA {
 	after.cells = slices.Clone(h.cells)
 	for i := range after.cells {
 		c := &after.cells[i]
-		for k := range guest {
-			g := &guest[k]
-			if g.id == c.id && !c.use(h, g) {
+		for k := range cells {
+			if cells[k].ID == c.id && !c.use(&cells[k]) {
 				return nil
 			}
 		}
@@ -75,8 +108,8 @@ func (h *hostNUMA) with(guest []guestCell) *hostNUMA {
 }
 
 // use takes a guest's cell from a host's; false when it cannot be reckoned.
-func (c *hostCell) use(h *hostNUMA, g *guestCell) bool {
-	size := g.pageSize
+func (c *hostCell) use(a *AssignedCell) bool {
+	size := a.PageSize
 	if size == 0 {
 		if len(c.pages) == 0 {
 			return false // Nova looks for the smallest.
@@ -86,27 +119,16 @@ func (c *hostCell) use(h *hostNUMA, g *guestCell) bool {
 	c.pages = slices.Clone(c.pages)
 	for i := range c.pages {
 		if p := &c.pages[i]; p.size == size {
-			p.used = max(0, p.used+g.MemoryMB*1024/size)
+			p.used = max(0, p.used+a.MemoryMB*1024/size)
 		}
 	}
-	c.memoryUsed += g.MemoryMB
-	c.cpuUsage += int64(g.CPUs)
-	if !g.pinned() || g.packed < 0 {
+	c.memoryUsed += a.MemoryMB
+	c.cpuUsage += a.CPUs
+	if len(a.Pinned) == 0 {
 		return true
 	}
-	cpus := h.cells[g.packed].pick(g)
 	pinned := slices.Clone(c.pinned)
-	if g.Threads == ThreadIsolate {
-		// Threads beside the guest's are lost for others.
-		var whole []int
-		for _, core := range c.siblings {
-			if slices.ContainsFunc(core, func(cpu int) bool { return slices.Contains(cpus, cpu) }) {
-				whole = append(whole, core...)
-			}
-		}
-		cpus = whole
-	}
-	for _, cpu := range cpus {
+	for _, cpu := range a.Pinned {
 		if !c.dedicated.has(cpu) || c.pinned.has(cpu) {
 			return false
 		}
@@ -164,7 +186,7 @@ func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
 	if limited {
 		limits = &numaLimits{r.view.CPURatio, r.view.RAMRatio}
 	}
-	after, whole := hw.take(n, limits)
+	after, _, whole := hw.take(n, limits)
 	r.setHardware(after)
 	return whole
 }
@@ -186,12 +208,29 @@ func (r *row) setHardware(after hardware) {
 // instances take, one after the other; what others took before is given back. It
 // reports false when there is no such host.
 func (e *Edit) SetGuests(id ID, guests []*NovaRequest) bool {
+	return e.setTaken(id, len(guests), func(hw *hardware, limits *numaLimits, i int) hardware {
+		after, _, _ := hw.take(guests[i], limits)
+		return after
+	})
+}
+
+// SetAssigned is SetGuests where what each instance takes is known. An assignment that
+// does not apply to the host's report takes nothing.
+func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
+	return e.setTaken(id, len(assigned), func(hw *hardware, _ *numaLimits, i int) hardware {
+		after, _ := hw.less(assigned[i])
+		return after
+	})
+}
+
+// setTaken replaces what is taken of a host's report by what take takes n times.
+func (e *Edit) setTaken(id ID, n int, take func(hw *hardware, limits *numaLimits, i int) hardware) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
 		return false
 	}
 	hw := e.t.row(at).hardware()
-	if hw == nil || len(guests) == 0 && hw.reported {
+	if hw == nil || n == 0 && hw.reported {
 		return true
 	}
 	r, c := e.ownRow(at)
@@ -200,8 +239,8 @@ func (e *Edit) SetGuests(id ID, guests []*NovaRequest) bool {
 		after = *was
 	}
 	limits := &numaLimits{r.view.CPURatio, r.view.RAMRatio}
-	for _, n := range guests {
-		after, _ = after.take(n, limits)
+	for i := range n {
+		after = take(&after, limits, i)
 	}
 	r.setHardware(after)
 	e.writeUsage(at, r, c)

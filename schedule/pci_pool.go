@@ -186,7 +186,9 @@ func (r *PCIRequest) asksFor(kind string) bool {
 	})
 }
 
-func (r *PCIRequest) asksRemote() bool {
+// AsksRemoteManaged reports whether a spec asks for devices of a SmartNIC that is managed
+// remotely.
+func (r *PCIRequest) AsksRemoteManaged() bool {
 	return slices.ContainsFunc(r.Specs, func(spec PCISpec) bool {
 		return slices.ContainsFunc(spec, func(p PCIProperty) bool {
 			return p.Key == pciRemote && truthyWord(strings.ToLower(p.Value))

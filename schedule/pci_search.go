@@ -61,7 +61,7 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 // spared: the devices are only for those that ask for them by kind.
 func (p *pciPool) spared(r *PCIRequest) bool {
 	return p.kind == physicalFunction && !r.asksFor(physicalFunction) || p.kind == vdpaDevice && !r.asksFor(vdpaDevice) ||
-		p.remote && !r.asksRemote()
+		p.remote && !r.AsksRemoteManaged()
 }
 
 func (s *pciSearch) left() (n int64) {

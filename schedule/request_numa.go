@@ -22,29 +22,29 @@ const (
 // InstanceNUMA is the guest's NUMA topology, resolved: what InstanceNUMATopology
 // has. It has at least one cell.
 type InstanceNUMA struct {
-	Cells []InstanceCell
+	Cells []InstanceCell `json:"cells"`
 	// IsolateEmulator: one more dedicated CPU beside the first cell, for the
 	// emulator's threads.
-	IsolateEmulator bool
+	IsolateEmulator bool `json:"isolate_emulator,omitempty"`
 	// Release is the first number of the versions of the Nova by whose rules cells fit;
 	// 0 stands for those up to 27.
-	Release int32
+	Release int32 `json:"release,omitempty"`
 }
 
 // InstanceCell is one NUMA cell of a guest.
 type InstanceCell struct {
 	// ID as the request has it. Nova's search for a fit reads it.
-	ID int64
+	ID int64 `json:"id"`
 	// CPUs float over the host cell's shared CPUs; Dedicated ones are pinned.
-	CPUs      int
-	Dedicated int
-	MemoryMB  int64
+	CPUs      int   `json:"cpus,omitempty"`
+	Dedicated int   `json:"dedicated,omitempty"`
+	MemoryMB  int64 `json:"memory_mb,omitempty"`
 	// PageSize in KiB, or one of PageSmall, PageLarge, PageAny; 0 for none asked.
-	PageSize int64
+	PageSize int64 `json:"page_size,omitempty"`
 	// Policy is empty or one of CPUShared, CPUDedicated, CPUMixed.
-	Policy string
+	Policy string `json:"policy,omitempty"`
 	// Threads is empty or one of ThreadPrefer, ThreadIsolate, ThreadRequire.
-	Threads string
+	Threads string `json:"threads,omitempty"`
 }
 
 func (c *InstanceCell) pinned() bool { return c.Policy == CPUDedicated || c.Policy == CPUMixed }
@@ -63,11 +63,11 @@ const (
 // PCIRequest asks for devices: an alias, or a port's.
 type PCIRequest struct {
 	// Count is at least 1.
-	Count int64
+	Count int64 `json:"count"`
 	// Specs: a device matches one of them. Each has its keys in order.
-	Specs []PCISpec
+	Specs []PCISpec `json:"specs,omitempty"`
 	// Policy is empty or one of PCIRequired, PCIPreferred, PCILegacy, PCISocket.
-	Policy string
+	Policy string `json:"policy,omitempty"`
 }
 
 // PCISpec is what a device has under some keys. Texts compare without case.
@@ -75,14 +75,14 @@ type PCISpec []PCIProperty
 
 // PCIProperty is one of them. None: the device has nothing under the key.
 type PCIProperty struct {
-	Key   string
-	Value string
-	None  bool
+	Key   string `json:"key"`
+	Value string `json:"value,omitempty"`
+	None  bool   `json:"none,omitempty"`
 }
 
 // NetworkNeeds are the networks that guests of a NUMA topology want near: what
 // NetworkMetadata has.
 type NetworkNeeds struct {
-	Physnets []string
-	Tunneled bool
+	Physnets []string `json:"physnets,omitempty"`
+	Tunneled bool     `json:"tunneled,omitempty"`
 }

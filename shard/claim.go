@@ -124,7 +124,8 @@ func again(c *Claim, n *NewClaim) Outcome {
 	return Outcome{Claim: c}
 }
 
-// roomFor says why a host cannot take a claim now; nil when it can.
+// roomFor says why a host cannot take a claim now; nil when it can. The claim then has
+// what it takes of the host's NUMA cells and devices.
 func (t *transaction) roomFor(h *Host, c *Claim) *Refusal {
 	if a, why := misfit(h, t.view.Usages[h.UUID], c.Allocations); why != "" {
 		return &Refusal{
@@ -134,5 +135,8 @@ func (t *transaction) roomFor(h *Host, c *Claim) *Refusal {
 			Detail:  a.ResourceClass,
 		}
 	}
-	return t.groupRefusal(h, c)
+	if r := t.groupRefusal(h, c); r != nil {
+		return r
+	}
+	return t.assign(h, c)
 }

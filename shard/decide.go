@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // Result is what a batch comes to.
@@ -43,6 +44,8 @@ type transaction struct {
 	view    *View
 	touched []rowKey
 	seen    map[rowKey]struct{}
+	// reported is what of their hardware hosts reported to be free, as far as it was read.
+	reported map[*Host]schedule.Hardware
 }
 
 type rowKind uint8
@@ -68,7 +71,7 @@ func (t *transaction) run(op *Op) Outcome {
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
 		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
-		op.SetSilent != nil,
+		op.SetSilent != nil, op.RemoveHost != nil,
 	} {
 		if is {
 			set++
@@ -112,6 +115,8 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.setSilent(op.SetSilent)
 	case op.EndMaintenance != nil:
 		return t.endMaintenance(op.EndMaintenance)
+	case op.RemoveHost != nil:
+		return t.removeHost(op.RemoveHost)
 	default:
 		return t.unpin(op.Unpin)
 	}
@@ -161,8 +166,12 @@ func (t *transaction) final(k rowKey) Change {
 	}
 }
 
-// putClaim writes a claim's row and keeps the indexes of the live ones.
+// putClaim writes a claim's row and keeps the indexes of the live ones. Nothing of its
+// host is assigned to a claim that takes nothing (Guest.Assigned).
 func (t *transaction) putClaim(c *Claim) {
+	if c.Guest != nil && c.Guest.Assigned != nil && !c.TakesHardware() {
+		*c = *c.assigned(nil)
+	}
 	v := t.view
 	if old := v.Claims[c.ClaimID]; old != nil && old.State.Live() {
 		without(v.LiveByConsumer, old.ConsumerUUID, old.ClaimID)

@@ -73,6 +73,9 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if got != want {
 					t.Fatalf("operation %d %+v: decided %+v (%+v), by the naive rules %+v", i, op, got, d.Outcomes[i].Refusal, want)
 				}
+				if r := d.Outcomes[i].Refusal; op.Confirm != nil && r != nil && strings.Contains(r.Message, "not enough devices") {
+					seen["a late confirm without devices"]++
+				}
 				if got.left {
 					seen["left to the agent"]++
 				}
@@ -105,6 +108,11 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			seen["a maintenance that ended"] += o.ended
 			o.ended = 0
 			checkWorld(t, w, o)
+			for _, c := range w.claims {
+				if c.TakesHardware() && c.Guest.Assigned == nil {
+					seen["a report that leaves a claim without devices"]++
+				}
+			}
 			if adopting {
 				continue
 			}
@@ -122,6 +130,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"claim NO_VALID_HOST ServerGroupAffinityFilter", "claim NO_VALID_HOST ServerGroupAntiAffinityFilter",
 		"claim NO_VALID_HOST ComputeFilter", "confirm  ", "confirm CLAIM_EXPIRED ", "pin CONTENDED ", "putHost  ",
 		"swap  ", "swap NO_VALID_HOST ResourceFilter", "swap ALREADY_EXISTS ", "swap CLAIM_EXPIRED ",
+		"claim NO_VALID_HOST PciPassthroughFilter", "swap NO_VALID_HOST PciPassthroughFilter", "a late confirm without devices", "a report that leaves a claim without devices",
 		"swap NO_VALID_HOST ServerGroupAntiAffinityFilter", "swap NO_VALID_HOST ServerGroupAffinityFilter",
 		"transfer  ", "transfer ALREADY_EXISTS ", "transfer CLAIM_EXPIRED ", "transfer NOT_FOUND ",
 		"release ALREADY_EXISTS ", "release STALE_GENERATION ", "keep  ", "keep CLAIM_EXPIRED ", "keep NOT_FOUND ",
@@ -243,7 +252,7 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{},
 	})
 	want := Footprint{
-		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Confirms: []string{"c1", "c5"},
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -13,7 +13,8 @@
 //
 // What holds, and the tests that say so, are listed in shardtest.
 //
-//   - I1: a new claim never takes a provider over capacity. Adopted claims
+//   - I1: a new claim never takes a provider over capacity, nor a NUMA cell's pages, a
+//     dedicated CPU or a PCI device that another claim has. Adopted claims
 //     (instances a host reports) may; they are counted.
 //   - I2: a consumer has at most one live claim in a shard, and beside it one
 //     that moves it.
@@ -25,5 +26,6 @@
 //
 // Time in a shard is the store's, never the caller's.
 //
-// The package imports the standard library and internal/fault only.
+// The package imports the standard library, internal/fault and, for the fit of NUMA cells
+// and PCI devices, schedule, which is as pure as this one.
 package shard

@@ -3,7 +3,8 @@ package shard
 // FootprintOf names the rows that a batch reads.
 func FootprintOf(ops []Op) Footprint {
 	var f Footprint
-	var hostClaims, confirms, groups, pins, namespaces names
+	var hostClaims, groups, pins, namespaces names
+	var hardware map[string]bool // claims of the batch that have some
 	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))
 	for i := range ops {
 		op := &ops[i]
@@ -19,6 +20,13 @@ func FootprintOf(ops []Op) Footprint {
 			claims.add(&f.Claims, op.Claim.ClaimID)
 			consumers.add(&f.Consumers, op.Claim.ConsumerUUID)
 			hosts.add(&f.Hosts, op.Claim.HostUUID)
+			if op.Claim.Guest.HasHardware() {
+				hostClaims.add(&f.HostClaims, op.Claim.HostUUID)
+				if hardware == nil {
+					hardware = map[string]bool{}
+				}
+				hardware[op.Claim.ClaimID] = true
+			}
 			if g := op.Claim.Group; g.Hard() {
 				groups.add(&f.Groups, g.UUID)
 				for _, m := range g.Members {
@@ -27,7 +35,7 @@ func FootprintOf(ops []Op) Footprint {
 			}
 		case op.Confirm != nil:
 			claims.add(&f.Claims, op.Confirm.ClaimID)
-			confirms.add(&f.Confirms, op.Confirm.ClaimID)
+			f.Landings = append(f.Landings, Landing{ClaimID: op.Confirm.ClaimID})
 			// An expired claim may come back only if its consumer has no other; the
 			// one it moves is released.
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
@@ -47,7 +55,7 @@ func FootprintOf(ops []Op) Footprint {
 			claims.add(&f.Claims, op.Judge.ClaimID)
 		case op.Swap != nil:
 			claims.add(&f.Claims, op.Swap.ClaimID)
-			confirms.add(&f.Confirms, op.Swap.ClaimID)
+			f.Landings = append(f.Landings, Landing{op.Swap.ClaimID, op.Swap.HostUUID})
 			consumers.add(&f.Consumers, op.Swap.ConsumerUUID)
 			hosts.add(&f.Hosts, op.Swap.HostUUID)
 		case op.Transfer != nil:
@@ -63,6 +71,9 @@ func FootprintOf(ops []Op) Footprint {
 			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
 		case op.SetSilent != nil:
 			hosts.add(&f.Hosts, op.SetSilent.HostUUID)
+		case op.RemoveHost != nil:
+			hosts.add(&f.Hosts, op.RemoveHost.HostUUID)
+			hostClaims.add(&f.HostClaims, op.RemoveHost.HostUUID)
 		case op.EndMaintenance != nil:
 			hosts.add(&f.Hosts, op.EndMaintenance.HostUUID)
 		case op.MoveGate != nil:
@@ -71,6 +82,11 @@ func FootprintOf(ops []Op) Footprint {
 			pins.add(&f.Pins, op.Pin.GroupUUID)
 		case op.Unpin != nil:
 			pins.add(&f.Pins, op.Unpin.GroupUUID)
+		}
+	}
+	for _, l := range f.Landings {
+		if hardware[l.ClaimID] {
+			hostClaims.add(&f.HostClaims, l.HostUUID)
 		}
 	}
 	return f

@@ -33,6 +33,9 @@ type Gate struct {
 	// Pin is where an operator holds the gate; empty for nowhere.
 	Pin       GateState
 	PinReason string
+	// ReturnTo is the state that the gate takes when the pin ends while no gateway reads
+	// Nova's tables; empty: it keeps State.
+	ReturnTo GateState
 	// HeldSince is since when all that the next state needs was seen to hold without a
 	// break, zero when it is not; HeldUntil is when that was last written down.
 	HeldSince, HeldUntil time.Time
@@ -58,6 +61,7 @@ type MoveGate struct {
 	Reason               string
 	Pin                  GateState
 	PinReason            string
+	ReturnTo             GateState
 	HeldSince, HeldUntil time.Time
 	Falls                int32
 }
@@ -78,7 +82,7 @@ func (t *transaction) moveGate(m *MoveGate) Outcome {
 		return o
 	}
 	g := &Gate{
-		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
+		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
 		HeldSince: m.HeldSince.Round(0).UTC(), HeldUntil: m.HeldUntil.Round(0).UTC(), Falls: m.Falls,
 	}
 	if old != nil {
@@ -121,6 +125,8 @@ func (m *MoveGate) problem() string {
 		return fmt.Sprintf("state: is %q, must be LEGACY, SHADOW or NATIVE", m.State)
 	case m.Pin != "" && !m.Pin.known():
 		return fmt.Sprintf("pin: is %q, must be empty, LEGACY, SHADOW or NATIVE", m.Pin)
+	case m.ReturnTo != "" && !m.ReturnTo.known():
+		return fmt.Sprintf("return_to: is %q, must be empty, LEGACY, SHADOW or NATIVE", m.ReturnTo)
 	case m.Falls < 0:
 		return "falls: must not be negative"
 	}

@@ -84,7 +84,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "import":
 			h := host.Draw(t, "host")
 			p := &PutHost{Host: Host{
-				UUID: h, ServiceHost: "host-" + h, Imported: true,
+				UUID: h, ServiceHost: "host-" + h, Imported: true, Facts: genFacts(t),
 				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
 				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
 					ResourceClass: "VCPU", Total: rapid.SampledFrom([]int64{8, 8, 12}).Draw(t, "total"), MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1,
@@ -97,7 +97,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "put":
 			h := host.Draw(t, "host")
 			p := &PutHost{Host: Host{
-				UUID: h, ServiceHost: "host-" + h, Disabled: rapid.SampledFrom(small).Draw(t, "disabled") == "7",
+				UUID: h, ServiceHost: "host-" + h, Facts: genFacts(t), Disabled: rapid.SampledFrom(small).Draw(t, "disabled") == "7",
 				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
 				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
 					ResourceClass: "VCPU", Total: rapid.SampledFrom([]int64{0, 4, 8, 12, 16}).Draw(t, "total"), Reserved: rapid.Int64Range(0, 2).Draw(t, "reserved"),
@@ -125,7 +125,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			h := host.Draw(t, "host")
 			n := &NewClaim{
 				ClaimID: id, ConsumerUUID: of, HostUUID: h, TTL: time.Duration(rapid.IntRange(1, 30).Draw(t, "ttl")) * time.Second,
-				Allocations: genAllocations(h).Draw(t, "allocations"), Attempt: genAttempt(t),
+				Allocations: genAllocations(h).Draw(t, "allocations"), Attempt: genAttempt(t), Guest: genGuest(t),
 			}
 			if rapid.Bool().Draw(t, "group?") {
 				n.Group = &Group{
@@ -268,7 +268,7 @@ func startHosts(n int) []Op {
 	var ops []Op
 	for _, h := range small[:n] {
 		ops = append(ops, Op{PutHost: &PutHost{Host: Host{
-			UUID: h, ServiceHost: "host-" + h, BootID: "start", StateVersion: 1,
+			UUID: h, ServiceHost: "host-" + h, BootID: "start", StateVersion: 1, Facts: devices(3, 1),
 			Providers: []Provider{{UUID: h, Inventories: []Inventory{
 				{ResourceClass: "VCPU", Total: 12, MinUnit: 1, MaxUnit: 12, StepSize: 1, AllocationRatio: 1},
 			}}},

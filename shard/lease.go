@@ -48,15 +48,16 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 		if c.rejected() {
 			return rejection(c)
 		}
-		if why := t.lost(c); why != "" {
+		again := *c
+		if why := t.lost(&again); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 			o.Claim = c
 			return o
 		}
 		if ref.Retake {
-			return Outcome{Claim: t.retaken(c)}
+			return Outcome{Claim: t.retaken(&again)}
 		}
-		return Outcome{Claim: t.confirmed(c.awaiting(true))}
+		return Outcome{Claim: t.confirmed(again.awaiting(true))}
 	default:
 		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
 		o.Claim = c
@@ -98,7 +99,7 @@ func (t *transaction) confirmed(c *Claim) *Claim {
 // awaiting gives the claim with Guest.Awaited set so, if it has hardware; the claim
 // itself when that changes nothing.
 func (c *Claim) awaiting(awaited bool) *Claim {
-	if c.Guest == nil || len(c.Guest.Hardware) == 0 || c.Guest.Awaited == awaited {
+	if !c.Guest.HasHardware() || c.Guest.Awaited == awaited {
 		return c
 	}
 	n, g := *c, *c.Guest
@@ -109,7 +110,8 @@ func (c *Claim) awaiting(awaited bool) *Claim {
 
 // lost says why an expired claim cannot be taken again; "" when it can. It fits
 // beside the claim that it moves or not at all. A disabled host does not matter:
-// the instance is there already.
+// the instance is there already. The claim then has what it takes of the host's NUMA cells
+// and devices.
 func (t *transaction) lost(c *Claim) string {
 	if other := t.inTheWay(c.ConsumerUUID, c.Moves); other != nil {
 		return "its consumer has claim " + other.ClaimID

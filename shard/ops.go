@@ -34,6 +34,7 @@ type Op struct {
 	EndMaintenance *EndMaintenance
 	SetNovaState   *SetNovaState
 	SetSilent      *SetSilent
+	RemoveHost     *RemoveHost
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that

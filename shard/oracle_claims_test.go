@@ -97,7 +97,7 @@ func (o *oracle) inUse(host, provider, class string) int64 {
 	return n
 }
 
-// refuses says why a host does not take a claim.
+// refuses says why a host does not take a claim, which has its devices otherwise.
 func (o *oracle) refuses(c *Claim) *answer {
 	h := o.hosts[c.HostUUID]
 	for _, a := range c.Allocations {
@@ -114,7 +114,7 @@ func (o *oracle) refuses(c *Claim) *answer {
 		}
 	}
 	if c.Group == nil {
-		return nil
+		return o.hardware(c)
 	}
 	here := map[string]bool{}
 	for _, m := range o.claims {
@@ -133,11 +133,11 @@ func (o *oracle) refuses(c *Claim) *answer {
 	}
 	for _, own := range o.forInstance(instanceOf(c)) {
 		if c.Group.Policy == "anti-affinity" && own.HostUUID == c.HostUUID {
-			return nil
+			return o.hardware(c)
 		}
 	}
 	if c.Group.Policy == "anti-affinity" && len(here) >= max(1, int(c.Group.MaxPerHost)) {
 		return &answer{kind: fault.NoValidHost, filter: "ServerGroupAntiAffinityFilter"}
 	}
-	return nil
+	return o.hardware(c)
 }

@@ -127,6 +127,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 		a.left, a.taken = true, old.InstancesUnknown
 		if a.taken {
 			o.instances(p, &a)
+			o.reassign(p.Host.UUID)
 		}
 	case known && !next.Imported && !old.Imported && !sameLife && p.Over != nil && *p.Over != old.BootID:
 		a.otherLife = old.BootID
@@ -136,12 +137,14 @@ func (o *oracle) putHost(p *PutHost) answer {
 	case known && next.Imported && reflect.DeepEqual(content(next), content(old)):
 		a.same = true
 		o.instances(p, &a)
+		o.reassign(p.Host.UUID)
 	default:
 		a.retaken = known && next.Imported && !old.Imported
 		o.hosts[p.Host.UUID] = next
 		if !next.InstancesUnknown {
 			o.instances(p, &a)
 		}
+		o.reassign(p.Host.UUID)
 	}
 	a.over = len(o.over(p.Host.UUID))
 	return a
@@ -177,6 +180,7 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 		case len(here) > 1:
 		default:
 			here[0].Seen = true
+			await(here[0], false)
 			switch {
 			case here[0].Adopted && here[0].TransferredFrom == "":
 				takes := i.Allocations

@@ -79,7 +79,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	}
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
-		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), CreatedAt: now, Moves: n.Moves, Attempt: n.Attempt,
+		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), CreatedAt: now, Moves: n.Moves, Attempt: n.Attempt, Guest: n.Guest,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r
@@ -109,6 +109,9 @@ func (o *oracle) confirmAs(now time.Time, ref *ClaimRef) answer {
 	}
 	if l := ref.Lease; c.State == Pending && l != nil && o.renewed[c.ClaimID] && !l.Equal(c.ExpiresAt) {
 		return of(c)
+	}
+	if c.State != Confirmed {
+		await(c, true)
 	}
 	o.confirm(c)
 	return of(c)
@@ -173,6 +176,7 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	if r := o.refuses(&n); r != nil {
 		return *r
 	}
+	c.Guest = n.Guest
 	if c.Verdict != nil && c.Verdict.Outcome == "REJECTED" {
 		if len(c.Rejections) == 8 {
 			c.Rejections = c.Rejections[1:]

@@ -121,6 +121,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 		before[c] = *c
 	}
 	a := o.decide(now, op)
+	o.giveBack()
 	for _, c := range o.claims {
 		if was := before[c]; !reflect.DeepEqual(was, *c) {
 			c.UpdatedAt = now

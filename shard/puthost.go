@@ -26,6 +26,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		o := Outcome{LeftToAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
 		if o.InstancesTaken {
 			t.instances(old, p, &o)
+			t.reassign(old)
 		}
 		o.Overcommitted = overcommitted(old, t.view.Usages[id])
 		return o
@@ -61,6 +62,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 			t.putClaim(&moved)
 		}
 	}
+	t.reassign(h)
 	o.Overcommitted = overcommitted(h, t.view.Usages[id])
 	return o
 }

@@ -3,6 +3,8 @@ package shard
 import (
 	"math"
 	"time"
+
+	"cellgate/schedule"
 )
 
 // Host is what an agent says of its host: the row a registration writes. Rows
@@ -42,8 +44,8 @@ type Host struct {
 	Generation int64
 }
 
-// Gone reports whether the row is what is left of a host that Nova's tables do not have
-// any more: an imported one that is disabled, of one provider without inventories. It
+// Gone reports whether the row is what is left of a host that an operator removed
+// (RemoveHost), or that Nova's tables do not have any more: an imported one that is disabled, of one provider without inventories. It
 // has no room; the row stays for its generation, and for what claims hold there. Without
 // claims it is no host. Another registration makes it one again.
 func (h *Host) Gone() bool {
@@ -165,8 +167,12 @@ const (
 // Live reports whether the claim holds resources.
 func (s ClaimState) Live() bool { return s == Pending || s == Confirmed }
 
-// TombstoneTTL is how long an ended claim's row is kept.
-const TombstoneTTL = 24 * time.Hour
+// TombstoneTTL is how long an ended claim's row is kept. A store that bounds the bytes of
+// such rows drops the oldest sooner, but none before MinTombstoneTTL.
+const (
+	TombstoneTTL    = 24 * time.Hour
+	MinTombstoneTTL = 10 * time.Minute
+)
 
 // MaxClaimTTL and DefaultClaimTTL bound a lease. An expired claim that is on its
 // way to be confirmed (ClaimRef.Retake) has one of RetakeTTL, or of its own TTL when
@@ -245,19 +251,24 @@ func (c *Claim) Instance() string {
 	return c.ConsumerUUID
 }
 
-// Guest is what a claim keeps of its instance beyond amounts. The rules read no more
-// of it than whether there is Hardware, and set Awaited.
+// Guest is what a claim keeps of its instance beyond amounts. The rules read Hardware, and
+// set Awaited and Assigned.
 type Guest struct {
 	// FlavorID is empty when it is not known.
 	FlavorID string
-	// Image are the weighed properties, Hardware the NUMA cells and devices asked
-	// for, as the cell serializes them; empty for none.
-	Image    []byte
+	// Image are the weighed properties, as the cell serializes them; empty for none.
+	Image []byte
+	// Hardware are the NUMA cells and devices asked for, a schedule.GuestCheck encoded;
+	// empty for none.
 	Hardware []byte
 	// Awaited: the claim was confirmed by its caller, and no report of its host has
 	// had the instance since. Such a report has what Hardware takes; until then only
 	// the claim does. Never set without Hardware.
 	Awaited bool
+	// Assigned is what the claim takes of its host's NUMA cells and devices while it does
+	// (Claim.TakesHardware). Nil then only for a claim that a report of its host left
+	// without. Decide's to set.
+	Assigned *schedule.Assignment
 }
 
 // MaxGuest bounds the bytes of each part of a Guest.

@@ -68,8 +68,9 @@ type Reader interface {
 // Journal keeps what Tail tells.
 type Journal interface {
 	// Trim drops journal entries and tombstones of before the given store
-	// time. Tombstones younger than TombstoneTTL are kept. A store may drop lanes
-	// that were fenced and have no entries left.
+	// time. Tombstones younger than TombstoneTTL are kept. A store that bounds their
+	// bytes drops the oldest beyond as well, but no tombstone younger than
+	// MinTombstoneTTL. A store may drop lanes that were fenced and have no entries left.
 	Trim(ctx context.Context, before time.Time) error
 }
 

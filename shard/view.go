@@ -6,10 +6,12 @@ package shard
 //   - every host named, with its usage, its AdminState, and the live claims on it if
 //     it is in HostClaims;
 //   - every claim named by id, with its host and usage;
-//   - for each claim in Confirms that is in a hard group, every live claim of its
+//   - for each claim in Landings that is in a hard group, every live claim of its
 //     instance (Claim.Instance), in its group, and of the group's Members: an
 //     EXPIRED claim, also one that the batch itself expires, comes back only if
 //     its group allows it, and a swapped one goes only where it does;
+//   - for each claim in Landings that has hardware (Guest.HasHardware), every live claim
+//     on the host it lands on: what they take is not free;
 //   - every live claim of every consumer named, and every live claim that was
 //     transferred from it, with its host and usage;
 //   - every live claim in every group named, with its host and usage;
@@ -22,13 +24,20 @@ type Footprint struct {
 	Hosts      []string
 	HostClaims []string
 	Claims     []string
-	Confirms   []string
+	Landings   []Landing
 	Consumers  []string
 	Groups     []string
 	Pins       []string
 	Namespaces []string
 	Gate       bool
 	MovesGate  bool
+}
+
+// Landing is a claim that is there already and may take room on a host: its own, with an
+// empty HostUUID.
+type Landing struct {
+	ClaimID  string
+	HostUUID string
 }
 
 // View is the rows a batch reads, as of its transaction. Decide works on it:

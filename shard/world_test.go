@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,13 +71,18 @@ func (w *world) read(f Footprint) *View {
 			claim(c)
 		}
 	}
-	for _, id := range f.Confirms {
-		if c := w.claims[id]; c != nil && c.Group != nil {
+	for _, l := range f.Landings {
+		c := w.claims[l.ClaimID]
+		if c != nil && c.Group != nil {
 			group(c.Group.UUID)
 			consumer(c.Instance())
 			for _, m := range c.Group.Members {
 				consumer(m)
 			}
+		}
+		if c != nil && c.Guest.HasHardware() {
+			host := cmp.Or(l.HostUUID, c.HostUUID)
+			live(v.LiveByHost, host, func(c *Claim) bool { return c.HostUUID == host })
 		}
 	}
 	for _, id := range f.Consumers {
@@ -129,6 +135,7 @@ func (w *world) write(changes []Change) {
 }
 
 func checkWorld(t *rapid.T, w *world, o *oracle) {
+	checkDevices(t, w, o)
 	perConsumer := map[string][]*Claim{}
 	for _, c := range w.claims {
 		if c.State.Live() {
@@ -197,8 +204,12 @@ func dump(w *world) string {
 		c := *w.claims[id]
 		g := c.Group
 		v := c.Verdict
-		c.Group, c.Verdict = nil, nil
-		s += fmt.Sprintf("%+v %+v %+v\n", c, g, v)
+		guest := ""
+		if c.Guest != nil {
+			guest = fmt.Sprintf("%s %v %+v", c.Guest.Hardware, c.Guest.Awaited, c.Guest.Assigned)
+		}
+		c.Group, c.Verdict, c.Guest = nil, nil, nil
+		s += fmt.Sprintf("%+v %+v %+v %s\n", c, g, v, guest)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.pins)) {
 		s += fmt.Sprintf("%+v\n", *w.pins[id])

@@ -98,7 +98,7 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 	g, err := gateway.New(cfg, gateway.Deps{Log: log, Dial: dial, Telemetry: tel})
 	check(b, err)
 	running(b, g.Run, g.Ready())
-	addr := serving(b, append(gateway.ServerOptions(), tel.ServerOptions()...), g.Register)
+	addr := serving(b, append(g.ServerOptions(), tel.ServerOptions()...), g.Register)
 	var conns []grpc.ClientConnInterface
 	for range 2 {
 		conn, err := rpc.Dial(addr)

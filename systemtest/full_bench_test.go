@@ -52,7 +52,7 @@ func askFull(b *testing.B, callers, replicas int) {
 		gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }})
 	check(b, err)
 	running(b, g.Run, g.Ready())
-	conn, err := rpc.Dial(serving(b, gateway.ServerOptions(), g.Register))
+	conn, err := rpc.Dial(serving(b, g.ServerOptions(), g.Register))
 	check(b, err)
 	b.Cleanup(func() { check(b, conn.Close()) })
 	door := cellgatev1.NewSchedulerClient(conn)

@@ -34,7 +34,7 @@ func TestHostsWhoseStatesAreRefusedTakeInstances(t *testing.T) {
 			}
 			h.Put(next)
 		}
-		time.Sleep(3 * time.Hour)
+		time.Sleep(30 * time.Minute)
 		for _, h := range w.hosts {
 			if h.Refused() == "" {
 				t.Fatal("a state is accepted")

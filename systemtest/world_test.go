@@ -141,7 +141,7 @@ func startWith(t *testing.T, n *network, verify verifying, configure ...func(*ga
 	}})
 	must(t, err)
 	run("gateway", g.Run, g.Ready())
-	serve("gateway", g.Register, gateway.ServerOptions()...)
+	serve("gateway", g.Register, g.ServerOptions()...)
 	conn, err := dial("gateway", n.between("conductor-gateway"))
 	must(t, err)
 	t.Cleanup(func() { must(t, conn.Close()) })

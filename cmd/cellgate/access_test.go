@@ -27,6 +27,7 @@ import (
 
 	"cellgate/agent"
 	"cellgate/internal/security"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -278,7 +279,7 @@ func restCalls(t *testing.T) map[string]string {
 // host.
 func invoke(t *testing.T, conn *grpc.ClientConn, method string, d protoreflect.MethodDescriptor) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	var in proto.Message = dynamicpb.NewMessage(d.Input())
 	if method == "cellgate.agent.v1.HostReports/Report" {

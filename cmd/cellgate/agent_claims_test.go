@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -19,9 +20,9 @@ import (
 // becomes asks again until what it gets is right, for as long as a test may wait.
 func becomes(t *testing.T, what string, right func() bool) {
 	t.Helper()
-	for end := time.Now().Add(tooLong); !right(); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(testwait.Limit); !right(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after %v: %s", tooLong, what)
+			t.Fatalf("after %v: %s", testwait.Limit, what)
 		}
 	}
 }

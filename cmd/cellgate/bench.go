@@ -47,9 +47,9 @@ With --self it starts a system of its own, as "cellgate dev" does, in a child
 process, and ends it afterwards. --cpu-profile takes CPU profiles of the server
 and of this client meanwhile, keeps them in a directory for "go tool pprof", and
 prints where the server's time went, stage by stage.`,
-		Example: `  cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64
+		Example: `  cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --duration 10s
   cellgate bench --addr 127.0.0.1:9090 --callers 64 --duration 10s
-  cellgate bench --self --cells 10 --cpu-profile ./profiles -o json`,
+  cellgate bench --self --cells 10 --hosts 1000 --duration 10s --cpu-profile ./profiles -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var b benchFlags
@@ -156,7 +156,7 @@ func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grp
 	defer closeAll(conns)
 	report, err = describe(ctx, b, target, conns[0])
 	if err != nil {
-		return nil, c.located(err)
+		return nil, c.located(ctx, err)
 	}
 	for _, n := range b.callers {
 		_, _ = fmt.Fprintf(t.err, "measuring %d callers for %v\n", n, b.duration)

@@ -25,7 +25,7 @@ a directory or in a database. Each key of the configuration file's section "cell
 variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		Example: `  cellgate cell --config deploy/examples/cell1.yaml
   cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --data ./cell1
-  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --store postgres://cellgate@127.0.0.1:5432/cell1`,
+  cellgate cell --name cell1 --uuid c0000000-0000-4000-8000-000000000001 --store postgres://cellgate@127.0.0.1:5432/cell1 --store-migrate`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "cell", t.env)
@@ -81,6 +81,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		VerifyMode: cell.VerifyMode(c.VerifyMode), VerifyWait: c.VerifyWait,
 		ReconcileInterval: c.ReconcileInterval, ReconcileGrace: c.ReconcileGrace, ReconcileRelease: c.ReconcileRelease, ReconcileReportOnly: !c.ReconcileRepair,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
+		MaxHosts: c.MaxHosts, MaxHostsMiB: c.MaxHostsMiB, MaxAgentHosts: c.MaxAgentHosts, MaxAgentHostsMiB: c.MaxAgentHostsMiB,
 		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
 		GateSettle: c.GateSettle, GateCompared: c.GateCompared, GateMaxDifference: c.GateMaxDifference,
 		GateClasses: c.GateClasses, GateAgentVersion: c.GateAgentVersion,
@@ -96,7 +97,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	told := rpc.ServeHealth(server, health.ProcessHeader, process.Encode())
 	// The cell stops before its server: it ends the agents' streams, and refuses
 	// what comes while it stops or loads.
-	a.add(lifecycle.GRPC("server of "+c.Name, server, l))
+	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))
 	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
 	a.tell(c.Name, s.Health(), told)
 	return s, nil

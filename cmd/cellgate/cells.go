@@ -18,13 +18,13 @@ func newCells(t terminal) *cobra.Command {
 		Use:   "cells [NAME]",
 		Short: "Show the cells a gateway knows, and hold their gates",
 		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade from Nova's own
-tables, where its candidates come from and how many hosts it waits for; with a NAME all
-that there is to say of it is listed below the table.`,
+tables, where its candidates come from. Lines below the table say why a cell is not available
+and what its gate waits for; with a NAME all that there is to say of the cell is shown.`,
 		Example: `  cellgate cells
   cellgate cells cell1 -o json
-  cellgate cells pin cell1 legacy --reason "agents of rack 7 are being replaced"
+  cellgate cells pin cell1 native --reason "Nova's database is gone for good"
   cellgate cells unpin cell1`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: usageArgs(oneArgOr),
 	}
 	c := newClient(cmd, t)
 	cmd.AddCommand(newPin(c), newUnpin(c))
@@ -39,10 +39,48 @@ that there is to say of it is listed below the table.`,
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
 			return cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 		}, func(w io.Writer, m *cellgatev1.ListCellsResponse) error {
-			return showCells(w, m.GetCells())
+			return listCells(w, m.GetCells())
 		})
 	}
 	return cmd
+}
+
+// listWidth is how many columns a line of the list of cells has for a reason, at most.
+const listWidth = 100
+
+// listCells shows what of each cell fits 100 columns, then why cells are not available and
+// what their gates wait for. "cellgate cells NAME" shows the rest.
+func listCells(w io.Writer, cells []*cellgatev1.Cell) error {
+	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "GATE")
+	var notes strings.Builder
+	for _, c := range cells {
+		cpu, memory, gate := "", "", ""
+		for _, r := range c.GetResources() {
+			switch r.GetResourceClass() {
+			case "VCPU":
+				cpu = of(r.GetUsed(), r.GetCapacity())
+			case "MEMORY_MB":
+				memory = of(gib(r.GetUsed()), gib(r.GetCapacity()))
+			}
+		}
+		if g := c.GetGate(); g != nil {
+			text := gateText(g)
+			gate, _, _ = strings.Cut(text, " since ")
+			if strings.Contains(text, ", ") {
+				gate = g.GetState().String()
+				fmt.Fprintf(&notes, "%s: gate %s\n", c.GetCell(), printable(text))
+			}
+		}
+		if c.GetReason() != "" {
+			fmt.Fprintf(&notes, "%s: %s\n", c.GetCell(), cut(printable(c.GetReason()), max(listWidth-len(c.GetCell())-len(": ")-len(" …"), mostWait)))
+		}
+		t.row(c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), cpu, memory, gate)
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, notes.String())
+	return err
 }
 
 // showCell shows a cell, and the whole of its gate.
@@ -89,7 +127,16 @@ func breakers(c *cellgatev1.Cell) string {
 	return strings.Join(out, ", ")
 }
 
+// cellState is the status of a cell, and why.
 func cellState(c *cellgatev1.Cell) string {
+	if c.GetReason() == "" {
+		return cellStatus(c)
+	}
+	return fmt.Sprintf("%s: %s", cellStatus(c), c.GetReason())
+}
+
+// cellStatus is the status of a cell in a word or two.
+func cellStatus(c *cellgatev1.Cell) string {
 	state := "available"
 	switch {
 	case !c.GetAvailable():
@@ -103,9 +150,6 @@ func cellState(c *cellgatev1.Cell) string {
 	}
 	if !c.GetEnabled() {
 		state = "disabled, " + state
-	}
-	if c.GetReason() != "" {
-		state = fmt.Sprintf("%s: %s", state, c.GetReason())
 	}
 	return state
 }

@@ -38,3 +38,35 @@ func TestACellOfLegacyTablesIsAvailable(t *testing.T) {
 		}
 	}
 }
+
+// The list of cells fits 100 columns for the fleet of `make run`, whatever a cell suffers from.
+func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
+	resources := []*cellgatev1.ResourceTotals{
+		{ResourceClass: "VCPU", Used: 24113, Capacity: 311224},
+		{ResourceClass: "MEMORY_MB", Used: 81_300 << 10, Capacity: 514_300 << 10},
+		{ResourceClass: "DISK_GB", Used: 477000, Capacity: 3873500},
+		{ResourceClass: "CUSTOM_FPGA", Used: 12, Capacity: 40},
+		{ResourceClass: "VGPU", Used: 12, Capacity: 160},
+	}
+	const why = "127.0.0.1:9102 could not be reached: connection error: desc = transport: Error while dialing: dial tcp 127.0.0.1:9102: connect: connection refused"
+	cells := []*cellgatev1.Cell{
+		{Cell: "cell1", Enabled: true, Available: true, Hosts: 1000, HostsUp: 998, ClaimsPending: 120, ClaimsConfirmed: 4850, Resources: resources, AvailabilityZones: []string{"az1", "az2", "az3"}, Replicas: []string{"127.0.0.1:9101"}, Gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}},
+		{Cell: "cell2", Enabled: true, Hosts: 1000, HostsUp: 998, Reason: why, Resources: resources, Replicas: []string{"127.0.0.1:9102"}, ReplicaStates: []*cellgatev1.ReplicaState{{Breaker: cellgatev1.BreakerState_OPEN, LastError: why}}},
+	}
+	var out strings.Builder
+	if err := listCells(&out, cells); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := len([]rune(line)) - 1; n > 100 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	if !strings.Contains(out.String(), "\ncell2: 127.0.0.1:9102 could not be reached: ") || !strings.Contains(out.String(), "cell2  unavailable  998/1000") {
+		t.Errorf("the reason is not shown:\n%s", out.String())
+	}
+	out.Reset()
+	if err := showCell(&out, cells[1]); err != nil || !strings.Contains(out.String(), why) {
+		t.Errorf("%v: the whole reason is not shown:\n%s", err, out.String())
+	}
+}

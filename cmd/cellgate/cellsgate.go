@@ -23,10 +23,12 @@ func newPin(c *client) *cobra.Command {
 		Use:   "pin CELL legacy|shadow|native",
 		Short: "Hold a cell's gate where it is to be",
 		Long: `Hold the gate of a cell in a state, whatever its agents and services say, until
-"cellgate cells unpin". All gateways go by it. NATIVE is held there also while old agents
-live: hosts that no new agent registered are not found then.`,
-		Example: `  cellgate cells pin cell1 legacy --reason "agents of rack 7 are being replaced"
-  cellgate cells pin cell1 native --reason "the legacy database is gone for good"`,
+"cellgate cells unpin". All gateways go by it. A state in which the cell would place
+nothing is refused: LEGACY and SHADOW need a gateway that reads Nova's tables for the cell,
+NATIVE an agent that has registered a host. With --force it is pinned all the same, and the
+cell is unavailable until it is let go. NATIVE is held also while old agents live: hosts
+that no new agent registered are not found then.`,
+		Example: `  cellgate cells pin cell1 native --reason "Nova's database is gone for good"`,
 		Args: usageArgs(func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(gateStates, args[1]) {
 				return fmt.Errorf("needs a cell and one of %s", strings.Join(gateStates, ", "))
@@ -35,12 +37,13 @@ live: hosts that no new agent registered are not found then.`,
 		}),
 	}
 	reason := cmd.Flags().String("reason", "", "why; whoever finds the gate held reads it")
+	force := cmd.Flags().Bool("force", false, "pin it also where the cell cannot serve: it is unavailable then")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *reason == "" {
 			return usage(cmd, fmt.Errorf("--reason: must say why"))
 		}
 		return updateCell(c, cmd, &cellgatev1.UpdateCellRequest{
-			Cell: args[0], Reason: *reason, GatePin: cellgatev1.Gate_State(cellgatev1.Gate_State_value[strings.ToUpper(args[1])]),
+			Cell: args[0], Reason: *reason, Force: *force, GatePin: cellgatev1.Gate_State(cellgatev1.Gate_State_value[strings.ToUpper(args[1])]),
 		})
 	}
 	return cmd
@@ -48,9 +51,11 @@ live: hosts that no new agent registered are not found then.`,
 
 func newUnpin(c *client) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "unpin CELL",
-		Short:   "Let a cell's gate move again",
-		Long:    "Let the gate of a cell move again by the rules. One that is not pinned is refused: nothing is changed.",
+		Use:   "unpin CELL",
+		Short: "Let a cell's gate move again",
+		Long: `Let the gate of a cell move again by the rules, at once. A cell that was pinned by force
+where nobody reads Nova's tables goes back to the state that the pin found it in. A gate
+that is not pinned is refused: nothing is changed.`,
 		Example: `  cellgate cells unpin cell1 --reason "rack 7 is done"`,
 		Args:    usageArgs(cobra.ExactArgs(1)),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -35,7 +36,7 @@ func newClaimsList(c *client) *cobra.Command {
 		Use:   "list",
 		Short: "List the live claims",
 		Example: `  cellgate claims list --cell cell1 --limit 0
-  cellgate claims list --host 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 -o json`,
+  cellgate claims list --host 710c6178-bcf9-40bc-9303-112cd17ef687 -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var req cellgatev1.ListClaimsRequest
@@ -110,23 +111,38 @@ func newClaimsConfirm(c *client) *cobra.Command {
 
 func newClaimsRelease(c *client) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "release INSTANCE CLAIM",
-		Short:   "Give a claim's resources back",
+		Use:   "release INSTANCE CLAIM",
+		Short: "Give a claim's resources back",
+		Long: `Give a claim's resources back. A claim that no cell knows is refused from then on,
+should it arrive yet; the command says that nothing was released, with status 1.`,
 		Example: "  cellgate claims release 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR",
 		Args:    usageArgs(cobra.ExactArgs(2)),
 	}
 	cell := cmd.Flags().String("cell", "", "ask this cell only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ReleaseClaimResponse, error) {
-			return cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{
+			m, err := cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{
 				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
 			})
-		}, func(w io.Writer, _ *cellgatev1.ReleaseClaimResponse) error {
-			_, err := fmt.Fprintf(w, "released %s\n", args[1])
-			return err
+			if err == nil && m.GetClaim() == nil {
+				err = fault.New(fault.NotFound, "no cell knows claim %s of instance %s: nothing was released; \"cellgate claims get %[2]s\" shows the claim that it has", args[1], args[0])
+			}
+			return m, err
+		}, func(w io.Writer, m *cellgatev1.ReleaseClaimResponse) error {
+			return showReleased(w, args[1], m.GetClaim().GetState())
 		})
 	}
 	return cmd
+}
+
+// showReleased says what became of a claim that was found in a state.
+func showReleased(w io.Writer, id string, found cellgatev1.ClaimState) error {
+	if found != cellgatev1.ClaimState_PENDING && found != cellgatev1.ClaimState_CONFIRMED {
+		_, err := fmt.Fprintf(w, "%s had ended already: %s\n", id, found)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "released %s\n", id)
+	return err
 }
 
 func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {

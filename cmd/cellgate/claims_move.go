@@ -19,7 +19,7 @@ func newClaimsAlternate(c *client) *cobra.Command {
 		Long: `Put a claim on one of the alternates that it was answered with, by the
 alternate's uuid. The old host's resources are given back in the same
 transaction; when the alternate has no room, the claim stays where it is.`,
-		Example: "  cellgate claims alternate 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11",
+		Example: "  cellgate claims alternate 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR 8d75c242-e8ae-4000-b1b2-e5da60bc781a",
 		Args:    usageArgs(cobra.ExactArgs(3)),
 	}
 	cell := cmd.Flags().String("cell", "", "ask this cell only")

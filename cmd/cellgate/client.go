@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 		if asJSON {
 			err = errors.Join(printError(cmd.OutOrStdout(), err), err)
 		}
-		return c.located(err)
+		return c.located(cmd.Context(), err)
 	case asJSON:
 		return printJSON(cmd.OutOrStdout(), m)
 	}
@@ -140,10 +141,35 @@ func flagged(err error) error {
 	return errors.Join(all...)
 }
 
+// probeTimeout bounds a look at who listens at an address that speaks no gRPC.
+const probeTimeout = 2 * time.Second
+
+// speaksHTTP reports whether HTTP/1.1 is spoken at an address, as at a gateway's REST API, which
+// closes a connection that begins with gRPC.
+func (c *client) speaksHTTP(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.addr+"/healthz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close() // that there is an answer says it
+	// A server of TLS answers HTTP without it with 400.
+	return resp.StatusCode != http.StatusBadRequest
+}
+
 // located names the address when it is the connection that failed.
-func (c *client) located(err error) error {
+func (c *client) located(ctx context.Context, err error) error {
 	var e *fault.Error
 	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
+		if c.speaksHTTP(ctx) {
+			return &unreachableError{addr: c.addr, why: "it speaks HTTP, not gRPC: that is the address of a REST API; give --addr the gateway's gRPC address (gateway.grpc, " + defaultAddr + " by default)", err: err}
+		}
 		what, do := security.Explain(e.Cause, security.ClientConfig(c.tls), asFlag)
 		if what != "" {
 			what = e.Message + ": " + what + "; " + do

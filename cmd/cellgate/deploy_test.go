@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cellgate/internal/config"
+	"cellgate/internal/raced"
 )
 
 const deploy = "../../deploy"
@@ -150,7 +151,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 func staticBinary(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "cellgate")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", out, ".")
+	cmd := exec.Command("go", "build", "-o", out, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -160,6 +161,7 @@ func staticBinary(t *testing.T) string {
 
 // TestStaticBinary builds the binary once for all that is asked of it.
 func TestStaticBinary(t *testing.T) {
+	raced.Skip(t, "it compiles the whole without cgo, as only the part without the detector does")
 	binary := staticBinary(t)
 	t.Run("systemd accepts the units", func(t *testing.T) { systemdAcceptsTheUnits(t, binary) })
 	t.Run("the container is it on scratch", func(t *testing.T) { containerIsOnScratch(t, binary) })

@@ -16,7 +16,6 @@ import (
 	"cellgate/agent"
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
-	"cellgate/samples"
 	"cellgate/shard/sqlshard"
 )
 
@@ -60,9 +59,6 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		if err := told.warn(t.err, c.Log); err != nil {
 			return err
 		}
-		if err := sampleFits(c.Dev); err != nil {
-			return usage(cmd, err)
-		}
 		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}
 		if err := d.observe(c.Telemetry, "dev"); err != nil {
 			return err
@@ -73,16 +69,6 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		return d.run(cmd.Context())
 	})
 	return cmd
-}
-
-// sampleFits refuses to send the bundled requests to a fleet they are not
-// written for: what they expect would not come.
-func sampleFits(c config.Dev) error {
-	if c.Sample && (c.Cells < samples.MinCells || c.Hosts < samples.MinHosts) {
-		return fmt.Errorf("--sample: the bundled requests are for at least %d cells with at least %d hosts each, not for --cells %d --hosts %d; give more, or leave --sample out",
-			samples.MinCells, samples.MinHosts, c.Cells, c.Hosts)
-	}
-	return nil
 }
 
 // devProposeBudget is generous: all processes share one machine, and no cell of
@@ -234,7 +220,7 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	}
 	var verdict error
 	if d.cfg.Dev.Sample {
-		verdict = sendSample(ctx, d.t.out, api, web, ownRulesOf(d.cfg.Gateway))
+		verdict = sendSample(ctx, d.t.out, api, web, ownRulesOf(d.cfg.Gateway).in(d.cfg.Dev))
 		if ctx.Err() != nil {
 			return nil // interrupted: what was not sent is no failure
 		}

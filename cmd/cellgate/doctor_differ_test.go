@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -99,7 +100,7 @@ func TestGatewaysThatRequireDifferentVersionsAreNamed(t *testing.T) {
 	who := fmt.Sprintf("gateways differ in required_version, and the highest counts: gateway %s requires 61, gateway %s requires 60", high, low)
 	for i, door := range doors {
 		page := ""
-		for until := time.Now().Add(tooLong); strings.Count(page, who) == 0 && time.Now().Before(until); hold(t.Context(), 50*time.Millisecond) {
+		for until := time.Now().Add(testwait.Limit); strings.Count(page, who) == 0 && time.Now().Before(until); hold(t.Context(), 50*time.Millisecond) {
 			page = get(t, "http://"+webs[i]+"/v1/cells/cell1")
 		}
 		for _, want := range []string{who, `"required_version":60`, `"required_version":61`, `"service_down_time":"60s"`, `"service_down_time":"90s"`} {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -127,7 +128,7 @@ func TestAGatewayThatReadsACopyThatIsBehindIsSeenFromEverywhere(t *testing.T) {
 		for i, door := range doors {
 			// Each has it with the answer to its next report.
 			page := ""
-			for until := time.Now().Add(tooLong); !strings.Contains(page, `"behind_since"`) && time.Now().Before(until); hold(t.Context(), 50*time.Millisecond) {
+			for until := time.Now().Add(testwait.Limit); !strings.Contains(page, `"behind_since"`) && time.Now().Before(until); hold(t.Context(), 50*time.Millisecond) {
 				page = get(t, "http://"+webs[i]+"/v1/cells/cell1")
 			}
 			if strings.Count(page, `"behind_since"`) != 1 || strings.Count(page, `"read_to"`) != 2 {

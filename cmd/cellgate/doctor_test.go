@@ -308,7 +308,7 @@ func TestDoctorReadsTheShard(t *testing.T) {
 		}
 	}
 	rows = diagnoses(t, exitRefused, args...)
-	must(t, rows, "shard "+data, unhealthy, "rows that cannot be read")
+	must(t, rows, "shard "+data, unhealthy, "its rows cannot be read")
 
 	file := testca.Put(t.TempDir(), "file", nil)
 	rows = diagnoses(t, exitRefused, append([]string{"cell"}, cellArgs(filepath.Join(file, "below"))[1:]...)...)

@@ -32,7 +32,7 @@ without a claim, allocation ratios that change their meaning, and filters of nov
 It reads the legacy databases and the cells, and changes nothing.
 
 Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 otherwise.`,
-		Example: "  cellgate doctor upgrade --config deploy/examples/gateway.yaml\n  cellgate doctor upgrade --config gateway.yaml --cell cell1 --nova-conf /etc/nova/nova.conf -o json",
+		Example: "  cellgate doctor upgrade --config deploy/examples/gateway.yaml\n  cellgate doctor upgrade --config /etc/cellgate/gateway.yaml --cell cell1 --nova-conf deploy/examples/nova.conf -o json",
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	f := cmd.Flags()

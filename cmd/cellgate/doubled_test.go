@@ -13,6 +13,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/serverproc"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -39,7 +40,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 	// selects and confirms are sent again until they are done: the machine may be busy.
 	selects := func() (got *cellgatev1.Selection) {
 		s.await(2*time.Minute, "a selection", func(ctx context.Context) (bool, string) {
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
 			defer cancel()
 			resp, err := scheduler.SelectDestinations(ctx, req)
 			if err == nil {
@@ -51,7 +52,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 	}
 	confirms := func(c *cellgatev1.Selection) {
 		s.await(2*time.Minute, "a confirm", func(ctx context.Context) (bool, string) {
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
 			defer cancel()
 			_, err := claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: instance, ClaimId: c.GetClaimId()})
 			return err == nil, fmt.Sprint(err)

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"cellgate/internal/testwait"
 )
 
 // drainWorld is a system of real processes under a steady load through gRPC and
@@ -72,9 +74,9 @@ func (w *drainWorld) terminate(m *member, meanwhile func()) {
 		if err != nil {
 			w.t.Errorf("%s after SIGTERM: %v\n%s", m.name, err, m.tail())
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testwait.Limit):
 		_ = process.Kill()
-		w.t.Errorf("%s did not end within 40s of SIGTERM: %v", m.name, <-ended)
+		w.t.Errorf("%s did not end within %v of SIGTERM: %v", m.name, testwait.Limit, <-ended)
 	}
 }
 
@@ -195,7 +197,7 @@ func (s *realSystem) health(t *testing.T, addr, service string) healthpb.HealthC
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	resp, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
 	if err != nil {

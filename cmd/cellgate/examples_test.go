@@ -14,7 +14,7 @@ import (
 // and fewer hosts, make a system.
 func TestShippedExamplesRunAsASet(t *testing.T) {
 	dir := t.TempDir()
-	replace := []string{"127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0", "127.0.0.1:920", "127.0.0.1:0 #", "127.0.0.1:930", "127.0.0.1:0 #", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
+	replace := []string{"127.0.0.1:920", "127.0.0.1:0 #", "127.0.0.1:930", "127.0.0.1:0 #", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
 	// example writes a changed copy of a file and gives its path.
 	example := func(name string, more ...string) string {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestShippedExamplesRunAsASet(t *testing.T) {
 		fleet := launch(t, true, "agent", "--config", example(fmt.Sprintf("agent%d", n), doors...))
 		fleet.await(`msg="every host is registered"`)
 	}
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", example("gateway", doors...))
+	gw := launch(t, true, "gateway", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--drain-delay", "0s", "--config", example("gateway", doors...))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	var cells cellgatev1.ListCellsResponse

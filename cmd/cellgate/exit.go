@@ -108,6 +108,49 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// unknownCommand says that the arguments of a command begin with no subcommand of it; nil when
+// they may be its own. Of a command that takes arguments they are, unless too many or one
+// alike to a subcommand say otherwise.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || !cmd.HasSubCommands() {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
+	if strings.Contains(cmd.Use, "[") && len(cmd.SuggestionsFor(args[0])) == 0 {
+		return nil
+	}
+	return knownCommand(cmd, args)
+}
+
+// oneArgOr checks the argument of a command that has subcommands too.
+func oneArgOr(cmd *cobra.Command, args []string) error {
+	err := cobra.MaximumNArgs(1)(cmd, args)
+	if unknown := unknownCommand(cmd, args); err != nil && unknown != nil {
+		return unknown
+	}
+	return err
+}
+
+// newHelp is cobra's help command, which ends with success for what there is no help for.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			at := root
+			for i, name := range args {
+				next, _, err := at.Find([]string{name})
+				if err != nil || next == at {
+					return usage(at, knownCommand(at, args[i:]))
+				}
+				at = next
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}
+
 // exitStatus says how a command ended.
 func exitStatus(err error) int {
 	var silent *unreachableError

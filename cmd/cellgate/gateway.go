@@ -122,11 +122,11 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		return err
 	}
 	tel := a.telemetry.Gateway()
-	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel, Legacy: parts})
+	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel, Legacy: parts, Ingress: d.tls.Ingress()})
 	if err != nil {
 		return err
 	}
-	server := rpc.NewServer(a.log, slices.Concat(gateway.ServerOptions(), d.tls.Options(), tel.ServerOptions())...)
+	server := rpc.NewServer(a.log, slices.Concat(d.tls.Options(), g.ServerOptions(), tel.ServerOptions())...)
 	g.Register(server)
 	process := processOfGateway(c, a.command)
 	g.Health().Of(process)
@@ -142,7 +142,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		return err
 	}
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
-	a.add(lifecycle.GRPC("gRPC API", server, d.grpc, security.Memory(memory)))
+	a.add(lifecycle.GRPC("gRPC API", server, d.tls.Ingress().Listener(d.grpc), security.Memory(memory)))
 	a.own("REST connection", conn)
 	web := d.tls.Near(d.tls.HTTP(handler, gateway.WriteError), d.http.Addr(), gateway.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))

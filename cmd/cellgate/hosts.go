@@ -20,9 +20,9 @@ func newHosts(t terminal) *cobra.Command {
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
-  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11
-  cellgate hosts maintenance 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 --for 2h --reason "a kernel"`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+  cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687
+  cellgate hosts maintenance 710c6178-bcf9-40bc-9303-112cd17ef687 --for 2h --reason "a kernel"`,
+		Args: usageArgs(oneArgOr),
 	}
 	c := newClient(cmd, t)
 	cmd.AddCommand(newResync(c))
@@ -35,6 +35,7 @@ func newHosts(t terminal) *cobra.Command {
 	limit := limitFlag(cmd, "hosts")
 	cmd.AddCommand(newHostsFacts(t))
 	cmd.AddCommand(newHostsAdmin(t)...)
+	cmd.AddCommand(newHostsDelete(t))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := limit.check(cmd); err != nil {
 			return err

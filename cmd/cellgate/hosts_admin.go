@@ -18,7 +18,7 @@ import (
 
 // newHostsAdmin makes the commands that take a host out of service, and back.
 func newHostsAdmin(t terminal) []*cobra.Command {
-	const host = "6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11"
+	const host = "710c6178-bcf9-40bc-9303-112cd17ef687"
 	of := func(use, short, long, example string, state cellgatev1.HostAdmin_State) *cobra.Command {
 		cmd := &cobra.Command{Use: use + " HOST", Short: short, Long: long, Example: "  cellgate hosts " + use + " " + host + example, Args: usageArgs(cobra.ExactArgs(1))}
 		c := newClient(cmd, t)

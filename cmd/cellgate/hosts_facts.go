@@ -22,9 +22,9 @@ func newHostsFacts(t terminal) *cobra.Command {
 		Short: "Show, put or delete what services say of a host",
 		Long: `Show what services, and the host itself, say of a host, by namespace; put a
 namespace, as a whole, or delete it. Expressions read it (docs/facts.md).`,
-		Example: `  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11
-  echo '{"free_gb": 800}' | cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 cinder --put -
-  cellgate hosts facts 6f1b0c1e-6b0e-4a44-8f3f-0d1c5a8f2b11 cinder --delete`,
+		Example: `  cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687
+  echo '{"free_gb": 800}' | cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687 cinder --put -
+  cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687 cinder --delete`,
 		Args: usageArgs(cobra.RangeArgs(1, 2)),
 	}
 	c := newClient(cmd, t)

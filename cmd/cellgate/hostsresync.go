@@ -20,7 +20,7 @@ whole state as a new version to every replica, and the shard writes it again. Ma
 hosts are spread over time, a second for each thousand. The command does not wait for
 them; "cellgate hosts" shows a new generation of each.`,
 		Example: `  cellgate hosts resync --cell cell1 --reason "the table differs from the host"
-  cellgate hosts resync 6f1e6a60-3b1c-4c26-9d4b-0b6a0e5a1d11 --cell cell1 --reason "disk replaced" -o json`,
+  cellgate hosts resync 710c6178-bcf9-40bc-9303-112cd17ef687 --cell cell1 --reason "disk replaced" -o json`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 	}
 	var req cellgatev1.ResyncHostsRequest

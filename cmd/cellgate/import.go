@@ -30,8 +30,10 @@ beside a gateway that imports is harmless: the newer rows count.
 
 Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 3 the cell does not answer.`,
-		Example: "  cellgate import --cell cell1 --dry-run --config gateway.yaml\n  cellgate import --cell cell1 --once --config gateway.yaml -o json\n  cellgate import --cell cell1 --watch --config gateway.yaml",
-		Args:    usageArgs(cobra.NoArgs),
+		Example: `  cellgate import --cell cell1 --dry-run --config /etc/cellgate/gateway.yaml
+  cellgate import --cell cell1 --watch --config /etc/cellgate/gateway.yaml
+  cellgate import --cell cell1 --once --config /etc/cellgate/gateway.yaml -o json`,
+		Args: usageArgs(cobra.NoArgs),
 	}
 	f := cmd.Flags()
 	file := f.String("config", "", "YAML file of a gateway, with gateway.cells and gateway.legacy")

@@ -8,7 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"cellgate/internal/testwait"
 )
 
 // A gateway starts without the legacy database of its cell, runs the scheduler of a
@@ -74,7 +75,7 @@ func TestFilesOfLegacyCellsAreToldAtTheStart(t *testing.T) {
 		"gateway.legacy: password_file of cell cell1: open " + dir + "/not-there: no such file", "gateway.legacy: ca of cell cell1: " + ca + " has no certificate",
 		"gateway.legacy: api_password_file of cell cell1: read " + dir + ": is a directory", "gateway.legacy: api_password_file of cell cell2: " + empty + " is empty",
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	out, stderr, status := typed(ctx, "", "gateway", "--config", file)
 	if status != exitRefused || ctx.Err() != nil || out != "" {

@@ -16,6 +16,7 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -103,7 +104,7 @@ func (p *legacyPair) chooseFor(gateway int, dry bool, vcpus int32) (*cellgatev1.
 	p.asked++
 	n := p.asked
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(p.Context(), tooLong)
+	ctx, cancel := context.WithTimeout(p.Context(), testwait.Limit)
 	defer cancel()
 	return cellgatev1.NewSchedulerClient(p.conns[gateway]).SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{fmt.Sprintf("10000000-0000-4000-8000-%012d", n)}, DryRun: dry,
@@ -116,7 +117,7 @@ func (p *legacyPair) chooseFor(gateway int, dry bool, vcpus int32) (*cellgatev1.
 // decide asks as choose does, until the answer is of the rows: a machine that stands still
 // for seconds has the cell unavailable in between.
 func (p *legacyPair) decide(gateway int) (*cellgatev1.SelectDestinationsResponse, error) {
-	for until := time.Now().Add(tooLong); ; hold(p.Context(), 50*time.Millisecond) {
+	for until := time.Now().Add(testwait.Limit); ; hold(p.Context(), 50*time.Millisecond) {
 		resp, err := p.choose(gateway, false)
 		if fault.KindOf(err) != fault.CellUnavailable || time.Now().After(until) {
 			return resp, err
@@ -128,7 +129,7 @@ func (p *legacyPair) decide(gateway int) (*cellgatev1.SelectDestinationsResponse
 // or says that it cannot; it may say both on the way, and nothing else.
 func (p *legacyPair) await(gateway int, answers bool, when string) {
 	p.Helper()
-	for until := time.Now().Add(tooLong); ; hold(p.Context(), 50*time.Millisecond) {
+	for until := time.Now().Add(testwait.Limit); ; hold(p.Context(), 50*time.Millisecond) {
 		resp, err := p.choose(gateway, true)
 		switch kind := fault.KindOf(err); {
 		case err == nil && resp.GetCells()[0].GetSource() != cellgatev1.CellSource_LEGACY:
@@ -185,7 +186,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 	if count != room {
 		t.Fatalf("%d were placed, there was room for %d", count, room)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), tooLong)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	claims := cellgatev1.NewClaimsClient(p.conns[0])
 	list, err := claims.ListClaims(ctx, &cellgatev1.ListClaimsRequest{})
@@ -201,7 +202,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 	if _, err := claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: last.GetClaimId()}); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(tooLong); ; hold(ctx, 50*time.Millisecond) {
+	for until := time.Now().Add(testwait.Limit); ; hold(ctx, 50*time.Millisecond) {
 		_, err := p.decide(1)
 		if err == nil {
 			break

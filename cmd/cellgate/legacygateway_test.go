@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -92,7 +93,7 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 	}
 	defer func() { _ = conn.Close() }()
 	scheduler, claims := cellgatev1.NewSchedulerClient(conn), cellgatev1.NewClaimsClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	group := &cellgatev1.InstanceGroup{Uuid: "20000000-0000-4000-8000-000000000001", Policy: "anti-affinity"}
 	sent := 0

@@ -8,6 +8,7 @@ import (
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -114,7 +115,7 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 			continue
 		}
 		for i := range p.conns { // the other gateway hears of it when it asks the cell next
-			for until := time.Now().Add(tooLong); ; hold(t.Context(), 20*time.Millisecond) {
+			for until := time.Now().Add(testwait.Limit); ; hold(t.Context(), 20*time.Millisecond) {
 				if _, err := p.chooseFor(i, true, 1); fault.KindOf(err) == fault.NoValidHost {
 					break
 				}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	raced.LeaveOut("TestBundledSampleGoesAsExpectedTwice", "TestSampleThatGoesWrongEndsWith1", "TestSampleUnderAnOperatorsRules")
+	raced.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice", "TestSampleThatGoesWrongEndsWith1", "TestSampleUnderAnOperatorsRules", "TestStaticBinary")
 	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }
 

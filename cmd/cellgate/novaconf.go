@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,8 @@ var novaOptions = []struct {
 	{"query_placement_for_image_type_support", "[scheduler] query_placement_for_image_type_support", func(c *config.NovaOptions, o novaconf.Options) { c.ImageTypeSupport = o.ImageTypeSupport }},
 	{"enable_isolated_aggregate_filtering", "[scheduler] enable_isolated_aggregate_filtering", func(c *config.NovaOptions, o novaconf.Options) { c.IsolateAggregates = o.IsolateAggregates }},
 	{"image_metadata_prefilter", "[scheduler] image_metadata_prefilter", func(c *config.NovaOptions, o novaconf.Options) { c.ImageMetadata = o.ImageMetadata }},
+	{"query_placement_for_routed_network_aggregates", "[scheduler] query_placement_for_routed_network_aggregates", func(c *config.NovaOptions, o novaconf.Options) { c.RoutedNetworks = o.RoutedNetworks }},
+	{"pci_in_placement", "[filter_scheduler] pci_in_placement", func(c *config.NovaOptions, o novaconf.Options) { c.PCIInPlacement = o.PCIInPlacement }},
 	{"disable_fallback_pcpu_query", "[workarounds] disable_fallback_pcpu_query", func(c *config.NovaOptions, o novaconf.Options) { c.NoPCPUFallback = o.NoPCPUFallback }},
 	{"metrics_weight_setting", "[metrics] weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsSetting = o.MetricsSetting }},
 	{"metrics_required", "[metrics] required", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsRequired = o.MetricsRequired }},
@@ -69,8 +72,117 @@ func knownToNova() novaconf.Known {
 	}
 }
 
-// fillFromNova gives the gateway's keys that nothing sets what nova.conf says. The
-// gateway of dev has no section of its own.
+// novaKey is a key of the gateway that nova.conf says too.
+type novaKey struct {
+	// key is below gateway.
+	key, option string
+	take        func(*config.Gateway, *novaconf.Settings)
+}
+
+// novaKeys are all of them.
+func novaKeys() []novaKey {
+	keys := []novaKey{
+		{"filters", "[filter_scheduler] enabled_filters", func(g *config.Gateway, s *novaconf.Settings) { g.Filters = s.Filters }},
+		{"weighers", "[filter_scheduler] weight_classes", func(g *config.Gateway, s *novaconf.Settings) {
+			g.Weighers = nil
+			for _, w := range s.Weighers {
+				g.Weighers = append(g.Weighers, config.Weigher(w))
+			}
+		}},
+		{"pci_alias", "[pci] alias", func(g *config.Gateway, s *novaconf.Settings) {
+			g.PCIAliases = nil
+			for _, alias := range s.PCIAliases {
+				g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
+			}
+		}},
+		{"default_availability_zone", "[DEFAULT] default_availability_zone", func(g *config.Gateway, s *novaconf.Settings) { g.DefaultAvailabilityZone = s.DefaultAvailabilityZone }},
+	}
+	for _, o := range novaOptions {
+		keys = append(keys, novaKey{"nova." + o.key, o.option, func(g *config.Gateway, s *novaconf.Settings) { o.take(&g.Nova, s.Options) }})
+	}
+	return keys
+}
+
+// where is the line, or the lines, of nova.conf that say the key; "" for none.
+func (k *novaKey) where(s *novaconf.Settings) string {
+	if k.key == "weighers" {
+		return s.WeighersFrom
+	}
+	return s.From[k.option]
+}
+
+// contradicts says what nova.conf says otherwise than the gateway's own configuration; "" for
+// nothing. theirs is that configuration with what nova.conf says.
+func (k *novaKey) contradicts(own, theirs config.Gateway, where string) string {
+	mine, other := k.meaning(own), k.meaning(theirs)
+	if mine == other {
+		return ""
+	}
+	return fmt.Sprintf("%s contradicts %s: %s, which makes it %s; delete one of the two, or write the same in both",
+		k.written(own), where, k.option, cmp.Or(other, "empty"))
+}
+
+// written gives a key's value as an operator writes it.
+func (k *novaKey) written(g config.Gateway) string {
+	v := config.Value(config.Config{Gateway: g}, "gateway."+k.key)
+	if v.Kind() == reflect.Slice {
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = fmt.Sprint(v.Index(i).Interface())
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// meaning gives a key's value, so that values that mean the same are equal: lists have no
+// order, and an empty list of filters or weighers means the default ones.
+func (k *novaKey) meaning(g config.Gateway) string {
+	var items []string
+	switch v := config.Value(config.Config{Gateway: g}, "gateway."+k.key); {
+	case k.key == "filters":
+		items = slices.Clone(g.Filters)
+		if len(items) == 0 {
+			items = gateway.DefaultFilters()
+		}
+		items = slices.DeleteFunc(items, novaconf.RunsAnyway)
+	case k.key == "weighers":
+		for name, multiplier := range multipliersOf(g) {
+			if multiplier != 0 {
+				items = append(items, fmt.Sprintf("%s=%v", name, multiplier))
+			}
+		}
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			items = append(items, fmt.Sprint(v.Index(i).Interface()))
+		}
+	default:
+		return fmt.Sprint(v.Interface())
+	}
+	slices.Sort(items)
+	return strings.Join(items, ",")
+}
+
+// multipliersOf gives the multipliers of the weighers that weigh: MetricsWeigher weighs
+// nothing without metrics.
+func multipliersOf(g config.Gateway) map[string]float64 {
+	all := map[string]float64{}
+	if len(g.Weighers) == 0 {
+		for _, w := range gateway.DefaultWeighers() {
+			all[w.Name] = w.Multiplier
+		}
+	}
+	for _, w := range g.Weighers {
+		all[w.Name] += w.Multiplier
+	}
+	if len(g.Nova.MetricsSetting) == 0 {
+		delete(all, "MetricsWeigher")
+	}
+	return all
+}
+
+// fillFromNova gives the gateway's keys that the operator has not written what nova.conf says.
+// What both say must be the same. The gateway of dev has no section of its own.
 func (t *told) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
 	files := c.Gateway.NovaConf
 	if section == "dev" {
@@ -87,9 +199,9 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 	}
 	known.Release = release
 	s, err := novaconf.Read(files, known)
+	var bad []fault.Field
 	var p *novaconf.Problems
 	if errors.As(err, &p) {
-		var bad []fault.Field
 		for _, problem := range p.List {
 			bad = append(bad, fault.Field{Path: section + ".nova_conf", Problem: problem})
 		}
@@ -100,41 +212,28 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
 		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
 	}
-	g := &c.Gateway
-	take := func(key, option string, set bool, take func()) {
-		path, where := "gateway."+key, s.From[option]
-		if key == "weighers" {
-			where = s.WeighersFrom
-		}
-		if set || section == "gateway" && from[path] != "" {
-			if where != "" {
-				t.notes = append(t.notes, novaconf.Note{Where: where, What: option, Why: "does not count: " + path + " is set, and wins"})
+	own := c.Gateway
+	theirs := own
+	for _, k := range novaKeys() {
+		k.take(&theirs, s)
+	}
+	for _, k := range novaKeys() {
+		path, where := "gateway."+k.key, k.where(s)
+		written := section == "gateway" && from[path] != ""
+		switch {
+		case !written:
+			from[path] = cmp.Or(where, "Nova's default")
+		case where == "":
+			continue // Nova's default gives way
+		default:
+			if why := k.contradicts(own, theirs, where); why != "" {
+				bad = append(bad, fault.Field{Path: path, Problem: why})
+				continue
 			}
-			return
 		}
-		take()
-		if where == "" {
-			where = "Nova's default"
-		}
-		from[path] = where
+		k.take(&c.Gateway, s)
 	}
-	take("filters", "[filter_scheduler] enabled_filters", len(g.Filters) > 0, func() { g.Filters = s.Filters })
-	take("weighers", "[filter_scheduler] weight_classes", len(g.Weighers) > 0, func() {
-		for _, w := range s.Weighers {
-			g.Weighers = append(g.Weighers, config.Weigher(w))
-		}
-	})
-	take("pci_alias", "[pci] alias", len(g.PCIAliases) > 0, func() {
-		for _, alias := range s.PCIAliases {
-			g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
-		}
-	})
-	// The empty lists of an example file set nothing: they mean the default.
-	take("default_availability_zone", "[DEFAULT] default_availability_zone", false, func() { g.DefaultAvailabilityZone = s.DefaultAvailabilityZone })
-	for _, o := range novaOptions {
-		take("nova."+o.key, o.option, false, func() { o.take(&g.Nova, s.Options) })
-	}
-	return nil
+	return bad
 }
 
 // warn says what of nova.conf does not count, each in a line of its own.

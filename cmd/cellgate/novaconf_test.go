@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"cellgate/gateway"
 	"cellgate/internal/config"
 )
 
@@ -52,40 +54,39 @@ weight_setting = cpu.percent=1.5
 [DEFAULT]
 default_availability_zone = north
 `)
-	rows, notes := printed(t, "gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-host-subset-size", "7")
+	rows, notes := printed(t, "gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-host-subset-size", "5", "--nova-max-instances-per-host", "9")
 	for key, want := range map[string][2]string{
 		"gateway.filters":                     {conf + ":2", "HostFilter,AvailabilityZoneFilter,AggregateFilter,TraitFilter,ResourceFilter,ComputeFilter,JsonFilter,CoreFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"},
 		"gateway.default_availability_zone":   {conf + ":10", "north"},
-		"gateway.nova.host_subset_size":       {"--nova-host-subset-size", "7"},
+		"gateway.nova.host_subset_size":       {"--nova-host-subset-size", "5"},
 		"gateway.nova.max_io_ops_per_host":    {conf + ":5", "4"},
-		"gateway.nova.max_instances_per_host": {"Nova's default", "50"},
+		"gateway.nova.max_instances_per_host": {"--nova-max-instances-per-host", "9"},
 		"gateway.nova.isolated_hosts":         {conf + ":6", "h1,h2"},
 		"gateway.nova.metrics_weight_setting": {conf + ":8", "cpu.percent=1.5"},
 		"gateway.nova_conf":                   {"--nova-conf", conf},
 		"gateway.cells":                       {"--cell", "a=h:1"},
 		"gateway.nova.strict_nova":            {"default", "false"},
+		"gateway.nova.metrics_required":       {"Nova's default", "true"},
 	} {
 		if rows[key] != want {
 			t.Errorf("%s: %q, want %q", key, rows[key], want)
 		}
 	}
+	if named := strings.Split(rows["gateway.filters"][1], ","); !slices.Equal(gateway.FiltersInForce(named), named) {
+		t.Errorf("filters %v are shown, %v run", named, gateway.FiltersInForce(named))
+	}
 	if w := rows["gateway.weighers"]; !strings.Contains(w[1], "CPUWeigher=2,") || !strings.Contains(w[1], "MetricsWeigher=1") || w[0] != conf+":3" {
 		t.Errorf("weighers %q", w)
 	}
-	for _, want := range []string{"CoreFilter", "redundant: delete it", "[filter_scheduler] host_subset_size", "does not count: gateway.nova.host_subset_size is set, and wins"} {
+	for _, want := range []string{"CoreFilter", "redundant: delete it"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("notes do not say %q:\n%s", want, notes)
 		}
 	}
-
-	rows, notes = printed(t, "gateway", "--cell", "a=h:1", "--nova-conf", conf, "--filters", "ComputeFilter")
-	if want := [2]string{"--filters", "ComputeFilter"}; rows["gateway.filters"] != want || !strings.Contains(notes, "gateway.filters is set, and wins") {
-		t.Errorf("filters %q, want %q; notes\n%s", rows["gateway.filters"], want, notes)
-	}
 }
 
 func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
-	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\n[scheduler]\nquery_placement_for_routed_network_aggregates = true\n")
+	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\nuse_baremetal_filters = true\n")
 	for _, args := range [][]string{
 		{"gateway", "--cell", "a=h:1", "--nova-conf", conf},
 		{"dev", "--data", t.TempDir(), "--nova-conf", conf},
@@ -94,7 +95,7 @@ func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
 		if status != exitUsage {
 			t.Errorf("%v: status %d, want %d", args, status, exitUsage)
 		}
-		for _, want := range []string{"--nova-conf: " + args[0] + ".nova_conf: " + conf + ":2: [filter_scheduler] enabled_filters: there is no filter AcmeFilter", "query_placement_for_routed_network_aggregates = true: cellgate does not have"} {
+		for _, want := range []string{"--nova-conf: " + args[0] + ".nova_conf: " + conf + ":2: [filter_scheduler] enabled_filters: there is no filter AcmeFilter", "use_baremetal_filters = true: cellgate does not have"} {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%v does not say %q:\n%s", args, want, stderr)
 			}

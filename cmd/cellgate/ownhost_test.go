@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"cellgate/internal/security"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -17,7 +18,7 @@ import (
 // reportingAs opens the stream of an agent.
 func (s *secured) reportingAs(t *testing.T, c *security.Client) agentv1.HostReports_ReportClient {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	t.Cleanup(cancel)
 	stream, err := agentv1.NewHostReportsClient(s.dial(t, s.cell, c)).Report(ctx)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"cellgate/internal/testwait"
 )
 
 // process is a command that runs until it is stopped.
@@ -24,9 +25,15 @@ type process struct {
 // await. It never waits for its reader.
 func launch(t *testing.T, fromLog bool, args ...string) *process {
 	t.Helper()
+	return launchIn(t, nil, fromLog, args...)
+}
+
+// launchIn starts a command with an environment.
+func launchIn(t *testing.T, env []string, fromLog bool, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := &process{t: t, cancel: cancel, status: make(chan int, 1), lines: newLineQueue(), log: &bytes.Buffer{}}
-	term := terminal{in: strings.NewReader(""), out: p.lines, err: &locked{w: p.log}}
+	term := terminal{in: strings.NewReader(""), out: p.lines, err: &locked{w: p.log}, env: env}
 	if fromLog {
 		term.out, term.err = io.Discard, p.lines
 	}
@@ -119,13 +126,10 @@ func (l *locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// tooLong is when a test that waits for something says so instead of hanging.
-const tooLong = 2 * time.Minute
-
 // await reads lines until one matches and gives the submatches.
 func (p *process) await(pattern string) []string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), tooLong)
+	ctx, cancel := context.WithTimeout(p.t.Context(), testwait.Limit)
 	defer cancel()
 	re := regexp.MustCompile(pattern)
 	var seen []string
@@ -139,7 +143,7 @@ func (p *process) await(pattern string) []string {
 		}
 		seen = append(seen, line)
 	}
-	p.t.Fatalf("ended (or %s passed) without a line like %s:\n%s\n%s", tooLong, pattern, strings.Join(seen, "\n"), p.log)
+	p.t.Fatalf("ended (or %s passed) without a line like %s:\n%s\n%s", testwait.Limit, pattern, strings.Join(seen, "\n"), p.log)
 	return nil
 }
 

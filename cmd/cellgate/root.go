@@ -40,7 +40,14 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 	root.SetIn(t.in)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// A mistyped command leaves its flags to the one above it.
+		if unknown := unknownCommand(cmd, cmd.Flags().Args()); unknown != nil {
+			err = unknown
+		}
+		return usage(cmd, err)
+	})
+	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(
 		newDev(t), newGateway(t), newCell(t), newAgent(t),
 		newSelect(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newFindings(t), newBench(t), newDoctor(t), newImport(t), newMigrate(), newToken(), newVersion(),

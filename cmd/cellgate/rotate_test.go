@@ -20,6 +20,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -134,7 +135,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 					if !strings.Contains(line, "was read again") {
 						t.Errorf("%s: the %s say %s", step, name, line)
 					}
-				case <-time.After(time.Minute):
+				case <-time.After(testwait.Limit):
 					t.Fatalf("%s: the %s did not read its files again", step, name)
 				}
 			}

@@ -53,6 +53,9 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, rules ownRule
 	defer rest.http.CloseIdleConnections()
 	grpcAPI := cellgatev1.NewSchedulerClient(conn)
 
+	if _, err := io.WriteString(w, rules.fleetNote()); err != nil {
+		return err
+	}
 	start := time.Now()
 	outcomes := make([]outcome, 0, len(all))
 	for i, s := range all {

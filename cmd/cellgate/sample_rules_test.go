@@ -26,7 +26,7 @@ func TestOwnRulesAreWhatDiffersFromTheDefaults(t *testing.T) {
 			for _, w := range gateway.DefaultWeighers() {
 				g.Weighers = append(g.Weighers, config.Weigher(w))
 			}
-			g.Weighers = append(g.Weighers, config.Weigher{Name: "NumInstancesWeigher"}, config.Weigher{Name: metricsWeigher, Multiplier: 1})
+			g.Weighers = append(g.Weighers, config.Weigher{Name: "NumInstancesWeigher"}, config.Weigher{Name: "MetricsWeigher", Multiplier: 1})
 		}},
 		"a filter more, an option": {set: func(g *config.Gateway) {
 			g.Filters = append(gateway.DefaultFilters(), "TypeAffinityFilter")

@@ -29,7 +29,7 @@ func showSample(w io.Writer, outcomes []outcome, took time.Duration, rules ownRu
 		count[o.got()]++
 		j := rules.judge(o)
 		judged[j]++
-		mark := j.mark(o.sample)
+		mark := rules.mark(j, o.sample)
 		lead := []any{i + 1, o.sample.Name, o.via, len(o.sample.Request.GetInstanceUuids())}
 		if o.err != nil {
 			t.row(append(lead, "", o.got(), "", mark+why(o.err, j))...)
@@ -49,6 +49,9 @@ func showSample(w io.Writer, outcomes []outcome, took time.Duration, rules ownRu
 	if len(rules.differ) > 0 {
 		byRules = fmt.Sprintf("The sample is written for the default rules; this gateway has others, by which %d came otherwise: %s\n",
 			judged[otherwise], strings.Join(rules.differ, ", "))
+	}
+	if rules.fleet != "" {
+		byRules += fmt.Sprintf("The sample is written for a larger fleet; %d came otherwise in this one of %s\n", judged[otherwise], rules.fleet)
 	}
 	_, err := fmt.Fprintf(w, "\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n%s",
 		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, judged[unexpected], byRules)

@@ -197,5 +197,22 @@ func showRefusal(w io.Writer, err error) error {
 	if detail == nil {
 		return nil
 	}
-	return showCellReports(w, detail.GetCells())
+	if err := showCellReports(w, detail.GetCells()); err != nil {
+		return err
+	}
+	id := metadataOf(err, "decision_id")
+	if id == "" {
+		return nil
+	}
+	_, failed := fmt.Fprintf(w, "decision %s\n", id)
+	return failed
+}
+
+// metadataOf gives what the error says of a key for programs; "" for nothing.
+func metadataOf(err error, key string) string {
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.Metadata[key]
 }

@@ -54,7 +54,7 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.StringVarP(&s.file, "file", "f", "", "read the request from this JSON file; - for the standard input")
 	f.StringSliceVar(&s.instances, "instance", nil, "uuid of an instance; again for each (default: new ones)")
 	f.IntVar(&s.count, "count", 1, "instances, when none is named")
-	f.StringVar(&s.operation, "operation", "build", "build, move, evacuate, unshelve, live_migrate or rebuild; all but build and unshelve for one --instance")
+	f.StringVar(&s.operation, "operation", "build", "build, move, evacuate, unshelve, live_migrate or rebuild; all but build need --instance, and all but unshelve just one")
 	f.Int32Var(&s.flavor.Vcpus, "vcpus", 1, "VCPU of an instance")
 	f.Int32Var(&s.flavor.MemoryMb, "memory-mb", 2048, "memory of an instance, in MiB")
 	f.Int32Var(&s.flavor.RootGb, "disk-gb", 20, "disk of an instance, in GiB")
@@ -95,6 +95,9 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 	operation, ok := cellgatev1.Operation_value[strings.ToUpper(strings.ReplaceAll(s.operation, "-", "_"))]
 	if !ok || operation == int32(cellgatev1.Operation_OPERATION_UNSPECIFIED) {
 		return nil, fmt.Errorf("--operation: %q is none of build, move, evacuate, unshelve, live_migrate, rebuild", s.operation)
+	}
+	if operation != int32(cellgatev1.Operation_BUILD) && len(s.instances) == 0 {
+		return nil, fmt.Errorf("--operation %s: is of an instance that exists: name it with --instance", s.operation)
 	}
 	req := &cellgatev1.SelectDestinationsRequest{
 		Operation:        cellgatev1.Operation(operation),

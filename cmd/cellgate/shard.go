@@ -27,6 +27,7 @@ const (
 func shardOptions(c config.Cell) pebbleshard.Options {
 	return pebbleshard.Options{
 		Cell: c.Name, CellUUID: c.UUID, MaxDecisionBytes: int64(c.DecisionMiB) << 20,
+		MaxClockJump: c.MaxClockJump, MaxJournalBytes: int64(c.JournalMiB) << 20, MaxEndedBytes: int64(c.EndedMiB) << 20,
 		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", c.Name, os.Getpid()),
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testwait"
 )
 
 // freePorts are the flags with which a system takes any free ports.
@@ -22,7 +22,7 @@ var freePorts = []string{"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--ce
 func fails(t *testing.T, args []string, says ...string) {
 	t.Helper()
 	// One that does not fail would serve until the end of all tests.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	out, stderr, status := typed(ctx, "", args...)
 	if ctx.Err() != nil {
@@ -72,7 +72,7 @@ func TestDamagedShardIsToldWithPebblesWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fails(t, cellArgs(data), "data directory "+data+": its rows cannot be opened: ", filepath.Base(manifests[0]), "bring back a copy")
+	fails(t, cellArgs(data), "data directory "+data+": its rows cannot be read: ", filepath.Base(manifests[0]), "bring back a copy")
 }
 
 // snapshot has the content of every file below a directory.
@@ -109,7 +109,7 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 		t.Fatalf("no format in %q", good)
 	}
 	for change, says := range map[string]string{
-		"format 99\n": "has format version 99, this program reads versions 1 to ",
+		"format 99\n": "has format version 99, this program reads version ",
 		"format 0\n":  `line 2 is "format 0"`,
 		"format 1 \n": `line 2 is "format 1 "`,
 	} {

@@ -31,7 +31,7 @@ func newTokenNew() *cobra.Command {
 its caller, in a file that nobody else can read; it is kept nowhere else. The
 second line is for the file that gateway.tls.tokens or cell.tls.tokens names: it
 holds the token's hash.`,
-		Example: `  cellgate token new --role conductor --name nova-1 --expires 2030-01-01T00:00:00Z
+		Example: `  cellgate token new --role conductor --name nova-1 --expires 2050-01-01T00:00:00Z
   cellgate token new --role agent --name rack-12 --host rack12-h01 --host rack12-h02`,
 		Args: usageArgs(cobra.NoArgs),
 	}

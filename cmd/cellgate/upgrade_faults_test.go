@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -81,7 +82,7 @@ func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 	}
 	u.say("gateways answer, %s is LEGACY, %v after they were started", c.name, time.Since(began).Round(10*time.Millisecond))
 	mended()
-	end := began.Add(3 * tooLong)
+	end := began.Add(testwait.Limit)
 	for {
 		ctx, cancel := context.WithTimeout(u.t.Context(), 10*time.Second)
 		_, err := cellgatev1.NewClaimsClient(u.conns[0]).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: ended})
@@ -114,7 +115,7 @@ func (k *compute) lasting() string {
 // awaitAvailable waits until a gateway can ask every cell.
 func (f *upgradeFaults) awaitAvailable(conn *grpc.ClientConn) {
 	f.u.t.Helper()
-	end := time.Now().Add(tooLong)
+	end := time.Now().Add(testwait.Limit)
 	for {
 		ctx, cancel := context.WithTimeout(f.u.t.Context(), 10*time.Second)
 		list, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
@@ -129,7 +130,7 @@ func (f *upgradeFaults) awaitAvailable(conn *grpc.ClientConn) {
 			return
 		}
 		if time.Now().After(end) {
-			f.u.t.Fatalf("not every cell is available within %v: %v, %v", tooLong, list, err)
+			f.u.t.Fatalf("not every cell is available within %v: %v, %v", testwait.Limit, list, err)
 		}
 		hold(f.u.t.Context(), 50*time.Millisecond)
 	}

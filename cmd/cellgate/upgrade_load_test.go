@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -110,7 +111,7 @@ var upgradeFlavors = [][3]int32{{1, 2048, 10}, {2, 4096, 20}, {2, 2048, 40}}
 // instance is the life of one: chosen, built, confirmed, deleted. Once ctx has ended it
 // is deleted at once.
 func (l *upgradeLoad) instance(ctx context.Context, n int) {
-	bounded, cancel := context.WithTimeout(context.Background(), tooLong)
+	bounded, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	id, f := uuid.NewString(), upgradeFlavors[rand.IntN(len(upgradeFlavors))]
 	req := &cellgatev1.SelectDestinationsRequest{
@@ -147,7 +148,7 @@ func (l *upgradeLoad) instance(ctx context.Context, n int) {
 	}
 	pause(ctx, l.life/2, l.life*3/2)
 	k.destroy(id)
-	ending, done := context.WithTimeout(context.Background(), tooLong)
+	ending, done := context.WithTimeout(context.Background(), testwait.Limit)
 	defer done()
 	if err := l.send(ending, n, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: claim})

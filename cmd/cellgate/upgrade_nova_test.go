@@ -12,6 +12,7 @@ import (
 
 	"cellgate/agent"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -136,7 +137,7 @@ func (c *demoCell) write(statement string, args ...any) {
 			statement = strings.Replace(statement, "?", c.db.Mark(i+1), 1)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+	ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	if _, err := c.db.DB.ExecContext(ctx, statement, args...); err != nil {
 		c.t.Errorf("%s: %s: %v", c.name, statement, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -42,7 +43,7 @@ func (u *upgradeSystem) keptFrom(k *compute) {
 
 // host is a compute as people see it.
 func (u *upgradeSystem) host(k *compute) *cellgatev1.Host {
-	ctx, cancel := context.WithTimeout(u.t.Context(), tooLong)
+	ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
 	defer cancel()
 	out, err := cellgatev1.NewHostsClient(u.conns[0]).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: k.uuid})
 	if err != nil {
@@ -54,7 +55,7 @@ func (u *upgradeSystem) host(k *compute) *cellgatev1.Host {
 // asks reports whether an instance may be placed on a compute, and why not.
 func (u *upgradeSystem) asks(k *compute) (bool, string) {
 	u.t.Helper()
-	ctx, cancel := context.WithTimeout(u.t.Context(), tooLong)
+	ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
 	defer cancel()
 	_, err := cellgatev1.NewSchedulerClient(u.conns[0]).SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		RequestId: uuid.NewString(), InstanceUuids: []string{uuid.NewString()}, DryRun: true,

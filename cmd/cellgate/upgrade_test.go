@@ -15,6 +15,7 @@ import (
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -305,7 +306,7 @@ func (u *upgradeSystem) awaitPlaced(l *upgradeLoad, cell string, s cellgatev1.Ce
 
 func (u *upgradeSystem) awaitAt(conn *grpc.ClientConn, what string, done func(map[string]*cellgatev1.Gate) bool) {
 	u.t.Helper()
-	end := time.Now().Add(tooLong)
+	end := time.Now().Add(testwait.Limit)
 	for {
 		states := u.gatesAt(conn)
 		if done(states) {
@@ -316,7 +317,7 @@ func (u *upgradeSystem) awaitAt(conn *grpc.ClientConn, what string, done func(ma
 			for _, m := range u.members {
 				tails = append(tails, m.tail())
 			}
-			u.t.Fatalf("%s: not within %v: %v\n%s", what, tooLong, states, strings.Join(tails, "\n"))
+			u.t.Fatalf("%s: not within %v: %v\n%s", what, testwait.Limit, states, strings.Join(tails, "\n"))
 		}
 		hold(u.t.Context(), 50*time.Millisecond)
 	}
@@ -340,7 +341,7 @@ func (u *upgradeSystem) awaitClaims() {
 	s := &realSystem{t: u.t, conn: u.conns[0], cells: u.members[:last], gateway: u.members[last]}
 	// The compute that was rolled back is imported again when its agent has been silent
 	// for the cell's service_down_time and half of it.
-	s.await(2*tooLong, "claims are of the instances", func(context.Context) (bool, string) {
+	s.await(testwait.Limit, "claims are of the instances", func(context.Context) (bool, string) {
 		claims, err := s.claims()
 		if err != nil {
 			return false, err.Error()

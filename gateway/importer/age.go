@@ -20,8 +20,23 @@ type data struct {
 	// server that has that write has those before it.
 	witness   int64
 	witnessed time.Time
-	// whole is the moment up to which the rows of the last pass are taken to be whole.
-	whole time.Time
+	// whole is the moment up to which the rows of the last pass are taken to be whole. newest is
+	// the greatest moment up to which this or another importer may have read them.
+	whole, newest time.Time
+}
+
+// stale reports whether the last pass may have read older rows than a pass before it. Instances
+// that the cell has claims of may be unknown then, until a later pass has their rows.
+func (d *data) stale() bool { return d.whole.Before(d.newest) }
+
+// endPass notes up to which moment the rows of a pass are whole.
+func (d *data) endPass(whole time.Time) { d.whole, d.newest = whole, later(d.newest, whole) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // beatsTell is how far behind heartbeats the rows of instances are taken to be where none

@@ -9,6 +9,7 @@ import (
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/celltest"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -147,9 +148,9 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 				fresh := newGatewayOn(t, source, c.agents)
 				until := func(what string, g *gatewayOn, done func() bool) {
 					t.Helper()
-					for end := time.Now().Add(time.Minute); !done(); g.step(to) {
+					for end := time.Now().Add(testwait.Limit); !done(); g.step(to) {
 						if time.Now().After(end) {
-							t.Fatalf("not within a minute: %s; live are %v", what, to.live())
+							t.Fatalf("%s is not so yet; live are %v", what, to.live())
 						}
 					}
 				}
@@ -163,7 +164,7 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 				until("the second instance was seen", fresh, func() bool { return to.live()[instanceID(2)] })
 
 				late := newGatewayOn(t, behind, c.agents)
-				for range 40 {
+				for range 10 {
 					if c.beaten {
 						behind.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, behind))
 					}

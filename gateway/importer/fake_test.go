@@ -34,7 +34,7 @@ type fakeCell struct {
 	calls  int
 	// before and after hear of each call; their error is its end, done or not.
 	before, after func(call int) error
-	// now is the store's time; asks are the sizes of calls of FindUnclaimed, unfindable
+	// now is the store's time, of claims that reports make; asks are the sizes of calls of FindUnclaimed, unfindable
 	// fails them.
 	now        time.Time
 	asks       []int
@@ -87,7 +87,7 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 			out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{LeftToAgent: old != nil && old.agent})
 			continue
 		}
-		out.Outcomes = append(out.Outcomes, f.put(h))
+		out.Outcomes = append(out.Outcomes, f.put(h, in.GetInstancesAt().AsTime()))
 	}
 	f.deleted(in, out)
 	if f.after != nil {
@@ -123,7 +123,8 @@ func (f *fakeCell) deleted(in *cellv1.ImportHostsRequest, out *cellv1.ImportHost
 	}
 }
 
-func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
+// put takes a host whose instances are whole to a time: claims written later do not end.
+func (f *fakeCell) put(in *cellv1.ImportedHost, at time.Time) *cellv1.ImportOutcome {
 	s, o := in.GetState(), &cellv1.ImportOutcome{}
 	if s.GetCell() != "cell1" { // as a cell takes from its own agents only
 		o.Failure = &cellv1.Failure{Reason: "INVALID_REQUEST", Message: "cell: it is of " + s.GetCell()}
@@ -133,28 +134,28 @@ func (f *fakeCell) put(in *cellv1.ImportedHost) *cellv1.ImportOutcome {
 	switch {
 	case old != nil && old.agent && in.GetRetake() && old.alive > 0:
 		o.LeftToAgent, o.RetakeAfter = true, durationpb.New(old.alive)
-		return f.unknown(old, s, o)
+		return f.unknown(old, s, o, at)
 	case old != nil && old.agent && !in.GetRetake():
 		o.LeftToAgent = true
-		return f.unknown(old, s, o)
+		return f.unknown(old, s, o, at)
 	case old != nil && !old.agent && old.state.GetBootId() == s.GetBootId() && s.GetVersion() < old.state.GetVersion():
 		o.Unchanged = true
 		return o
 	}
 	o.Retaken = old != nil && old.agent
 	f.hosts[s.GetHostUuid()] = &fakeHost{state: s, had: old != nil && (old.agent || old.had)}
-	return f.instances(s, o)
+	return f.instances(s, o, at)
 }
 
 // unknown takes the instances where the agent does not know its own.
-func (f *fakeCell) unknown(old *fakeHost, s *agentv1.FullState, o *cellv1.ImportOutcome) *cellv1.ImportOutcome {
+func (f *fakeCell) unknown(old *fakeHost, s *agentv1.FullState, o *cellv1.ImportOutcome, at time.Time) *cellv1.ImportOutcome {
 	if o.InstancesTaken = old.state.GetInstancesUnknown(); o.InstancesTaken {
-		return f.instances(s, o)
+		return f.instances(s, o, at)
 	}
 	return o
 }
 
-func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome) *cellv1.ImportOutcome {
+func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome, at time.Time) *cellv1.ImportOutcome {
 	here := map[string]bool{}
 	for _, i := range s.GetInstances() {
 		here[i.GetInstanceUuid()] = true
@@ -164,7 +165,7 @@ func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome) *cel
 		}
 		switch c := f.claims[i.GetInstanceUuid()]; {
 		case c == nil:
-			f.claims[i.GetInstanceUuid()] = &fakeClaim{host: s.GetHostUuid(), adopted: true, used: used}
+			f.claims[i.GetInstanceUuid()] = &fakeClaim{host: s.GetHostUuid(), adopted: true, used: used, updated: f.now}
 			o.Adopted++
 		case c.host != s.GetHostUuid():
 			o.Conflicts++
@@ -176,7 +177,7 @@ func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome) *cel
 		}
 	}
 	for id, c := range f.claims {
-		if c.host == s.GetHostUuid() && (c.adopted || c.seen) && !here[id] {
+		if c.host == s.GetHostUuid() && (c.adopted || c.seen) && !here[id] && !c.updated.After(at) {
 			delete(f.claims, id)
 			o.Released++
 		}

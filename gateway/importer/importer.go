@@ -27,8 +27,8 @@ type Importer struct {
 	// again has the next pass be a full one.
 	again atomic.Bool
 	// passes counts the passes that were finished; since is the At of the last one,
-	// nextFull when the next one is to be of all rows. first is the first pass, or the one
-	// that Again began last.
+	// nextFull when the next one is to be of all rows. first is the last pass whose new
+	// instances may have claims: the first one, one that Again began, one after a stale pass.
 	passes   uint64
 	first    uint64
 	since    time.Time

@@ -10,7 +10,9 @@ import (
 // reading is a pass over the rows of instances that is under way; it goes on after an
 // error.
 type reading struct {
-	full  bool
+	full bool
+	// first: it is the first pass, or one that Again began.
+	first bool
 	point legacy.InstancePoint
 	// at is the server's time when it began; zero until a page came.
 	at   time.Time
@@ -33,20 +35,23 @@ func (r *reading) endPart() {
 // is behind nothing is taken, which is a behindError, and the pass goes on with the next one.
 func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	now := m.conf.Now()
+	m.mu.Lock()
+	before := m.data
+	m.mu.Unlock()
 	if m.reading == nil {
 		first := m.again.Swap(false) || m.passes == 0
-		m.reading = &reading{full: first || !now.Before(m.nextFull)}
-		if first {
+		m.reading = &reading{full: first || !now.Before(m.nextFull), first: first}
+		if first || before.stale() {
 			m.first = m.passes + 1
 		}
 		if !m.reading.full {
 			m.reading.point.Since = m.since
+			if before.stale() && before.whole.Before(m.since) {
+				m.reading.point.Since = before.whole
+			}
 		}
 	}
 	r := m.reading
-	m.mu.Lock()
-	before := m.data
-	m.mu.Unlock()
 	r.point.Witness = before.witness
 	defer r.endPart()
 	for p, err := range rows.Instances(ctx, r.point) {
@@ -57,7 +62,7 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 			return r.full, &behindError{by}
 		}
 		if r.at.IsZero() {
-			r.at = p.At
+			m.begin(r, p.At)
 		}
 		if err := m.page(p, r); err != nil {
 			m.reading = nil
@@ -72,7 +77,7 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	m.passes++
 	m.reading = nil
 	r.endPart()
-	m.data.whole = r.whole
+	m.data.endPass(r.whole)
 	// Without a page there is no time: the next pass is as this one.
 	if !r.at.IsZero() {
 		m.since = r.at
@@ -86,6 +91,17 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 		}
 	}
 	return r.full, nil
+}
+
+// begin notes when a pass began, by the server's clock. Until the first pass, or one that Again
+// began, other importers may have read newer rows than the server has.
+func (m *Importer) begin(r *reading, at time.Time) {
+	r.at = at
+	if r.first {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.data.newest = later(m.data.newest, at)
+	}
 }
 
 func (m *Importer) page(p *legacy.InstancePage, r *reading) error {

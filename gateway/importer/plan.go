@@ -110,7 +110,7 @@ func (p *planning) host(row *legacy.Host) {
 		return
 	}
 	on, in, held := p.instancesOf(h.at, row)
-	if held && !h.settled {
+	if held {
 		p.r.Held++
 		p.r.Waiting++
 		return
@@ -177,8 +177,8 @@ func (p *planning) due(h *host, in inputs) bool {
 	return !h.settled || h.agents && p.asks(h) || h.inputs != in || h.conflicts > 0 && p.steps >= h.again
 }
 
-// instancesOf gives the instances that count at a place; held says that there are
-// others of the life's first pass, or of the one that Again began: another life may have sent those. Instances
+// instancesOf gives the instances that count at a place; held says that there are others that
+// came with the pass m.first: they may have been sent before. Instances
 // without a node are on the only one of their host. One that the row, nil for none, is known to
 // have in use counts at once.
 func (p *planning) instancesOf(at place, row *legacy.Host) (on []*instance, in inputs, held bool) {

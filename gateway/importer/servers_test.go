@@ -3,11 +3,13 @@ package importer
 import (
 	"context"
 	"iter"
+	"maps"
 	"testing"
 	"time"
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testwait"
 )
 
 // balanced is an address behind which are two servers: to is where instances are read.
@@ -53,9 +55,9 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 				g.m.conf.Rows = at
 				until := func(what string, done func() bool) {
 					t.Helper()
-					for end := time.Now().Add(time.Minute); !done(); g.step(to) {
+					for end := time.Now().Add(testwait.Limit); !done(); g.step(to) {
 						if time.Now().After(end) {
-							t.Fatalf("not within a minute: %s; live are %v", what, to.live())
+							t.Fatalf("%s is not so yet; live are %v", what, to.live())
 						}
 					}
 				}
@@ -64,12 +66,18 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 				source.Exec(t, "UPDATE instances SET host = 'host1', node = 'node1', updated_at = "+stamped(t, source)+" WHERE id = 2")
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
 				until("the second instance was seen", func() bool { return to.live()[instanceID(2)] })
+				// What is written from now on has another second than the claims that are there.
+				anotherSecond := func() {
+					t.Helper()
+					begun := source.Now(t)
+					until("the next second", func() bool { return source.Now(t).Truncate(time.Second).After(begun) })
+				}
 				// Another one is built later, so that the source tells that the claim is old.
-				seen := source.Now(t)
-				until("another one is written", func() bool { return source.Now(t).Truncate(time.Second).After(seen) })
+				anotherSecond()
 				source.Insert(t, "instances", rowOn(3, "host1", "node1", source.Now(t).Truncate(time.Second).Add(time.Hour)))
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
 				until("the third instance has a claim", func() bool { return len(to.live()) == 3 })
+				anotherSecond()
 
 				if c.beats {
 					behind.Exec(t, "UPDATE services SET last_seen_up = '"+g.x.Heartbeat.Format("2006-01-02 15:04:05")+"'")
@@ -106,6 +114,90 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 			})
 		}
 	})
+}
+
+// stale is a server that is behind: its rows are those of a moment before, its heartbeats and its
+// clock are those of the tables that it is a copy of.
+type stale struct {
+	of   *nova
+	rows map[int64]legacy.Instance
+}
+
+func (s stale) now() *nova {
+	n := *s.of
+	n.rows = s.rows
+	return &n
+}
+
+func (s stale) Instances(ctx context.Context, from legacy.InstancePoint) iter.Seq2[*legacy.InstancePage, error] {
+	return s.now().Instances(ctx, from)
+}
+
+func (s stale) InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error) {
+	return s.now().InstancesOn(ctx, host, witness)
+}
+
+// The server that instances are read from is behind for some passes, so that the importer does
+// not know, or has forgotten, instances that have claims. In the pass that has their rows again no
+// report of their host leaves them out.
+func TestStep_AfterAStaleServer_NoClaimEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// anew: an importer begins at the stale server. full: its first pass there is of all rows.
+		anew, full bool
+		// after is how long the server is behind.
+		after time.Duration
+	}{
+		{"all rows, for a moment", false, true, 10 * time.Second},
+		{"changed rows, for a moment", false, false, 10 * time.Second},
+		{"all rows, for longer than passes overlap", false, true, 5 * time.Minute},
+		{"changed rows, for longer than passes overlap", false, false, 5 * time.Minute},
+		{"another importer, for a moment", true, true, 10 * time.Second},
+		{"another importer, for longer than passes overlap", true, true, 5 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, cell := newNova(1), newCell()
+			long := func(c *Config) { c.FullEvery = 24 * time.Hour }
+			m := importerOf(t, n, long)
+			steps := func(what string, rows Rows, want int) {
+				t.Helper()
+				m.conf.Rows = rows
+				for range 3 {
+					n.beat, cell.now = n.now, n.now.Add(time.Millisecond)
+					if r, err := m.Step(t.Context(), n.snapshot(), cell); err != nil || r.Behind != 0 {
+						t.Fatalf("%s: %+v, %v", what, r, err)
+					}
+					if len(cell.claims) != want {
+						t.Fatalf("%s: %d claims, want %d", what, len(cell.claims), want)
+					}
+				}
+			}
+			n.on(1, 1)
+			n.now = n.now.Add(24 * time.Hour)
+			steps("one instance", n, 1)
+			n.put(2, func(r *legacy.Instance) { r.VMState = "building" }) // on no host yet
+			steps("one instance, and one that is built", n, 1)
+			behind := stale{n, maps.Clone(n.rows)}
+			n.on(2, 1)
+			n.on(3, 1)
+			step(t, m, n, cell)
+			steps("three instances", n, 3)
+			if c.full {
+				m.Again()
+			}
+			if c.anew {
+				m = importerOf(t, n, long)
+			}
+			steps("a stale server", behind, 3)
+			n.now = n.now.Add(c.after)
+			steps("the stale server, later", behind, 3)
+			n.put(1, func(r *legacy.Instance) { r.VCPUs = 3 }) // its host is sent
+			steps("the good server", n, 3)
+			n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+			step(t, m, n, cell)
+			steps("one is deleted", n, 2)
+		})
+	}
 }
 
 // A pass that a server began and another one, which is behind, went on with is whole to no more

@@ -10,7 +10,7 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -19,21 +19,20 @@ const benchHosts = 10_000
 
 // benchQuery is a usual request: three classes, a zone, the best ten.
 func benchQuery(seed uint64) *cellv1.ProposeBatchRequest {
-	q := proposingtest.Query(&schedule.Query{
+	q := wiretest.Query(&schedule.Query{
 		Seed: seed, Limit: 10, Rules: &schedule.Rules{DefaultAvailabilityZone: "nova"},
 		Request: &schedule.Request{
 			Resources:        []schedule.Amount{{Class: vcpu, N: 2}, {Class: memoryMB, N: 4096}, {Class: diskGB, N: 20}},
 			AvailabilityZone: "az1", Consume: schedule.Consumption{VCPUs: 2, RAMMB: 4096, DiskMB: 20480},
 		},
-	}, "", nil, true)
-	q.Columns = true
+	}, "", nil)
 	return &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{q}}
 }
 
 func propose(b *testing.B, s *Standin, seed uint64) {
 	b.Helper()
 	out, err := s.ProposeBatch(context.Background(), benchQuery(seed))
-	if err != nil || len(out.GetProposals()[0].GetColumns().GetServiceHosts()) != 10 {
+	if err != nil || len(out.GetProposals()[0].GetCandidates().GetServiceHosts()) != 10 {
 		b.Fatal(err, out)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"cellgate/internal/expression"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	"cellgate/schedule"
 )
 
@@ -38,10 +38,10 @@ func TestExpressionsOverRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	configured.Rules.Weigh, configured.Rules.Weighers = p, []schedule.Weigher{{Name: schedule.ConfiguredExpressionWeigher, Multiplier: 1}}
-	if f := w.raw(proposingtest.Query(configured, "", nil, true)).GetFailure(); f.GetReason() != string(fault.CellUnavailable) || !strings.Contains(f.GetMessage(), "gateway.weigh_expression") {
+	if f := w.raw(wiretest.Query(configured, "", nil)).GetFailure(); f.GetReason() != string(fault.CellUnavailable) || !strings.Contains(f.GetMessage(), "gateway.weigh_expression") {
 		t.Errorf("by the configuration, over facts: %v", f)
 	}
-	f := w.raw(proposingtest.Query(asked(`!has(facts.cinder)`), "", nil, true)).GetFailure()
+	f := w.raw(wiretest.Query(asked(`!has(facts.cinder)`), "", nil)).GetFailure()
 	if f.GetReason() != string(fault.CellUnavailable) || !strings.Contains(f.GetMessage(), "filter_expression") {
 		t.Errorf("over facts: %v", f)
 	}

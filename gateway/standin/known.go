@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"cellgate/internal/proposing"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -77,10 +77,10 @@ func (s *Standin) Chose(in *cellv1.NewClaim, until time.Time) {
 	if g := in.GetGuest(); g != nil {
 		c.consumer.Flavor = g.GetFlavorId()
 		if g.GetImage() != nil {
-			c.consumer.Image = &schedule.Image{Properties: proposing.Properties(g.GetImage().GetProperties())}
+			c.consumer.Image = &schedule.Image{Properties: wire.Properties(g.GetImage().GetProperties())}
 		}
 		if g.GetNuma() != nil || len(g.GetPciRequests()) > 0 {
-			var f proposing.Fields // The cell has refused what is wrong.
+			var f wire.Fields // The cell has refused what is wrong.
 			c.guest = f.Guest(g)
 		}
 	}

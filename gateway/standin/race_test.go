@@ -9,7 +9,7 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -40,7 +40,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 				q := plain(1)
 				q.Request.Group = &schedule.Group{UUID: schedule.ID{1}, Policy: schedule.AntiAffinity, Members: []schedule.ID{instanceID(caller*50 + k)}}
 				out, err := w.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{
-					proposingtest.Query(q, "", nil, true), proposingtest.Query(plain(2), "", nil, true),
+					wiretest.Query(q, "", nil), wiretest.Query(plain(2), "", nil),
 				}})
 				if err != nil {
 					t.Error(err)
@@ -51,7 +51,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 					t.Errorf("instance %d was chosen for host %s, and is on %v", caller*50+k, c.GetHostUuid(), g)
 				}
 				again := out.GetProposals()[1].GetTableVersion()
-				if p := w.raw(proposingtest.Query(plain(2), again, nil, true)); p.GetFailure() != nil && p.GetFailure().GetReason() != string(fault.Gone) {
+				if p := w.raw(wiretest.Query(plain(2), again, nil)); p.GetFailure() != nil && p.GetFailure().GetReason() != string(fault.Gone) {
 					t.Error(p.GetFailure())
 				}
 				if k%3 == 0 {

@@ -9,7 +9,8 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -17,7 +18,7 @@ import (
 func TestBeforeTheFirstRows(t *testing.T) {
 	w := newWorld(t, 3)
 	w.Chose(newClaim(1, 0), w.at.Add(time.Minute))
-	_, err := w.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{proposingtest.Query(plain(1), "", nil, true)}})
+	_, err := w.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{wiretest.Query(plain(1), "", nil)}})
 	if fault.KindOf(err) != fault.CellUnavailable {
 		t.Errorf("a query is answered %v", err)
 	}
@@ -70,9 +71,9 @@ func TestVersionsArePinned(t *testing.T) {
 	}
 	w.update()
 	q := plain(16)
-	first := w.raw(proposingtest.Query(q, "", nil, true))
+	first := w.raw(wiretest.Query(q, "", nil))
 	w.Chose(newClaim(3, 0), w.at.Add(time.Minute))
-	again := w.raw(proposingtest.Query(q, first.GetTableVersion(), nil, true))
+	again := w.raw(wiretest.Query(q, first.GetTableVersion(), nil))
 	if first.GetPassed() != 2 || again.GetPassed() != 2 || again.GetTableVersion() != first.GetTableVersion() || w.ask(q).Passed != 1 {
 		t.Errorf("%d passed, then %d, and %d of the newest", first.GetPassed(), again.GetPassed(), w.ask(q).Passed)
 	}
@@ -81,11 +82,11 @@ func TestVersionsArePinned(t *testing.T) {
 		t.Errorf("%d passed beside what was taken", p.Passed)
 	}
 	w.at = w.at.Add(time.Minute)
-	if p := w.raw(proposingtest.Query(q, first.GetTableVersion(), nil, true)); p.GetFailure().GetReason() != string(fault.Gone) {
+	if p := w.raw(wiretest.Query(q, first.GetTableVersion(), nil)); p.GetFailure().GetReason() != string(fault.Gone) {
 		t.Errorf("after its time: %v", p.GetFailure())
 	}
 	out, err := w.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{
-		proposingtest.Query(plain(1), "", nil, true), {Limit: 0}, proposingtest.Query(plain(2), "", nil, true),
+		wiretest.Query(plain(1), "", nil), {Limit: 0}, wiretest.Query(plain(2), "", nil),
 	}})
 	if err != nil || out.GetProposals()[0].GetPassed() != 2 || out.GetProposals()[1].GetFailure().GetReason() != string(fault.InvalidRequest) || out.GetProposals()[2].GetFailure() != nil {
 		t.Errorf("a bad query beside others: %v, %v", out, err)
@@ -158,7 +159,7 @@ func TestNamedInstancesAreFound(t *testing.T) {
 	f.err = errors.New("cut")
 	w.at = w.at.Add(2 * time.Second)
 	out, err := w.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{
-		proposingtest.Query(hint, "", nil, true), proposingtest.Query(plain(1), "", nil, true),
+		wiretest.Query(hint, "", nil), wiretest.Query(plain(1), "", nil),
 	}})
 	if err != nil || out.GetProposals()[0].GetFailure().GetReason() != string(fault.CellUnavailable) || out.GetProposals()[1].GetPassed() != 5 {
 		t.Errorf("a database that does not answer: %v, %v", out, err)
@@ -185,7 +186,7 @@ func TestChoicesTakeDevices(t *testing.T) {
 		t.Fatalf("%d of 2 hosts have a device: %+v", p.Passed, p.Rejects)
 	}
 	c := newClaim(1, 0)
-	c.Guest = &cellv1.Guest{PciRequests: proposingtest.Nova(q.Request.Nova).GetPciRequests(), JudgePci: true}
+	c.Guest = &cellv1.Guest{PciRequests: wire.PCIOf(q.Request.Nova.PCI), JudgePci: true}
 	w.Chose(c, w.at.Add(time.Minute))
 	if p := w.ask(q); p.Passed != 1 || p.Candidates[0].Host != hostID(1) {
 		t.Errorf("a device that was taken is free: %+v", p.Candidates)
@@ -216,7 +217,7 @@ func TestSummary(t *testing.T) {
 	if r := s.GetTotals().GetResources()[2]; r.GetResourceClass() != vcpu || r.GetCapacity() != 192 || r.GetUsed() != 4 || r.GetLargestFree() != 64 {
 		t.Errorf("%v", r)
 	}
-	if s.GetTotals().GetTableVersion() != w.raw(proposingtest.Query(plain(1), "", nil, true)).GetTableVersion() {
+	if s.GetTotals().GetTableVersion() != w.raw(wiretest.Query(plain(1), "", nil)).GetTableVersion() {
 		t.Error("the summary is of another version")
 	}
 }

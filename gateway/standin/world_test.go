@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -132,7 +132,7 @@ func (w *world) ask(q *schedule.Query) *schedule.Proposal {
 
 func (w *world) askAt(q *schedule.Query, version string) *schedule.Proposal {
 	w.Helper()
-	p, err := proposingtest.Proposal(w.raw(proposingtest.Query(q, version, nil, true)))
+	p, err := wiretest.Proposal(w.raw(wiretest.Query(q, version, nil)))
 	if err != nil {
 		w.Fatal(err)
 	}

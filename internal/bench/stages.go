@@ -120,13 +120,13 @@ var nearest = []row{
 // StagesOf reads a CPU profile, gzipped as net/http/pprof gives it, and
 // attributes its time.
 func StagesOf(gzipped []byte) (*Stages, error) {
-	p, err := readProfile(gzipped)
+	samples, over, err := readProfile(gzipped)
 	if err != nil {
 		return nil, err
 	}
 	var total time.Duration
 	stages, functions := map[string]*Stage{}, map[string]time.Duration{}
-	for _, s := range p.samples {
+	for _, s := range samples {
 		total += s.cpu
 		name := stageOf(s.stack)
 		at := stages[name]
@@ -142,7 +142,7 @@ func StagesOf(gzipped []byte) (*Stages, error) {
 			functions[s.stack[0]] += s.cpu
 		}
 	}
-	out := &Stages{Seconds: p.over.Seconds(), CPU: total.Seconds(), Stages: []Stage{}}
+	out := &Stages{Seconds: over.Seconds(), CPU: total.Seconds(), Stages: []Stage{}}
 	for _, s := range stages {
 		s.Share = s.CPU / max(out.CPU, 1e-9)
 		out.Stages = append(out.Stages, *s)

@@ -2,56 +2,34 @@ package bench
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"runtime/pprof"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/google/pprof/profile"
 )
 
 // encode writes a CPU profile with one function a location, the innermost first.
 func encode(t *testing.T, unit string, stacks map[string][]string) []byte {
 	t.Helper()
-	texts := []string{""}
-	index := map[string]uint64{"": 0}
-	text := func(s string) uint64 {
-		if _, ok := index[s]; !ok {
-			index[s] = uint64(len(texts))
-			texts = append(texts, s)
-		}
-		return index[s]
-	}
-	message := func(number protowire.Number, into, content []byte) []byte {
-		return protowire.AppendBytes(protowire.AppendTag(into, number, protowire.BytesType), content)
-	}
-	varint := func(into []byte, number protowire.Number, v uint64) []byte {
-		return protowire.AppendVarint(protowire.AppendTag(into, number, protowire.VarintType), v)
-	}
-	var raw []byte
-	for _, name := range []string{"samples", unit} {
-		raw = message(1, raw, varint(nil, 1, text(name)))
-	}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: unit, Unit: "nanoseconds"}}, DurationNanos: 2_000_000_000}
+	locations := map[string]*profile.Location{}
 	for _, stack := range stacks {
-		var ids []byte
-		for _, f := range stack {
-			id := text(f)
-			ids = protowire.AppendVarint(ids, id)
-			raw = message(5, raw, varint(varint(nil, 1, id), 2, id))
-			raw = message(4, raw, message(4, varint(nil, 1, id), varint(nil, 1, id)))
+		s := &profile.Sample{Value: []int64{1, 10_000_000}}
+		for _, name := range stack {
+			l := locations[name]
+			if l == nil {
+				id := uint64(len(locations) + 1)
+				f := &profile.Function{ID: id, Name: name}
+				l = &profile.Location{ID: id, Line: []profile.Line{{Function: f}}}
+				locations[name], p.Function, p.Location = l, append(p.Function, f), append(p.Location, l)
+			}
+			s.Location = append(s.Location, l)
 		}
-		raw = message(2, raw, message(2, message(1, nil, ids), protowire.AppendVarint(protowire.AppendVarint(nil, 1), 10_000_000)))
+		p.Sample = append(p.Sample, s)
 	}
-	for _, s := range texts {
-		raw = message(6, raw, []byte(s))
-	}
-	raw = varint(raw, 10, 2_000_000_000)
 	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	if _, err := z.Write(raw); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
+	if err := p.Write(&out); err != nil { // gzipped
 		t.Fatal(err)
 	}
 	return out.Bytes()

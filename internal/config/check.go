@@ -134,8 +134,15 @@ func (l *loader) checkCell(c Cell) {
 	}
 	l.atLeast("cell.max_queue", c.MaxQueue, minQueue)
 	l.positive("cell.decisions_keep", c.DecisionsKeep)
+	l.atLeast("cell.max_hosts", c.MaxHosts, 1)
+	l.atLeast("cell.max_hosts_mib", c.MaxHostsMiB, 1)
+	l.atLeast("cell.max_agent_hosts", c.MaxAgentHosts, 1)
+	l.atLeast("cell.max_agent_hosts_mib", c.MaxAgentHostsMiB, 1)
 	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
 	l.atLeast("cell.max_decision_mib", c.DecisionMiB, 16)
+	l.positive("cell.max_clock_jump", c.MaxClockJump)
+	l.atLeast("cell.max_journal_mib", c.JournalMiB, 16)
+	l.atLeast("cell.max_ended_mib", c.EndedMiB, 16)
 	l.between("cell.gate_settle", c.GateSettle, minGateSettle, maxGateSettle)
 	l.atLeast("cell.gate_compared", c.GateCompared, 1)
 	if !(c.GateMaxDifference > 0 && c.GateMaxDifference <= 1) {

@@ -45,10 +45,10 @@ func (l *loader) take(n *yaml.Node, v reflect.Value, path string) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	l.origin[path] = l.at(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // `key:` with nothing after it leaves the default
+		return // `key:` with nothing after it sets nothing
 	}
+	l.origin[path] = l.at(n)
 	switch {
 	case v.Kind() == reflect.Struct:
 		l.takeMapping(n, v, path)

@@ -42,12 +42,12 @@ type Gateway struct {
 	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
 	MaxDeadline   time.Duration `yaml:"max_deadline" help:"the longest a request may take"`
 	Breaker       Breaker       `yaml:"breaker"`
-	// Filters and Weighers, empty: all, in Nova's order and with its multipliers.
-	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means all"`
+	// Filters and Weighers, empty: the defaults, in Nova's order and with its multipliers.
+	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means the default ones. Those that stand for Placement and for server groups always run, named or not"`
 	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
 	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
 	PCIAliases              []PCIAlias    `yaml:"pci_alias" flag:"pci-alias" help:"a name for PCI devices, as name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required; again for each"`
-	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here win"`
+	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here must not say otherwise"`
 	Nova                    NovaOptions   `yaml:"nova"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
@@ -55,7 +55,7 @@ type Gateway struct {
 	WeighExpression         string        `yaml:"weigh_expression" help:"expression in CEL that gives the hosts of every request a raw weight; empty for none"`
 	WeighMultiplier         float64       `yaml:"weigh_multiplier" help:"how many times weigh_expression counts; below 0 the least weight is the best"`
 	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
-	MaxInFlight             int           `yaml:"max_in_flight" help:"requests worked on at once; more are refused as OVERLOADED"`
+	MaxInFlight             int           `yaml:"max_in_flight" help:"the most calls of a kind that wait or run at once; the limits in force adapt below it"`
 	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
 }
 
@@ -93,6 +93,8 @@ type NovaOptions struct {
 	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
 	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
+	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" help:"requests that name ports or networks are refused: the hosts that reach their segments are not known"`
+	PCIInPlacement          bool     `yaml:"pci_in_placement" help:"requests for PCI devices by alias are refused: child providers of devices are not known"`
 	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as Nova did before 2024.2, not every key that begins so"`
 	Strict                  bool     `yaml:"strict_nova" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
@@ -199,9 +201,16 @@ type Cell struct {
 	LeaseScan         time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
 	MaxBatch          int           `yaml:"max_batch" help:"operations committed together, at most"`
 	MaxQueue          int           `yaml:"max_queue" help:"operations waiting to be committed, at most; 256 or more"`
+	MaxHosts          int           `yaml:"max_hosts" help:"hosts of the cell, at most"`
+	MaxHostsMiB       int           `yaml:"max_hosts_mib" help:"MiB that the rows of the cell's hosts take, at most"`
+	MaxAgentHosts     int           `yaml:"max_agent_hosts" help:"hosts that one agent's credential may register, at most"`
+	MaxAgentHostsMiB  int           `yaml:"max_agent_hosts_mib" help:"MiB that the rows of those hosts take, at most"`
 	DecisionsKeep     time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
 	MaxDecisions      int           `yaml:"max_decisions" help:"decisions kept, at most"`
 	DecisionMiB       int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
+	JournalMiB        int           `yaml:"max_journal_mib" help:"MiB that the journal of the embedded shard takes, at most; older entries are dropped"`
+	EndedMiB          int           `yaml:"max_ended_mib" help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
+	MaxClockJump      time.Duration `yaml:"max_clock_jump" help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`
 	GateSettle        time.Duration `yaml:"gate_settle" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
 	GateCompared      int           `yaml:"gate_compared" help:"comparisons that the gate needs to go from SHADOW to NATIVE"`
 	GateMaxDifference float64       `yaml:"gate_max_difference" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
@@ -275,7 +284,8 @@ func Default() Config {
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
-			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024,
+			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
+			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024, JournalMiB: 64, EndedMiB: 256, MaxClockJump: 31 * 24 * time.Hour,
 			GateSettle: 60 * time.Second, GateCompared: 100, GateMaxDifference: 0.01,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,

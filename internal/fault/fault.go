@@ -36,6 +36,8 @@ const (
 	ClaimExpired Kind = "CLAIM_EXPIRED"
 	// ClaimRejected: the host refused the claim.
 	ClaimRejected Kind = "CLAIM_REJECTED"
+	// FailedPrecondition: what the request names is in no state that allows it.
+	FailedPrecondition Kind = "FAILED_PRECONDITION"
 	// OutcomeUnknown: a write may or may not have happened.
 	OutcomeUnknown Kind = "OUTCOME_UNKNOWN"
 	// Gone: a pinned table version is no longer kept. Between gateway and cell
@@ -50,7 +52,7 @@ func Kinds() []Kind {
 	return []Kind{
 		InvalidRequest, NoValidHost, CellUnavailable, Contended, Overloaded,
 		NotFound, AlreadyExists, StaleGeneration, Unauthenticated,
-		PermissionDenied, ClaimExpired, ClaimRejected, OutcomeUnknown, Gone, Internal,
+		PermissionDenied, ClaimExpired, ClaimRejected, FailedPrecondition, OutcomeUnknown, Gone, Internal,
 	}
 }
 

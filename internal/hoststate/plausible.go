@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -28,6 +29,13 @@ func NotPlausible(in, held *agentv1.FullState) (bad []fault.Field) {
 	for _, name := range [...]struct{ path, text string }{{"service_host", in.GetServiceHost()}, {"nodename", in.GetNodename()}} {
 		if problem := NameProblem(name.text); problem != "" {
 			add(name.path, problem)
+		}
+	}
+	for i, p := range in.GetProviders() {
+		for k, v := range p.GetInventories() {
+			if float64(v.GetTotal()-v.GetReserved())*v.GetAllocationRatio() > math.MaxInt32 {
+				add(fmt.Sprintf("providers[%d].inventories[%d].total", i, k), fmt.Sprintf("is %d, less %d reserved, times %v: must be at most %d after the ratio", v.GetTotal(), v.GetReserved(), v.GetAllocationRatio(), math.MaxInt32))
+			}
 		}
 	}
 	if f := in.GetFacts(); f != nil && f != held.GetFacts() {

@@ -24,3 +24,19 @@ func TestFactsThatCannotBeReadAreNamed(t *testing.T) {
 		t.Errorf("%v", bad)
 	}
 }
+
+func TestNotPlausible_TotalBeyondInt32AfterTheRatio_Named(t *testing.T) {
+	state := func(total, reserved int32, ratio float64) *agentv1.FullState {
+		return &agentv1.FullState{Version: 1, ServiceHost: "c", Nodename: "c", Providers: []*agentv1.Provider{{}, {
+			Inventories: []*agentv1.Inventory{{ResourceClass: "DISK_GB", Total: total, Reserved: reserved, AllocationRatio: ratio}},
+		}}}
+	}
+	if bad := NotPlausible(state(1<<30, 0, 2), nil); len(bad) != 1 || bad[0].Path != "providers[1].inventories[0].total" {
+		t.Errorf("2^31 after the ratio: %v", bad)
+	}
+	for name, s := range map[string]*agentv1.FullState{"the most": state(1<<31-1, 0, 1), "reserved": state(1<<30, 1, 2), "a small ratio": state(1<<31-1, 0, 0.5)} {
+		if bad := NotPlausible(s, nil); len(bad) != 0 {
+			t.Errorf("%s: %v", name, bad)
+		}
+	}
+}

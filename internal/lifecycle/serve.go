@@ -17,9 +17,16 @@ import (
 // takes longer only when its caller allowed that and cells are slow.
 const finishWithin = 10 * time.Second
 
+// GRPCServer is what GRPC needs of a grpc.Server.
+type GRPCServer interface {
+	Serve(l net.Listener) error
+	GracefulStop()
+	Stop()
+}
+
 // GRPC serves s on all listeners. Stopping lets calls finish for a while, then
 // ends them.
-func GRPC(name string, s *grpc.Server, listeners ...net.Listener) Part {
+func GRPC(name string, s GRPCServer, listeners ...net.Listener) Part {
 	return Part{Name: name, Run: func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		for _, l := range listeners {

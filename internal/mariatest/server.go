@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"cellgate/internal/serverproc"
+	"cellgate/internal/testwait"
 )
 
 // account is whom servers run as when the tests run as root.
@@ -31,7 +32,7 @@ type Server struct {
 }
 
 // startLimit bounds how long a server may take to start or to stop.
-const startLimit = 60 * time.Second
+const startLimit = testwait.Limit
 
 var shared struct {
 	mu     sync.Mutex

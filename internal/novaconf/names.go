@@ -1,6 +1,9 @@
 package novaconf
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The packages that Nova's own filters and weighers are in.
 const (
@@ -19,6 +22,11 @@ var needed = []struct{ name, why string }{
 	{"ComputeFilter", "Nova without it would still not use disabled hosts (a pre-filter); here hosts that are down are not used either"},
 	{"ServerGroupAntiAffinityFilter", "Nova without it refuses groups with the policy anti-affinity"},
 	{"ServerGroupAffinityFilter", "Nova without it refuses groups with the policy affinity"},
+}
+
+// RunsAnyway reports whether cellgate runs a filter whatever is enabled.
+func RunsAnyway(filter string) bool {
+	return slices.Contains(always, filter) || slices.ContainsFunc(needed, func(n struct{ name, why string }) bool { return n.name == filter })
 }
 
 // ofNova are the filters that a Nova of some release has had: what there is to

@@ -29,6 +29,8 @@ type option struct {
 	words []string
 	// set takes the value into the settings.
 	set func(*Settings, value)
+	// refuses says which requests are refused while it is true.
+	refuses string
 	// idle says why it has no effect here.
 	idle string
 	// missing says what cellgate does not have: any value but the default is
@@ -66,8 +68,12 @@ func (o option) upTo(n int64) option                { o.most = n; return o }
 func (o option) ofFactors() option                  { o.factors = true; return o }
 func (o option) oneOf(words []string) option        { o.words = words; return o }
 func (o option) to(f func(*Settings, value)) option { o.set = f; return o }
-func (o option) noEffect(why string) option         { o.idle = why; return o }
-func (o option) notYet(what string) option          { o.missing = what; return o }
+func (o option) refusing(requests string, f func(*Settings, value)) option {
+	o.refuses, o.set = requests, f
+	return o
+}
+func (o option) noEffect(why string) option { o.idle = why; return o }
+func (o option) notYet(what string) option  { o.missing = what; return o }
 
 // multiplier is the option of a weigher's multiplier.
 func multiplier(weigher, name, standard string, old ...string) option {
@@ -147,7 +153,8 @@ func tableOfOptions() []option {
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
 		{place: place{pci, "alias"}, kind: several},
-		o(filters, "pci_in_placement", boolean, "false").notYet("devices of child providers"),
+		o(filters, "pci_in_placement", boolean, "false").
+			refusing("for PCI devices by alias", func(s *Settings, v value) { s.Options.PCIInPlacement = v.bool }),
 		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").
 			to(func(s *Settings, v value) { s.Options.LimitTenants = v.bool }),
 		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false").
@@ -160,7 +167,8 @@ func tableOfOptions() []option {
 			to(func(s *Settings, v value) { s.Options.ImageMetadata = v.bool }),
 		o(workarounds, "disable_fallback_pcpu_query", boolean, "false").
 			to(func(s *Settings, v value) { s.Options.NoPCPUFallback = v.bool }),
-		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").notYet("the pre-filter of routed networks, which asks Neutron"),
+		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").
+			refusing("that name ports or networks", func(s *Settings, v value) { s.Options.RoutedNetworks = v.bool }),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
 			noEffect("agents report the instances of their hosts"),

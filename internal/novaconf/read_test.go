@@ -260,7 +260,6 @@ func TestWhatIsRefused(t *testing.T) {
 		"not whole":           {text: "host_subset_size = 1.5", want: []string{`"1.5" is not a whole number`}},
 		"too small":           {text: "host_subset_size = 0\npci_weight_multiplier = -1", want: []string{"0 is below 1, the least that Nova takes", "-1 is below 0"}},
 		"neither":             {text: "restrict_isolated_hosts_to_isolated_images = maybe", want: []string{`"maybe" is neither true nor false`}},
-		"pre-filter":          {text: "[scheduler]\nquery_placement_for_routed_network_aggregates = yes", want: []string{"a.conf:3: [scheduler] query_placement_for_routed_network_aggregates = yes: cellgate does not have the pre-filter of routed networks"}},
 		"no such option":      {text: "cpu_weigth_multiplier = 2\nRestrict-isolated-hosts = true", want: []string{"a.conf:2: [filter_scheduler] cpu_weigth_multiplier: Nova's scheduler has no such option: delete it, or did you mean cpu_weight_multiplier?", "a.conf:3: [filter_scheduler] Restrict-isolated-hosts: Nova's"}},
 		"dashes":              {text: "host-subset-size = 2", want: []string{"a.conf:2: [filter_scheduler] host-subset-size: Nova reads no name with dashes: write host_subset_size"}},
 		"no architecture":     {text: "image_properties_default_architecture = z80", want: []string{`"z80" is none of alpha, `}},
@@ -307,6 +306,21 @@ func TestMissingFileAndStrayLines(t *testing.T) {
 	_, err = Read(write(t, "debug = true\n"), everything())
 	if err == nil || !strings.Contains(err.Error(), "debug stands before the first section") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestRead_OptionThatRefusesRequests_IsSetAndNoted(t *testing.T) {
+	s := settings(t, everything(), "[scheduler]\nquery_placement_for_routed_network_aggregates = yes\n[filter_scheduler]\npci_in_placement = yes\n")
+	if !s.Options.RoutedNetworks || !s.Options.PCIInPlacement {
+		t.Errorf("options %+v, want both on", s.Options)
+	}
+	for _, want := range []string{
+		"a.conf:2 [scheduler] query_placement_for_routed_network_aggregates: is on: requests that name ports or networks are refused",
+		"a.conf:4 [filter_scheduler] pci_in_placement: is on: requests for PCI devices by alias are refused",
+	} {
+		if !strings.Contains(s.told(), want) {
+			t.Errorf("notes do not say %q:\n%s", want, s.told())
+		}
 	}
 }
 

@@ -71,6 +71,8 @@ type Options struct {
 	TenantsRequireAggregate bool
 	ImageTypeSupport        bool
 	IsolateAggregates       bool
+	RoutedNetworks          bool
+	PCIInPlacement          bool
 	ImageMetadata           bool
 	NoPCPUFallback          bool
 }

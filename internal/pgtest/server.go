@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/serverproc"
+	"cellgate/internal/testwait"
 )
 
 // Options say what a server is like.
@@ -47,7 +48,7 @@ type Server struct {
 }
 
 // startLimit bounds how long a server may take to start or to stop.
-const startLimit = 30 * time.Second
+const startLimit = testwait.Limit
 
 var shared struct {
 	mu     sync.Mutex

@@ -1,12 +1,12 @@
-// Package proposing is what lies between a Query and a Proposal of the private API: it
-// reads the one into the core's words, asks a schedule.Table, and writes the other.
+// Package proposing answers a Query of the private API from a schedule.Table. Package
+// wire decodes the query and encodes the Proposal.
 //
 // A cell proposes from the table of its shard, a gateway's stand-in from the rows of
 // Nova's database. Both do it by this package, so that equal hosts give equal answers
 // (I6). It has no table of its own, knows no claims and starts nothing that outlives a
 // call.
 //
-//	query → shapes.go (query*.go) → versions.go, memory.go → proposal.go → answer
+//	query → shapes.go → versions.go, memory.go → propose.go → answer
 //
 // What holds:
 //
@@ -14,5 +14,4 @@
 //     and what filters found out for them is kept, within 64 MiB (memory.go).
 //   - A version that was named in a proposal answers for a while; after that, or in
 //     another life of whoever named it, it is GONE (versions.go).
-//   - A query with bad fields is INVALID_REQUEST and names each of them.
 package proposing

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -32,7 +33,7 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 	if err != nil {
 		return nil, nil, err
 	}
-	out = proposalOf(found, in.GetColumns())
+	out = wire.EncodeProposal(found)
 	if at.Part == nil {
 		if out.Passing, err = PassingOf(at.Table, q, in.GetPassing()); errors.Is(err, schedule.ErrStopped) {
 			return nil, nil, ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/expression"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -44,7 +45,7 @@ func NewShapes() *Shapes {
 
 // read gives the shape of a serialized placement. What is wrong with it is noted
 // in r, and a shape with problems is not kept.
-func (s *Shapes) read(r *Fields, placement []byte) *Shape {
+func (s *Shapes) read(r *wire.Fields, placement []byte) *Shape {
 	if found := s.find(placement); found != nil {
 		return found
 	}
@@ -53,10 +54,9 @@ func (s *Shapes) read(r *Fields, placement []byte) *Shape {
 		r.Problem("placement", "is not a serialized Placement")
 		return &Shape{request: &schedule.Request{}, rules: &schedule.Rules{}}
 	}
-	before := len(r.bad)
-	r.compiled = &s.expressions
-	made := &Shape{request: r.request(p), rules: r.rules(p.GetRules())}
-	if len(r.bad) == before && len(placement) <= maxShapeBytes {
+	r.Expressions = &s.expressions
+	made := &Shape{request: r.Request(p), rules: r.Rules(p.GetRules())}
+	if r.Ok() && len(placement) <= maxShapeBytes {
 		s.keep(string(placement), made)
 	}
 	return made
@@ -71,9 +71,9 @@ func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
 
 // Asked is Request, with the rules.
 func (s *Shapes) Asked(in *cellv1.Query) (*schedule.Request, *schedule.Rules) {
-	var r Fields
+	var r wire.Fields
 	asked := s.read(&r, in.GetPlacement())
-	if len(r.bad) > 0 {
+	if !r.Ok() {
 		return nil, nil
 	}
 	return asked.request, asked.rules
@@ -109,26 +109,15 @@ func (s *Shapes) put(placement string, made *Shape) {
 // QueryOf reads a query, its shape, and the consumers it asks about as canonical
 // text. What the table checks itself (names of filters and weighers) is left to it.
 func (s *Shapes) QueryOf(in *cellv1.Query) (*schedule.Query, *Shape, []string, error) {
-	var r Fields
-	q := &schedule.Query{Seed: in.GetSeed(), Limit: int(in.GetLimit())}
-	if q.Limit < 1 {
-		r.Problem("limit", "must be at least 1")
-	}
+	var r wire.Fields
 	if len(in.GetPlacement()) == 0 {
 		r.Problem("placement", "must be set")
 	}
 	asked := s.read(&r, in.GetPlacement())
-	q.Request, q.Rules = asked.request, asked.rules
-	q.Known = r.known(in.GetKnown())
-	for i, t := range in.GetTakes() {
-		q.Takes = append(q.Takes, schedule.Take{
-			Host:     r.ID(ItemPath("takes", i, ".host_uuid"), t.GetHostUuid()),
-			Instance: r.ID(ItemPath("takes", i, ".instance_uuid"), t.GetInstanceUuid()),
-		})
-	}
+	q := r.Query(in, asked.request, asked.rules)
 	consumers := make([]string, len(in.GetConsumerUuids()))
 	for i, text := range in.GetConsumerUuids() {
-		consumers[i] = r.UUID(ItemPath("consumer_uuids", i, ""), text)
+		consumers[i] = r.UUID(wire.ItemPath("consumer_uuids", i, ""), text)
 	}
 	if err := r.Err(); err != nil {
 		return nil, nil, nil, err

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -16,7 +17,7 @@ func inZone(zone string) []byte {
 
 func TestAShapeIsReadOnce(t *testing.T) {
 	s := NewShapes()
-	var r Fields
+	var r wire.Fields
 	first := s.read(&r, inZone("az1"))
 	if again := s.read(&r, inZone("az1")); again != first {
 		t.Error("equal bytes were read twice")
@@ -24,14 +25,14 @@ func TestAShapeIsReadOnce(t *testing.T) {
 	if other := s.read(&r, inZone("az2")); other == first || other.request.AvailabilityZone != "az2" {
 		t.Error("other bytes gave the same shape")
 	}
-	if len(r.bad) > 0 {
-		t.Error(r.bad)
+	if !r.Ok() {
+		t.Error(r.Err())
 	}
 }
 
 func TestShapesAreForgottenUnlessTheyAreAskedFor(t *testing.T) {
 	s := NewShapes()
-	var r Fields
+	var r wire.Fields
 	rare, usual := s.read(&r, inZone("rare")), s.read(&r, inZone("usual"))
 	for i := range 4 * maxShapes {
 		s.read(&r, inZone(fmt.Sprint("az", i)))
@@ -49,7 +50,7 @@ func TestShapesAreForgottenUnlessTheyAreAskedFor(t *testing.T) {
 
 func TestLargeAndBadPlacementsAreNotKept(t *testing.T) {
 	s := NewShapes()
-	var r Fields
+	var r wire.Fields
 	large := &cellv1.Placement{Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}}
 	for i := range 2000 {
 		large.IgnoreHosts = append(large.IgnoreHosts, fmt.Sprint("host-", i))

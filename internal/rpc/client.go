@@ -21,8 +21,8 @@ func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(hardLimit), grpc.MaxCallSendMsgSize(hardLimit)),
-		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.MaxCallSendMsgSize(maxAnswerBytes)),
+		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithChainUnaryInterceptor(callUnary),
 		grpc.WithChainStreamInterceptor(callStream),

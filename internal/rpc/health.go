@@ -12,14 +12,14 @@ import (
 // Health is the standard gRPC health service of a server: one state for the
 // server ("") and for each of its services, by their full names.
 type Health struct {
-	server *grpc.Server
+	server *Server
 	health *health.Server
 }
 
 // ServeHealth adds the health service to a server, after the server's own
 // services. It says NOT_SERVING until Set. Answers of its Check carry header, pairs of
 // a key and a value.
-func ServeHealth(s *grpc.Server, header ...string) *Health {
+func ServeHealth(s *Server, header ...string) *Health {
 	h := &Health{server: s, health: health.NewServer()}
 	h.Set(false)
 	healthpb.RegisterHealthServer(s, checked{h.health, metadata.Pairs(header...)})

@@ -53,12 +53,9 @@ func (r reports) Report(stream grpc.BidiStreamingServer[agentv1.ReportRequest, a
 func TestMessagesOfStreamsAreBoundedAndGuarded(t *testing.T) {
 	asked := 0
 	var refuse error
-	s := NewServer(slog.New(slog.DiscardHandler), Guarded(func(_ context.Context, again bool) error {
-		if again {
-			asked++
-			return refuse
-		}
-		return nil
+	s := NewServer(slog.New(slog.DiscardHandler), Guarded(func(context.Context) error {
+		asked++
+		return refuse
 	}))
 	r := reports{got: make(chan int, 10)}
 	agentv1.RegisterHostReportsServer(s, r)

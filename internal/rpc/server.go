@@ -2,26 +2,30 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 )
 
 // MaxMessageBytes is the largest request a server takes.
 const MaxMessageBytes = 4 << 20
 
-// hardLimit is where gRPC itself stops reading. It is above MaxMessageBytes so
-// that what is only a little too large gets an answer that names the limit.
-const hardLimit = 4 * MaxMessageBytes
+// maxAnswerBytes is the largest answer a client takes.
+const maxAnswerBytes = 4 * MaxMessageBytes
 
 // Limits of a connection. maxStreams is what configuration knows as MaxStreams.
 const (
@@ -38,27 +42,26 @@ const (
 
 // Windows of flow control. They are fixed: gRPC would otherwise find them out by a
 // ping with every answer, which costs as much as a small call itself. What a stream
-// may hold that nobody reads yet is streamWindow.
+// of a server may hold that nobody reads yet is ingress.Window; a client trusts its server.
 const (
-	streamWindow = 512 << 10
+	answerWindow = 512 << 10
 	connWindow   = 2 << 20
 )
 
-// Guarded makes a server ask check about every call before its request is
-// validated: an error refuses the call. On a stream it is asked again, with again
-// set, for every message that comes.
-func Guarded(check func(ctx context.Context, again bool) error) grpc.ServerOption {
+// Guarded makes a server ask check about every message that comes on a stream: an error
+// ends the stream. A TapHandle decides whether the stream begins.
+func Guarded(check func(ctx context.Context) error) grpc.ServerOption {
 	return guarded{check: check}
 }
 
 type guarded struct {
 	grpc.EmptyServerOption
-	check func(ctx context.Context, again bool) error
+	check func(ctx context.Context) error
 }
 
 // guardOf gives the last guard among options; one that admits all without.
-func guardOf(options []grpc.ServerOption) func(context.Context, bool) error {
-	check := func(context.Context, bool) error { return nil }
+func guardOf(options []grpc.ServerOption) func(context.Context) error {
+	check := func(context.Context) error { return nil }
 	for _, o := range options {
 		if g, ok := o.(guarded); ok {
 			check = g.check
@@ -67,9 +70,8 @@ func guardOf(options []grpc.ServerOption) func(context.Context, bool) error {
 	return check
 }
 
-// Plain makes a server spare requests the check by their schema, and of their size,
-// that sure is sure about: that they keep every rule and are no larger than
-// MaxMessageBytes. The check goes through a message field by field, which for a small
+// Plain makes a server spare requests the check by their schema that sure is sure about:
+// that they keep every rule. The check goes through a message field by field, which for a small
 // call between cellgate's own processes is a good part of the work.
 func Plain(sure func(req any) bool) grpc.ServerOption { return plain{sure: sure} }
 
@@ -89,41 +91,86 @@ func plainOf(options []grpc.ServerOption) func(any) bool {
 	return sure
 }
 
+// Server is a gRPC server that can refuse a unary call before it reads the request, and
+// decodes large requests a few at a time.
+type Server struct {
+	*grpc.Server
+	in *ingress.Ingress
+}
+
+// RegisterService adds a service.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	d := *desc
+	d.Methods = slices.Clone(desc.Methods)
+	for i := range d.Methods {
+		d.Methods[i].Handler = s.bound(d.Methods[i].Handler)
+	}
+	s.Server.RegisterService(&d, impl)
+}
+
+// Serve serves a listener until Stop; nil also if Stop came first.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.Server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// bound makes a method refuse what a TapHandle refused before its request is read, and
+// what is too large before it is decoded.
+func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, read func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		if err := refusalOf(ctx); err != nil {
+			return nil, ToStatus(err).Err()
+		}
+		var charged charges
+		defer charged.end()
+		r := request{ctx: ctx, in: s.in, what: "request", charges: &charged}
+		return handle(srv, ctx, func(v any) error {
+			r.into = v
+			if err := read(&r); err != nil {
+				return err
+			}
+			if r.err != nil {
+				return ToStatus(r.err).Err()
+			}
+			return nil
+		}, interceptor)
+	}
+}
+
 // NewServer makes a gRPC server as every process of cellgate serves it: panics
 // become INTERNAL, unary requests are validated by the rules in their schema,
 // *fault.Error becomes a status, defects of ours are logged. Reflection is
 // registered; for the health service, see ServeHealth.
-func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *grpc.Server {
-	guard, sure := guardOf(extra), plainOf(extra)
+func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
+	guard, sure, in := guardOf(extra), plainOf(extra), ingressOf(extra)
 	options := append([]grpc.ServerOption{
-		grpc.MaxRecvMsgSize(hardLimit),
+		grpc.MaxRecvMsgSize(ingress.MaxMessage),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticStreamWindowSize(ingress.Window),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeWithin),
-		grpc.ChainUnaryInterceptor(serveUnary(log, guard, sure)),
-		grpc.ChainStreamInterceptor(serveStream(log, guard)),
+		// What handlers use ends after Stop has returned.
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(serveUnary(log, sure)),
+		grpc.ChainStreamInterceptor(serveStream(log, guard, in)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: idleFor, MaxConnectionAge: aged,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, extra...)
-	s := grpc.NewServer(options...)
+	s := &Server{grpc.NewServer(append(options, inTapHandle(extra))...), in}
 	reflection.Register(s)
 	return s
 }
 
-func serveUnary(log *slog.Logger, guard func(context.Context, bool) error, sure func(any) bool) grpc.UnaryServerInterceptor {
+func serveUnary(log *slog.Logger, sure func(any) bool) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		defer func() { err = leave(ctx, log, info.FullMethod, err, recover()) }()
-		if err := guard(ctx, false); err != nil {
-			return nil, err
-		}
 		if m, ok := req.(proto.Message); ok && !sure(req) {
-			if n := proto.Size(m); n > MaxMessageBytes {
-				return nil, fault.Invalid("request", "is %d bytes; the limit is %d", n, MaxMessageBytes)
-			}
 			if err := Validate(m); err != nil {
 				return nil, err
 			}
@@ -132,33 +179,41 @@ func serveUnary(log *slog.Logger, guard func(context.Context, bool) error, sure 
 	}
 }
 
-func serveStream(log *slog.Logger, guard func(context.Context, bool) error) grpc.StreamServerInterceptor {
+func serveStream(log *slog.Logger, guard func(context.Context) error, in *ingress.Ingress) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() { err = leave(stream.Context(), log, info.FullMethod, err, recover()) }()
-		if err := guard(stream.Context(), false); err != nil {
+		if err := refusalOf(stream.Context()); err != nil {
 			return err
 		}
-		return handler(srv, guardedStream{stream, guard})
+		s := &guardedStream{ServerStream: stream, guard: guard, in: in}
+		defer s.charges.end()
+		return handler(srv, s)
 	}
 }
 
-// guardedStream takes only messages within the limit, of a caller that is still
-// admitted.
+// guardedStream takes only messages within the limits, of a caller that is still
+// admitted. RecvMsg has one caller at a time.
 type guardedStream struct {
 	grpc.ServerStream
-	guard func(context.Context, bool) error
+	guard func(context.Context) error
+	in    *ingress.Ingress
+	// charges are of the message that the handler works on.
+	charges charges
 }
 
-func (s guardedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
+func (s *guardedStream) RecvMsg(m any) error {
+	s.charges.release()
+	r := &request{ctx: s.Context(), in: s.in, into: m, what: "message", charges: &s.charges}
+	if err := s.ServerStream.RecvMsg(r); status.Code(err) == codes.Internal {
+		// gRPC's word for a stream that ended in the middle of a message, which is no defect here.
+		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
+	} else if err != nil {
 		return err
 	}
-	if p, ok := m.(proto.Message); ok {
-		if n := proto.Size(p); n > MaxMessageBytes {
-			return fault.Invalid("message", "is %d bytes; the limit is %d", n, MaxMessageBytes)
-		}
+	if r.err != nil {
+		return r.err
 	}
-	return s.guard(s.Context(), true)
+	return s.guard(s.Context())
 }
 
 // leave is where an error stops: defects of ours are logged here, once, and

@@ -21,21 +21,22 @@ type mapping struct {
 
 // table is complete: a test demands every kind.
 var table = map[fault.Kind]mapping{
-	fault.InvalidRequest:   {codes.InvalidArgument, http.StatusBadRequest, false},
-	fault.NoValidHost:      {codes.FailedPrecondition, http.StatusConflict, false},
-	fault.CellUnavailable:  {codes.Unavailable, http.StatusServiceUnavailable, true},
-	fault.Contended:        {codes.Aborted, http.StatusConflict, true},
-	fault.Overloaded:       {codes.ResourceExhausted, http.StatusTooManyRequests, true},
-	fault.NotFound:         {codes.NotFound, http.StatusNotFound, false},
-	fault.AlreadyExists:    {codes.AlreadyExists, http.StatusConflict, false},
-	fault.StaleGeneration:  {codes.Aborted, http.StatusConflict, false},
-	fault.Unauthenticated:  {codes.Unauthenticated, http.StatusUnauthorized, false},
-	fault.PermissionDenied: {codes.PermissionDenied, http.StatusForbidden, false},
-	fault.ClaimExpired:     {codes.FailedPrecondition, http.StatusConflict, false},
-	fault.ClaimRejected:    {codes.FailedPrecondition, http.StatusConflict, false},
-	fault.OutcomeUnknown:   {codes.Unavailable, http.StatusServiceUnavailable, true},
-	fault.Gone:             {codes.Aborted, http.StatusConflict, false},
-	fault.Internal:         {codes.Internal, http.StatusInternalServerError, false},
+	fault.InvalidRequest:     {codes.InvalidArgument, http.StatusBadRequest, false},
+	fault.NoValidHost:        {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.CellUnavailable:    {codes.Unavailable, http.StatusServiceUnavailable, true},
+	fault.Contended:          {codes.Aborted, http.StatusConflict, true},
+	fault.Overloaded:         {codes.ResourceExhausted, http.StatusTooManyRequests, true},
+	fault.NotFound:           {codes.NotFound, http.StatusNotFound, false},
+	fault.AlreadyExists:      {codes.AlreadyExists, http.StatusConflict, false},
+	fault.StaleGeneration:    {codes.Aborted, http.StatusConflict, false},
+	fault.Unauthenticated:    {codes.Unauthenticated, http.StatusUnauthorized, false},
+	fault.PermissionDenied:   {codes.PermissionDenied, http.StatusForbidden, false},
+	fault.ClaimExpired:       {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.ClaimRejected:      {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.FailedPrecondition: {codes.FailedPrecondition, http.StatusConflict, false},
+	fault.OutcomeUnknown:     {codes.Unavailable, http.StatusServiceUnavailable, true},
+	fault.Gone:               {codes.Aborted, http.StatusConflict, false},
+	fault.Internal:           {codes.Internal, http.StatusInternalServerError, false},
 }
 
 // Code gives the gRPC code of a kind.

@@ -15,10 +15,7 @@ import (
 func BenchmarkValidate(b *testing.B) {
 	query := &cellv1.Query{
 		Placement: []byte("x"), Limit: 10, ConsumerUuids: []string{instance}, TableVersion: "1234",
-		Known: &cellv1.Knowledge{Bounds: make([]*cellv1.Bounds, 8)},
-	}
-	for i := range query.Known.Bounds {
-		query.Known.Bounds[i] = &cellv1.Bounds{Max: 1}
+		Known: &cellv1.Knowledge{Bounds: make([]float64, 16)},
 	}
 	for range 100 {
 		query.Takes = append(query.Takes, &cellv1.Take{HostUuid: instance, InstanceUuid: instance})

@@ -14,6 +14,9 @@ type Row struct {
 	Roles []Role
 }
 
+// healthWatch is the one stream that everybody may have.
+const healthWatch = "grpc.health.v1.Health/Watch"
+
 // The access rules, by method. What has no row here nobody may call.
 var access = map[string][]Role{
 	"cellgate.v1.Scheduler/SelectDestinations": {Conductor, Operator},
@@ -41,6 +44,7 @@ var access = map[string][]Role{
 	"cellgate.v1.Hosts/DeleteFacts": {Operator, Service},
 	"cellgate.v1.Hosts/ResyncHosts": {Operator},
 	"cellgate.v1.Hosts/UpdateHost":  {Operator},
+	"cellgate.v1.Hosts/DeleteHost":  {Operator},
 
 	"cellgate.cell.v1.CellScheduler/ProposeBatch":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/ClaimBatch":    {Gateway},
@@ -49,6 +53,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/GetSummary":    {Gateway},
 	"cellgate.cell.v1.CellScheduler/PutFacts":      {Gateway},
 	"cellgate.cell.v1.CellScheduler/SetAdminState": {Gateway},
+	"cellgate.cell.v1.CellScheduler/RemoveHost":    {Gateway},
 	"cellgate.cell.v1.CellScheduler/PutDecisions":  {Gateway},
 	"cellgate.cell.v1.CellScheduler/GetDecision":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListDecisions": {Gateway},
@@ -63,7 +68,7 @@ var access = map[string][]Role{
 
 	"grpc.health.v1.Health/Check": {},
 	"grpc.health.v1.Health/List":  {},
-	"grpc.health.v1.Health/Watch": {},
+	healthWatch:                   {},
 
 	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Operator, Reader},
 	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Operator, Reader},

@@ -6,77 +6,84 @@ import (
 	"crypto/x509"
 	"net"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 )
-
-// refusedWithin is how long a refused caller may take to send its request, which
-// is not looked at.
-const refusedWithin = time.Second
 
 // Options are those of a gRPC server: TLS, and admission by the access rules
 // before anything of a call is read.
 func (s *Server) Options() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.Creds(s.credentials()), grpc.InTapHandle(s.tap), rpc.Guarded(s.guard)}
+	return []grpc.ServerOption{grpc.Creds(s.credentials()), rpc.Tap(s.tap), rpc.Guarded(s.guard), rpc.Bounded(s.in)}
 }
 
-// admission is what was decided about a call.
+// admission is of a call that was admitted.
 type admission struct {
 	method string
 	proof  proof
 	id     *Identity
-	err    error
 	// from is the caller's address.
 	from string
-	// done ends the refused call's time.
-	done context.CancelFunc
 }
 
 type admissionKey struct{}
 
-// tap decides about a call when its headers are there. The refusal itself is
-// left to guard, where an answer can have its details.
+// tap decides about a call when its headers are there, before anything of its body is
+// kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx), from: addressOf(ctx)}
-	a.id, a.err = s.admit(a.method, a.proof)
-	if a.err != nil {
-		ctx, a.done = context.WithTimeout(ctx, refusedWithin)
-	} else if a.id != nil {
+	var err error
+	if a.id, err = s.admit(a.method, a.proof); err != nil {
+		if _, known := access[a.method]; !known && a.id != nil {
+			// A caller of another version is told so, not that its role lacks a right.
+			return ctx, status.Error(codes.Unimplemented, "this server does not serve the method")
+		}
+		s.refused.add(ctx, a.method, a.from, a.id, err)
+		return ctx, err
+	}
+	switch p, ok := peer.FromContext(ctx); {
+	case a.id != nil:
 		ctx = With(ctx, a.id)
+		if ok {
+			ingress.Admit(p.Addr)
+		}
+	case ok && s.Authenticates():
+		// Whoever it is: few at a time, and not for long.
+		within := ingress.OpenWithin
+		if a.method == healthWatch {
+			within = ingress.OpenStreamWithin
+		}
+		if ctx, err = s.in.Open(ctx, p.Addr, within); err != nil {
+			return ctx, err
+		}
 	}
 	return context.WithValue(ctx, admissionKey{}, a), nil
 }
 
-// guard refuses what was not admitted. On a stream it is asked again for each
-// message, and refuses a caller whose proof has ended or says something else now.
-func (s *Server) guard(ctx context.Context, again bool) error {
+// guard is asked about each message of a stream. It refuses a caller whose proof has
+// ended or says something else now.
+func (s *Server) guard(ctx context.Context) error {
 	a, ok := ctx.Value(admissionKey{}).(*admission)
 	if !ok {
 		return fault.New(fault.Internal, "a call was not admitted")
 	}
-	if again {
-		id, err := s.admit(a.method, a.proof)
-		if err == nil && a.id != nil && !id.same(a.id) {
-			err = fault.New(fault.Unauthenticated, "the credential stands for another caller now")
-		}
-		if err != nil {
-			s.refused.add(ctx, a.method, a.from, id, err)
-		}
-		return err
+	id, err := s.admit(a.method, a.proof)
+	if err == nil && a.id != nil && !id.same(a.id) {
+		err = fault.New(fault.Unauthenticated, "the credential stands for another caller now")
 	}
-	if a.err != nil {
-		a.done()
-		s.refused.add(ctx, a.method, a.from, a.id, a.err)
+	if err != nil {
+		s.refused.add(ctx, a.method, a.from, id, err)
 	}
-	return a.err
+	return err
 }
 
 // AddressOf gives the address of the caller of a call, over REST that of the HTTP
@@ -112,9 +119,13 @@ func (s *Server) admit(method string, p proof) (*Identity, error) {
 		return id, err
 	}
 	if !may(id.Role, method) {
-		return id, fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
+		return id, forbidden(id, method)
 	}
 	return id, nil
+}
+
+func forbidden(id *Identity, method string) error {
+	return fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
 }
 
 // spoken is a method as it is named to people: service.method, or what HTTP has.
@@ -189,7 +200,7 @@ func proofOf(ctx context.Context) proof {
 
 // credentials are TLS for the network and nothing for the connection in memory.
 func (s *Server) credentials() credentials.TransportCredentials {
-	c := serverCredentials{TransportCredentials: plain(), refused: &s.refused}
+	c := serverCredentials{TransportCredentials: plain(), s: s}
 	if s.Encrypts() {
 		c.TransportCredentials = credentials.NewTLS(s.tlsConfig("h2"))
 	}
@@ -198,7 +209,7 @@ func (s *Server) credentials() credentials.TransportCredentials {
 
 type serverCredentials struct {
 	credentials.TransportCredentials
-	refused *refusals
+	s *Server
 }
 
 func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -207,11 +218,25 @@ func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 	}
 	out, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
-		c.refused.add(context.Background(), handshake, conn.RemoteAddr().String(), nil, err)
+		c.s.refused.add(context.Background(), handshake, conn.RemoteAddr().String(), nil, err)
+		return out, info, err
 	}
-	return out, info, err
+	return c.s.in.Meter(out, c.s.callerOf(info), !c.s.Authenticates()), info, nil
+}
+
+// callerOf names who a connection's certificate is of; "" without one that is known.
+func (s *Server) callerOf(info credentials.AuthInfo) string {
+	t, ok := info.(credentials.TLSInfo)
+	if !ok || s.callers == nil || len(t.State.PeerCertificates) == 0 {
+		return ""
+	}
+	id, err := s.callers.get().identify(t.State.PeerCertificates, s.now())
+	if err != nil {
+		return ""
+	}
+	return id.key()
 }
 
 func (c serverCredentials) Clone() credentials.TransportCredentials {
-	return serverCredentials{TransportCredentials: c.TransportCredentials.Clone(), refused: c.refused}
+	return serverCredentials{TransportCredentials: c.TransportCredentials.Clone(), s: c.s}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 )
 
 // HTTP admits the callers of h before anything of a body is read. Paths with a
@@ -21,13 +22,38 @@ func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) h
 		if r.TLS != nil {
 			p.chain = r.TLS.PeerCertificates
 		}
-		if id, err := s.admitHTTP(r, p); err != nil {
+		id, err := s.admitHTTP(r, p)
+		if err != nil {
 			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, id, err)
 			refuse(w, err)
 			return
 		}
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), overKey{}, over{chain: p.chain, from: r.RemoteAddr})))
+		ctx := context.WithValue(r.Context(), overKey{}, over{chain: p.chain, from: r.RemoteAddr, by: s, id: id})
+		if id != nil {
+			ctx = With(ctx, id)
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// MayCall refuses the caller of a request, which HTTP passed on, when its role may not call a
+// method, service/method.
+func MayCall(r *http.Request, method string) error {
+	caller, _ := r.Context().Value(overKey{}).(over)
+	if caller.id == nil || may(caller.id.Role, method) {
+		return nil
+	}
+	err := forbidden(caller.id, method)
+	caller.by.refused.add(r.Context(), method, caller.from, caller.id, err)
+	return err
+}
+
+// Caller names the caller of a request by what its bytes are counted by.
+func Caller(r *http.Request) string {
+	if caller, _ := r.Context().Value(overKey{}).(over); caller.id != nil {
+		return caller.id.key()
+	}
+	return ingress.HostOf(r.RemoteAddr)
 }
 
 func (s *Server) admitHTTP(r *http.Request, p proof) (*Identity, error) {

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+
+	"cellgate/internal/rpc"
 )
 
 // chainHeader carries the certificates of a REST caller over the connection in
@@ -39,7 +41,7 @@ type memoryConn struct{ net.Conn }
 // the network gives it.
 type memoryInfo struct{ credentials.CommonAuthInfo }
 
-func (memoryInfo) AuthType() string { return "memory" }
+func (memoryInfo) AuthType() string { return rpc.MemoryAuth }
 
 func plain() credentials.TransportCredentials { return insecure.NewCredentials() }
 
@@ -67,6 +69,9 @@ func Forward() grpc.DialOption {
 type over struct {
 	chain []*x509.Certificate
 	from  string
+	// by is who admitted the caller, id who it is, when it must say so.
+	by *Server
+	id *Identity
 }
 
 type overKey struct{}

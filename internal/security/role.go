@@ -81,6 +81,9 @@ func (i *Identity) check() string {
 	return ""
 }
 
+// key is what a caller's bytes are counted by.
+func (i *Identity) key() string { return string(i.Role) + "/" + i.Name }
+
 type identityKey struct{}
 
 // FromContext gives the caller of a call; nil where nobody must prove who they

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"cellgate/internal/ingress"
 )
 
 // ServerConfig names the files of a Server, as config.ServerTLS does. All empty: a
@@ -15,6 +17,8 @@ type ServerConfig struct {
 	Cert, Key, ClientCA string
 	ClientCertOptional  bool
 	Tokens              string
+	// Limits bound what callers make the process hold.
+	Limits ingress.Limits
 }
 
 // Server is the receiving end of a process. Safe for concurrent use.
@@ -26,13 +30,14 @@ type Server struct {
 	callers *reloaded[callers]
 	tokens  *reloaded[tokens]
 	refused refusals
+	in      *ingress.Ingress
 }
 
 // NewServer reads the files. Every problem is reported at once. A certificate that
 // callers will refuse is logged, as it is when the files are read again: it may be
 // good tomorrow, or for callers who do not look.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, log: log, now: time.Now}
+	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
 	s.refused.log = log
 	if cfg.Cert != "" {
 		s.pair = &reloaded[tls.Certificate]{
@@ -84,8 +89,12 @@ func (s *Server) Run(ctx context.Context) error { return pollAll(ctx, s.log, s.p
 func (s *Server) Encrypts() bool      { return s.pair != nil }
 func (s *Server) Authenticates() bool { return s.callers != nil || s.tokens != nil }
 
-// Listener gives l with TLS, for HTTP; l itself without.
+// Ingress bounds what callers make the process hold.
+func (s *Server) Ingress() *ingress.Ingress { return s.in }
+
+// Listener gives l for HTTP: with bounds on connections, and TLS if there is any.
 func (s *Server) Listener(l net.Listener) net.Listener {
+	l = s.in.Listener(l)
 	if !s.Encrypts() {
 		return l
 	}

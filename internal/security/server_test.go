@@ -103,6 +103,7 @@ func newRig(t *testing.T, change func(r *rig, c *ServerConfig)) *rig {
 	server := rpc.NewServer(slog.New(slog.DiscardHandler), r.s.Options()...)
 	cellgatev1.RegisterCellsServer(server, rigCells{r: r})
 	agentv1.RegisterHostReportsServer(server, rigReports{})
+	rpc.ServeHealth(server).Set(true)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

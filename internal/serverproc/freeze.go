@@ -8,10 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cellgate/internal/testwait"
 )
 
 // freezeLimit is how long the threads of a process may take to stop.
-const freezeLimit = 30 * time.Second
+const freezeLimit = testwait.Limit
 
 // Freeze stops a process (SIGSTOP) and returns when every thread of it stands still.
 // The signal alone is only asked for: a thread may still answer what came before.

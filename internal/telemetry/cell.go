@@ -267,6 +267,8 @@ func (c *Cell) Repaired(kind, end string) {
 type CellReading struct {
 	Hosts, HostsUp, HostsImported, HostsWithheld, Pending, Confirmed int64
 
+	// StoreAhead is store time less the machine's clock.
+	StoreAhead                time.Duration
 	QueuedUrgent, QueuedOther int
 	Pinned                    int
 	// Gate is the state of the gate, in GateStates; empty for a cell without one.
@@ -300,6 +302,7 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		emit(cellHostsUp, float64(r.HostsUp), c.name, c.replica)
 		emit(cellHostsImported, float64(r.HostsImported), c.name, c.replica)
 		emit(cellHostsWithheld, float64(r.HostsWithheld), c.name, c.replica)
+		emit(cellStoreAhead, r.StoreAhead.Seconds(), c.name, c.replica)
 		emit(cellClaims, float64(r.Pending), c.name, c.replica, "pending")
 		emit(cellClaims, float64(r.Confirmed), c.name, c.replica, "confirmed")
 		emit(cellQueueOps, float64(r.QueuedUrgent), c.name, c.replica, "urgent")

@@ -22,12 +22,12 @@ type Gateway struct {
 
 	inexact map[Inexact]prometheus.Counter
 
-	shed, placed, partial, racesLost, restarts prometheus.Counter
-	twoConfirmed                               prometheus.Counter
-	claimed, refused, spread                   prometheus.Counter
-	batchQueries, batchWait                    prometheus.Observer
-	commitOps, commitWait                      prometheus.Observer
-	movesFinished, movesFailed                 prometheus.Counter
+	placed, partial, racesLost, restarts prometheus.Counter
+	twoConfirmed                         prometheus.Counter
+	claimed, refused, spread             prometheus.Counter
+	batchQueries, batchWait              prometheus.Observer
+	commitOps, commitWait                prometheus.Observer
+	movesFinished, movesFailed           prometheus.Counter
 }
 
 // Gateway makes the handle of the process's gateway.
@@ -48,7 +48,7 @@ func (p *Process) Gateway() *Gateway {
 			true:  p.histogram(gatewayMergeRounds, "one"),
 			false: p.histogram(gatewayMergeRounds, "several"),
 		},
-		shed: p.counter(gatewayShed), placed: p.counter(gatewayPlaced),
+		placed:  p.counter(gatewayPlaced),
 		partial: p.counter(gatewayPartial), inexact: map[Inexact]prometheus.Counter{},
 		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts), twoConfirmed: p.counter(gatewayTwoConfirmed),
 		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
@@ -121,13 +121,6 @@ func (g *Gateway) Span(ctx context.Context, name SpanName) (context.Context, Spa
 		return ctx, Span{}
 	}
 	return g.p.traces.start(ctx, name.Name)
-}
-
-// Shed counts a selection that was refused at the door.
-func (g *Gateway) Shed() {
-	if g != nil {
-		g.shed.Inc()
-	}
 }
 
 // Unread counts a REST request that did not become a call: method is the one it
@@ -269,12 +262,16 @@ func (g *Gateway) Decided(written bool) {
 
 // Watch has the numbers read that are read when asked for. summaries calls each
 // for every cell that has a summary.
-func (g *Gateway) Watch(inFlight func() int64, summaries func(each func(cell string, age time.Duration))) {
+func (g *Gateway) Watch(lanes func(each func(lane Lane, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
 	if g == nil {
 		return
 	}
 	g.p.readings.add(func(emit Emit) {
-		emit(gatewayInFlight, float64(inFlight()))
+		lanes(func(lane Lane, limit, taken int, refused uint64) {
+			emit(gatewayInFlight, float64(taken), string(lane))
+			emit(gatewayLimit, float64(limit), string(lane))
+			emit(gatewayShed, float64(refused), string(lane))
+		})
 		summaries(func(cell string, age time.Duration) { emit(gatewaySummaryAge, age.Seconds(), cell) })
 	})
 }

@@ -32,6 +32,16 @@ const (
 	Histogram Kind = "histogram"
 )
 
+// Lane is a queue of a gateway's calls.
+type Lane string
+
+// The lanes of a gateway.
+const (
+	LaneSelections Lane = "selections"
+	LaneClaims     Lane = "claims"
+	LaneOthers     Lane = "others"
+)
+
 // Label is a dimension of a metric.
 type Label struct {
 	Name string
@@ -119,6 +129,7 @@ const (
 	OpEndMaintenance Op = "end_maintenance"
 	OpNovaState      Op = "nova_state"
 	OpSilent         Op = "silent"
+	OpRemoveHost     Op = "remove_host"
 
 	OpAudit Op = "audit"
 	OpOther Op = "other"
@@ -126,7 +137,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -220,6 +231,7 @@ var (
 	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
+	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
 	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
 	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion    = Label{Name: "version", From: "the build"}
@@ -273,12 +285,16 @@ var (
 		Help: "Rounds over the cells that one merge needed. The bucket le=1 over the count, with instances=one, is the one-round share.",
 	}
 	gatewayInFlight = Metric{
-		Name: "cellgate_gateway_in_flight", Kind: Reading, Of: inGateway,
-		Help: "Selections running now.",
+		Name: "cellgate_gateway_in_flight", Kind: Reading, Of: inGateway, Labels: []Label{labelLane},
+		Help: "Calls that run or wait for their turn now, by lane.",
+	}
+	gatewayLimit = Metric{
+		Name: "cellgate_gateway_limit", Kind: Reading, Of: inGateway, Labels: []Label{labelLane},
+		Help: "How many calls of a lane run at once at most. It adapts to how long they take.",
 	}
 	gatewayShed = Metric{
-		Name: "cellgate_gateway_shed_total", Kind: Counter, Of: inGateway,
-		Help: "Selections refused as OVERLOADED because max_in_flight were running.",
+		Name: "cellgate_gateway_shed_total", Kind: Tally, Of: inGateway, Labels: []Label{labelLane},
+		Help: "Calls refused as OVERLOADED before they began, by lane: too many were under way, or their deadline was too near.",
 	}
 	gatewayPlaced = Metric{
 		Name: "cellgate_gateway_instances_placed_total", Kind: Counter, Of: inGateway,
@@ -493,6 +509,10 @@ var (
 		Name: "cellgate_cell_hosts_withheld", Kind: Reading, Of: inCell, Labels: cellLabels(),
 		Help: "Hosts of the agents' that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts).",
 	}
+	cellStoreAhead = Metric{
+		Name: "cellgate_cell_store_time_ahead_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "Store time less the machine's clock, as of the last minute: below 0 where the machine's clock is ahead.",
+	}
 	cellClaims = Metric{
 		Name: "cellgate_cell_claims", Kind: Reading, Of: inCell, Labels: cellLabels(labelClaim),
 		Help: "Live claims.",
@@ -627,13 +647,13 @@ var (
 // Metrics lists all metrics, in the order of the page.
 func Metrics() []Metric {
 	return []Metric{
-		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayShed,
+		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayLimit, gatewayShed,
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayMovesFinished, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellClaims,
+		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellStoreAhead, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateDiffering, cellGateMoves, cellGateCompared,
 		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,

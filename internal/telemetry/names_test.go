@@ -50,7 +50,6 @@ func useAll(p *Process) {
 		step.Without(time.Microsecond)
 		step.End(nil)
 	}
-	g.Shed()
 	g.Unread("/cellgate.v1.Claims/GetClaim", "INVALID_REQUEST")
 	g.Unread("", "MADE_UP")
 	p.WatchRefused(func(each func(string, string, uint64)) {
@@ -76,7 +75,7 @@ func useAll(p *Process) {
 	g.Waited(time.Millisecond)
 	g.Decided(true)
 	g.Decided(false)
-	g.Watch(func() int64 { return 1 }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	g.Watch(func(each func(Lane, int, int, uint64)) { each(LaneClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
 	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second, Answers: true}) })
 	l := g.Link("cell1")
 	gate := l.Gate()

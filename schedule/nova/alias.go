@@ -121,16 +121,18 @@ func (e *Alias) spec() schedule.PCISpec {
 	return spec
 }
 
+// aliasKey is the extra spec that names aliases.
+const aliasKey = "pci_passthrough:alias"
+
 // devices are the requests for devices of pci_passthrough:alias, a list of
 // NAME:COUNT. A NUMA policy of the flavor or the image stands before the alias's own.
 func (g *guest) devices() (requests []schedule.PCIRequest) {
-	const key = "pci_passthrough:alias"
 	policy := g.pciPolicy()
-	text, ok := g.spec.Flavor.ExtraSpecs[key]
+	text, ok := g.spec.Flavor.ExtraSpecs[aliasKey]
 	if !ok {
 		return nil
 	}
-	where := g.extraSpec(key)
+	where := g.extraSpec(aliasKey)
 	asked := strings.Split(text, ",")
 	if len(asked) > maxPCIRequests {
 		g.invalid(where, "has %d aliases, the most is %d", len(asked), maxPCIRequests)

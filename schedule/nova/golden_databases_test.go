@@ -17,7 +17,7 @@ import (
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/gateway/standin"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
@@ -104,11 +104,11 @@ func standIns(t *testing.T, c *nova.GoldenCase, moved []*moved) (cells []nova.Go
 		s := standin.New(standin.Config{Cell: m.x.Cell, Find: m.find, Now: func() time.Time { return c.Time() }})
 		s.Update(m.x, c.Time(), nil, c.Time())
 		cells = append(cells, func(q *schedule.Query) (*schedule.Proposal, error) {
-			out, err := s.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{proposingtest.Query(q, "", nil, true)}})
+			out, err := s.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{wiretest.Query(q, "", nil)}})
 			if err != nil {
 				return nil, err
 			}
-			return proposingtest.Proposal(out.GetProposals()[0])
+			return wiretest.Proposal(out.GetProposals()[0])
 		})
 	}
 	return cells

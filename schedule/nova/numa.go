@@ -140,7 +140,10 @@ func (s *Spec) pciRequests(spec *object) {
 			Count: n, Specs: r.pciSpecs("spec"),
 			Policy: r.word("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
 		})
-		r.known("alias_name", "is_new", "request_id", "requester_id")
+		if r.get("alias_name") != nil { // As in Nova, one without is of a port.
+			s.AliasFields = append(s.AliasFields, r.path)
+		}
+		r.known("is_new", "request_id", "requester_id")
 		r.rest()
 	}
 	o.known("instance_uuid")

@@ -15,6 +15,10 @@ type Options struct {
 	IsolateAggregates bool
 	// ImageMetadata is image_metadata_prefilter.
 	ImageMetadata bool
+	// RoutedNetworks is query_placement_for_routed_network_aggregates.
+	RoutedNetworks bool
+	// PCIInPlacement is pci_in_placement, of the section filter_scheduler.
+	PCIInPlacement bool
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
 	NoPCPUFallback bool
 	// Release is the first number of the versions of the Nova that is replaced; 0 means

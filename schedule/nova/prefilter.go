@@ -11,10 +11,8 @@ type prefiltering struct {
 	options *Options
 }
 
-// prefilters are all that need no other service, in Nova's order. Not here:
-// routed_networks_filter and remote_managed_ports_filter ask Neutron, and
-// owner_nova_filter the versions of all computes; docs/nova-placement.md has what
-// happens instead. compute_status_filter and those that read aggregates leave
+// prefilters are Nova's, in its order, after what its scheduler does before them. Not here: owner_nova_filter, which asks the
+// versions of all computes; docs/nova-placement.md has what happens instead. compute_status_filter and those that read aggregates leave
 // conditions that the cells evaluate.
 //
 // Those that ask for a trait which only computes of newer releases report run since the
@@ -24,6 +22,7 @@ var prefilters = []struct {
 	run   func(*prefiltering)
 	since int
 }{
+	{run: (*prefiltering).pciInPlacement},
 	{run: (*prefiltering).tenantAggregate},
 	{run: (*prefiltering).imageTypeSupport},
 	{run: (*prefiltering).computeStatus},
@@ -31,6 +30,8 @@ var prefilters = []struct {
 	{run: (*prefiltering).imageMetadata},
 	{run: (*prefiltering).accelerators},
 	{run: (*prefiltering).packedVirtqueue},
+	{run: (*prefiltering).routedNetworks},
+	{run: (*prefiltering).remoteManagedPorts, since: 25},
 	{run: (*prefiltering).ephemeralEncryption},
 	{run: (*prefiltering).virtioSound},
 	{run: (*prefiltering).tpmSecretSecurity, since: 33},

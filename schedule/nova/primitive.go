@@ -76,7 +76,7 @@ func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 	s.pciRequests(o)
 	s.networks(o)
 	s.requestedResources(o)
-	o.unread()
+	s.requestedNetworks(o)
 	s.ProjectID = t.ProjectID
 	s.retry(o)
 	o.known("id", "limits", "security_groups")
@@ -259,12 +259,4 @@ func (s *Spec) levelParams(spec *object) {
 	s.ForbiddenTraits = o.texts("root_forbidden")
 	s.sameSubtree(o)
 	o.rest()
-}
-
-// unread reports what only Nova's filters outside of the core narrow the choice by.
-func (o *object) unread() {
-	// Read by request filters that are off by default.
-	if o.get("requested_networks") != nil {
-		o.ignore(o.at("requested_networks"))
-	}
 }

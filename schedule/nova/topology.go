@@ -17,6 +17,9 @@ import (
 func (f *findings) resolve(s *Spec) {
 	g := newGuest(f, s)
 	s.NUMA, s.PCI = g.topology(), g.devices()
+	if len(s.PCI) > 0 {
+		s.AliasFields = []string{g.extraSpec(aliasKey)}
+	}
 }
 
 // topology is the guest's NUMA topology; nil for none

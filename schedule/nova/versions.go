@@ -29,6 +29,7 @@ var known = map[string]int{
 	"SecurityGroupList":    1,
 	"NetworkMetadata":      0,
 	"NetworkRequestList":   1,
+	"NetworkRequest":       3,
 }
 
 // versionProblem says why version of the object is not read; "" when it is.

@@ -16,7 +16,8 @@ import (
 
 // BenchmarkClaims is durable claims a second on a disk, with callers that wait
 // for their own claim. What queues while one Apply is under way goes as the
-// next, as a cell does. The disk's own fsync is reported beside.
+// next, as a cell does. The disk's own fsync, and the median and the 99th percentile of
+// a claim, are reported beside.
 func BenchmarkClaims(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) { benchmarkClaims(b, callers) })
@@ -50,6 +51,7 @@ func benchmarkClaims(b *testing.B, callers int) {
 	}
 	queue := make(chan shardtest.Asked, callers)
 	var batches, next atomic.Int64
+	took := make([]time.Duration, b.N)
 	var loop, wg sync.WaitGroup
 	loop.Go(func() {
 		shardtest.Serve(b.Context(), l, queue, 256, func(shard.Applied) { batches.Add(1) })
@@ -62,11 +64,13 @@ func benchmarkClaims(b *testing.B, callers int) {
 		wg.Go(func() {
 			back := make(chan shardtest.Answer, 1)
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				asked := time.Now()
 				queue <- shardtest.Asked{Op: shardtest.BigClaim(int(i), int(i)%benchHosts), Answer: back}
 				if a := <-back; a.Err != nil || a.Outcome.Refusal != nil {
 					b.Errorf("refused: %+v, %v", a.Outcome.Refusal, a.Err)
 					return
 				}
+				took[i-1] = time.Since(asked)
 			}
 		})
 	}
@@ -77,6 +81,9 @@ func benchmarkClaims(b *testing.B, callers int) {
 	loop.Wait()
 	b.ReportMetric(float64(b.N)/elapsed.Seconds(), "claims/s")
 	b.ReportMetric(float64(b.N)/float64(batches.Load()), "claims/batch")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[b.N/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[b.N*99/100].Nanoseconds()), "p99-ns")
 	b.ReportMetric(float64(fsync.Nanoseconds()), "fsync-ns")
 }
 

@@ -42,6 +42,9 @@ func (c *clock) tick() time.Time {
 // reservation gives the time to reserve on disk with the next write, if the last
 // reading needs one or will soon.
 func (c *clock) reservation() (time.Time, bool) {
+	if c.last.IsZero() {
+		return time.Time{}, false // nobody has read the time yet
+	}
 	if c.closing {
 		return c.last, true
 	}

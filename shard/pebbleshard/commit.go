@@ -12,7 +12,9 @@ import (
 // commit is a batch on its way to the disk.
 type commit struct {
 	batch *pebble.Batch
-	done  chan struct{}
+	// number counts the commits of a shard.
+	number uint64
+	done   chan struct{}
 	// err is set before done is closed.
 	err error
 }
@@ -28,6 +30,9 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 		err = setTime(b, to)
 	}
 	if err == nil {
+		err = s.sum.seal(b, &s.sizes)
+	}
+	if err == nil {
 		err = guarded(func() error { return s.db.ApplyNoSyncWait(b, pebble.Sync) })
 	}
 	if err != nil {
@@ -37,7 +42,7 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 	if reserve {
 		s.clock.reserved = to
 	}
-	c := &commit{batch: b, done: make(chan struct{})}
+	c := &commit{batch: b, number: s.sum.commit, done: make(chan struct{})}
 	s.last = c
 	s.syncer.add(c)
 	return c, nil
@@ -64,9 +69,12 @@ func (s *Store) durable(ctx context.Context, c *commit) error {
 	return nil
 }
 
-// syncer waits for the syncs of commits, in their order, in one goroutine. After
-// the first failure every commit fails.
+// syncer waits for the syncs of commits, in their order, in one goroutine, and writes
+// each to MARK before it is answered. After the first failure every commit fails.
 type syncer struct {
+	// raise writes a commit to MARK.
+	raise func(number uint64) error
+
 	mu     sync.Mutex
 	queue  []*commit
 	err    error
@@ -75,7 +83,8 @@ type syncer struct {
 	done   chan struct{}
 }
 
-func (y *syncer) start() {
+func (y *syncer) start(raise func(number uint64) error) {
+	y.raise = raise
 	y.signal = make(chan struct{}, 1)
 	y.done = make(chan struct{})
 	go y.run()
@@ -109,6 +118,9 @@ func (y *syncer) wait(c *commit) {
 		if c.err == nil {
 			// A batch that failed is left to the collector: Pebble may use it.
 			c.err = c.batch.Close()
+		}
+		if c.err == nil {
+			c.err = y.raise(c.number)
 		}
 		if c.err != nil {
 			y.fail(c.err)

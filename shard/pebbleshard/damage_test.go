@@ -156,7 +156,7 @@ func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Inspect(dir, testOptions); err == nil || !strings.Contains(err.Error(), "rows that cannot be read") {
+	if _, err := Inspect(dir, testOptions); err == nil || !strings.Contains(err.Error(), "its rows cannot be read") {
 		t.Errorf("an empty MANIFEST: %v", err)
 	}
 }

@@ -190,9 +190,12 @@ func (d *directory) checkFiles() error {
 	if slices.Contains(names, formatFile) {
 		return nil
 	}
+	if slices.Contains(names, markFile) && d.hasAcknowledged() {
+		return fmt.Errorf("data directory %s has lost its %s file; bring that back, or a copy of the directory", d.path, formatFile)
+	}
 	for _, n := range names {
 		// What a crash before the first FORMAT leaves.
-		if n == lockFile || n == formatFile+newSuffix {
+		if slices.Contains([]string{lockFile, markFile, markFile + newSuffix, formatFile + newSuffix}, n) {
 			continue
 		}
 		inside, err := d.fs.List(d.in(n))
@@ -204,39 +207,39 @@ func (d *directory) checkFiles() error {
 }
 
 // checkShard checks FORMAT against what is wanted, and that the rows are there.
-// It gives the format's version, 0 when there is no FORMAT yet.
-func (d *directory) checkShard(opts Options) (version int, err error) {
+// found is false when there is no FORMAT yet.
+func (d *directory) checkShard(opts Options) (found bool, err error) {
 	text, err := d.read(formatFile)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return 0, nil
+		return false, nil
 	case err != nil:
-		return 0, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, formatFile, err)
+		return false, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, formatFile, err)
 	}
-	if version, err = checkFormat(text, opts); err != nil {
-		return 0, fmt.Errorf("data directory %s %w", d.path, err)
+	if err := checkFormat(text, opts); err != nil {
+		return false, fmt.Errorf("data directory %s %w", d.path, err)
 	}
 	if _, err := d.fs.Stat(d.in(pebbleDir)); err != nil {
-		return 0, fmt.Errorf("data directory %s has lost its rows: it has a %s file and no %s directory (%w); bring that back, or give a new directory", d.path, formatFile, pebbleDir, err)
+		return false, fmt.Errorf("data directory %s has lost its rows: it has a %s file and no %s directory (%w); bring that back, or give a new directory", d.path, formatFile, pebbleDir, err)
 	}
-	return version, nil
+	return true, nil
 }
 
-// claimFor checks FORMAT, or writes it, and writes HOLDER. An older format is
-// named the newest before a row of it is written: the older program must not read
-// that.
+// claimFor checks FORMAT, or writes MARK and it, and writes HOLDER.
 func (d *directory) claimFor(opts Options) error {
-	version, err := d.checkShard(opts)
+	found, err := d.checkShard(opts)
 	if err != nil {
 		return err
 	}
-	if version < FormatVersion {
-		// The directory of the rows is there before FORMAT says that it is.
-		err := d.fs.MkdirAll(d.in(pebbleDir), 0o750)
-		if err == nil {
-			err = d.write(formatFile, formatText(opts))
+	if !found {
+		// What FORMAT stands for is there before it.
+		if err := d.fs.MkdirAll(d.in(pebbleDir), 0o750); err != nil {
+			return fmt.Errorf("data directory %s: %s cannot be made: %w", d.path, pebbleDir, err)
 		}
-		if err != nil {
+		if err := d.write(markFile, markText(highWater{})); err != nil {
+			return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, markFile, err)
+		}
+		if err := d.write(formatFile, formatText(opts)); err != nil {
 			return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, formatFile, err)
 		}
 	}
@@ -281,4 +284,18 @@ func (d *directory) write(name, text string) error {
 // release gives the directory up.
 func (d *directory) release() error {
 	return errors.Join(d.fs.Remove(d.in(holderFile)), d.lock.Close())
+}
+
+// markersLast syncs a directory before Pebble's marker of its newest manifest is made
+// in it. Pebble syncs it only afterwards: a power cut could keep the marker, and not
+// the manifest that it names, where a file system does not keep entries in order.
+type markersLast struct{ vfs.FS }
+
+func (f markersLast) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(f.PathBase(name), "marker.") {
+		if err := syncDirectory(f.FS, f.PathDir(name)); err != nil {
+			return nil, err
+		}
+	}
+	return f.FS.Create(name, category)
 }

@@ -7,17 +7,9 @@ import (
 	"strings"
 )
 
-// FormatVersion is the version of the layout in doc.go and keys.go and of the
-// rows in storagev1 that this package writes. It reads all from 1, and opening
-// one makes it the newest:
-//
-//	1  a consumer has one live claim
-//	2  a claim that moves another is beside it; transferred claims; decisions
-//	3  the gate; hosts that are imported
-//	4  namespaces
-//	5  verdicts of hosts on claims, and rejected claims
-//	6  operators' words about hosts
-const FormatVersion = 6
+// FormatVersion is the version of the layout in doc.go and keys.go and of the rows in
+// storagev1: the only one that this package reads and writes.
+const FormatVersion = 1
 
 // formatTitle is the first line of FORMAT.
 const formatTitle = "cellgate shard"
@@ -28,43 +20,42 @@ func formatText(opts Options) string {
 	return fmt.Sprintf("%s\nformat %d\ncell %s\nuuid %s\n", formatTitle, FormatVersion, opts.Cell, opts.CellUUID)
 }
 
-// checkFormat gives the version that FORMAT names, or says what of it is not as
-// wanted, first what a reader must know first. Its errors go on from the
-// directory's name.
-func checkFormat(text string, opts Options) (int, error) {
+// checkFormat says what of FORMAT is not as wanted, the most important first. The
+// directory's name precedes its errors.
+func checkFormat(text string, opts Options) error {
 	if strings.TrimSpace(text) == "" {
-		return 0, fmt.Errorf("has an empty %s file: it is damaged; bring the file back, or give a new directory", formatFile)
+		return fmt.Errorf("has an empty %s file: it is damaged; bring the file back, or give a new directory", formatFile)
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if lines[0] != formatTitle {
-		return 0, fmt.Errorf("is not a cellgate shard: line 1 of its %s file is %q, not %q; give an empty or a new directory", formatFile, lines[0], formatTitle)
+		return fmt.Errorf("is not a cellgate shard: line 1 of its %s file is %q, not %q; give an empty or a new directory", formatFile, lines[0], formatTitle)
 	}
 	version, err := lineOf(lines, 1, "format ")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	// Only what this program would have written: no sign, no zeros before.
 	n, err := strconv.Atoi(version)
 	if err != nil || n < 1 || strconv.Itoa(n) != version {
-		return 0, damaged(2, lines[1], "a format version, a whole number from 1")
+		return damaged(2, lines[1], "a format version, a whole number from 1")
 	}
-	if n > FormatVersion {
-		return 0, fmt.Errorf("has format version %d, this program reads versions 1 to %d; use the program that wrote it, or give a new directory", n, FormatVersion)
+	if n != FormatVersion {
+		return fmt.Errorf("has format version %d, this program reads version %d; use the program that wrote it, or give a new directory", n, FormatVersion)
 	}
 	cell, err := lineOf(lines, 2, "cell ")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	uuid, err := lineOf(lines, 3, "uuid ")
 	switch {
 	case err != nil:
-		return 0, err
+		return err
 	case len(lines) > 4:
-		return 0, damaged(5, lines[4], "nothing: there are four lines")
+		return damaged(5, lines[4], "nothing: there are four lines")
 	case cell != opts.Cell || uuid != opts.CellUUID:
-		return 0, fmt.Errorf("is of cell %q (uuid %q), not of cell %q (uuid %q); give each cell its own directory", cell, uuid, opts.Cell, opts.CellUUID)
+		return fmt.Errorf("is of cell %q (uuid %q), not of cell %q (uuid %q); give each cell its own directory", cell, uuid, opts.Cell, opts.CellUUID)
 	}
-	return n, nil
+	return nil
 }
 
 // lineOf gives what follows key in line i, counted from 0.

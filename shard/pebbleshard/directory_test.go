@@ -176,7 +176,7 @@ func TestADamagedFormatIsToldByItsLine(t *testing.T) {
 		"version abc":     {"cellgate shard\nformat abc\ncell cell1\nuuid u\n", `line 2 is "format abc", must be a format version`},
 		"version +1":      {"cellgate shard\nformat +1\ncell cell1\nuuid u\n", `line 2 is "format +1"`},
 		"no version":      {"cellgate shard\nversion 1\ncell cell1\nuuid u\n", `line 2 is "version 1", must be "format "`},
-		"later version":   {fmt.Sprintf("cellgate shard\nformat %d\nanything\n", FormatVersion+1), fmt.Sprintf("has format version %d, this program reads versions 1 to %d", FormatVersion+1, FormatVersion)},
+		"later version":   {fmt.Sprintf("cellgate shard\nformat %d\nanything\n", FormatVersion+1), fmt.Sprintf("has format version %d, this program reads version %d", FormatVersion+1, FormatVersion)},
 		"no cell":         {"cellgate shard\nformat 1\n", "line 3 is missing"},
 		"no uuid":         {"cellgate shard\nformat 1\ncell cell1\nu\n", `line 4 is "u", must be "uuid "`},
 		"a fifth line":    {"cellgate shard\nformat 1\ncell cell1\nuuid u\nmore\n", `line 5 is "more"`},
@@ -221,7 +221,7 @@ func TestErrorsOfOpenHaveTheirCause(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, dir, "its rows cannot be opened: ", "MANIFEST", "; bring back a copy")
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "its rows cannot be read: ", "MANIFEST", "; bring back a copy")
 
 	// A LOCK that cannot be made is not one that is held.
 	dir = t.TempDir()
@@ -281,50 +281,6 @@ func TestLostRowsAreAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	openErr(t, dir, Options{Cell: "cell1"}, dir, pebbleDir)
-}
-
-// TestAnOlderFormatIsReadAndNamedTheNewest: a directory of version 1 has the rows
-// of version 2 but for what version 2 added.
-func TestAnOlderFormatIsReadAndNamedTheNewest(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Open(dir, testOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.OpenLane(t.Context(), "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}, {Claim: shardtest.NewClaim(1, 1, 3)}}); err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, s)
-	file := filepath.Join(dir, formatFile)
-	newest, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older := strings.Replace(string(newest), fmt.Sprintf("format %d\n", FormatVersion), "format 1\n", 1)
-	if err := os.WriteFile(file, []byte(older), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(dir, testOptions); err != nil {
-		t.Errorf("Check: %v", err)
-	}
-	if b, err := os.ReadFile(file); err != nil || string(b) != older {
-		t.Errorf("after Check FORMAT is %q, %v", b, err)
-	}
-	if s, err = Open(dir, testOptions); err != nil {
-		t.Fatal(err)
-	}
-	rows, _, err := shardtest.LoadRows(t.Context(), s)
-	if err != nil || len(rows.Claims) != 1 {
-		t.Errorf("%d claims, %v", len(rows.Claims), err)
-	}
-	mustClose(t, s)
-	if b, err := os.ReadFile(file); err != nil || string(b) != string(newest) {
-		t.Errorf("FORMAT is %q, %v", b, err)
-	}
 }
 
 func TestAnotherFormatVersionIsRefused(t *testing.T) {

@@ -28,7 +28,12 @@
 // claims are made from the rows at Open and kept in memory. Memory is that of
 // all hosts and live claims.
 //
+// Nothing acknowledged is ever missing in silence: each commit has a number and a
+// checksum of the rows after it, MARK has the newest number that was acknowledged, and
+// Open compares them before it writes. mark.go says which commits a power cut may still take.
+//
 //	FORMAT   the format version, the cell's name and uuid
+//	MARK     the newest acknowledged commit
 //	HOLDER   who has it open, for the message to a second opener
 //	LOCK     held while open
 //	pebble/  Pebble's own files

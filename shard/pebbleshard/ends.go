@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -17,13 +19,25 @@ type DamagedError struct {
 	// Dir is the shard's directory, File the damaged file.
 	Dir, File string
 	Err       error
+	// LossAccepted: the operator wrote accept-loss to MARK, and that was not enough.
+	LossAccepted bool
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("data directory %s: %s is damaged (%v); bring back a copy of the directory, or give a new one and lose its claims", e.Dir, e.File, e.Err)
+	return fmt.Sprintf("data directory %s: %s is damaged (%v); %s", e.Dir, e.File, e.Err, remedy(e.Dir, e.LossAccepted))
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+// remedy says what to do about a shard that is not whole.
+func remedy(dir string, lossAccepted bool) string {
+	const giveNew = "give a new directory, into which hosts report their instances again"
+	if lossAccepted {
+		return fmt.Sprintf("%s does not help: Pebble cannot open its files. Bring back a copy of the directory; without one, %s", acceptLoss, giveNew)
+	}
+	return fmt.Sprintf("bring back a copy of the directory. Without one, acknowledged claims are lost: to serve what can be read, echo %s >%s; if that does not help, %s",
+		acceptLoss, filepath.Join(dir, markFile), giveNew)
+}
 
 // fatal is what Pebble cannot go on from.
 type fatal string
@@ -36,6 +50,8 @@ func (f fatal) Error() string { return "pebble cannot go on: " + string(f) }
 type ends struct {
 	log *slog.Logger
 	dir string
+	// logNumber is that of the log file that is written.
+	logNumber atomic.Uint64
 
 	mu  sync.Mutex
 	err error
@@ -72,10 +88,11 @@ func (e *ends) gone() bool {
 	return e.left
 }
 
-// listener takes what Pebble finds in its files. Damage found by a compaction, on
-// a goroutine of Pebble's, is told to nobody else.
+// listener takes what Pebble finds in its files, and which log it writes. Damage found
+// by a compaction, on a goroutine of Pebble's, is told to nobody else.
 func listener(e *ends) *pebble.EventListener {
 	return &pebble.EventListener{
+		WALCreated: func(info pebble.WALCreateInfo) { e.logNumber.Store(uint64(info.FileNum)) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.set(&DamagedError{Dir: e.dir, File: info.Path, Err: info.Details}, false)
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,9 @@ func (d *disk) MaybeError(op errorfs.Op) error {
 	switch op.Kind {
 	case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
 	default:
+		return nil
+	}
+	if !strings.HasSuffix(op.Path, ".log") {
 		return nil
 	}
 	d.mu.Lock()

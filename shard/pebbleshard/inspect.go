@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -65,7 +66,7 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	if seen.Newest, err = newest(dir); err != nil || seen.HeldBy != 0 {
 		return seen, err
 	}
-	if err := d.verify(); err != nil {
+	if err := d.verify(opts); err != nil {
 		// Files come and go once somebody opens the shard.
 		if seen.HeldBy, _ = lockedBy(d.in(lockFile)); seen.HeldBy == 0 {
 			return seen, err
@@ -74,32 +75,39 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	return seen, nil
 }
 
-// verify reads every row of a shard that nobody has open, in memory: it writes
-// nothing and takes no lock. It gives the first damage that it meets.
-func (d *directory) verify() (err error) {
-	if _, err := d.fs.Stat(d.in(pebbleDir)); errors.Is(err, os.ErrNotExist) {
+// verify reads every row of a shard that nobody has open, in memory, and checks that
+// nothing acknowledged is missing: it writes nothing and takes no lock. It gives the
+// first damage that it meets.
+func (d *directory) verify(opts Options) error {
+	if _, err := d.fs.Stat(d.in(formatFile)); errors.Is(err, os.ErrNotExist) {
 		return nil // no row was written yet
 	}
-	e := &ends{log: slog.New(slog.DiscardHandler), dir: d.path}
-	defer func() {
-		if err != nil {
-			err = e.orDamage(fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", d.path, err))
-		}
-	}()
-	opts := pebbleOptions(e)
-	opts.FS, opts.ReadOnly = unlocked{d.fs}, true
-	db, err := openGuarded(d.in(pebbleDir), opts)
+	high, accepted, err := d.readMark()
 	if err != nil {
 		return err
 	}
-	it, err := db.NewIter(nil)
-	if err == nil {
+	if accepted {
+		return fmt.Errorf("data directory %s: its %s says %s: the next start goes on without the acknowledged claims that cannot be read", d.path, markFile, acceptLoss)
+	}
+	opts.Log = slog.New(slog.DiscardHandler)
+	s := newStore(opts, d)
+	err = s.readOnly(unlocked{d.fs}, func() error {
+		if err := s.loadChecked(high); err != nil {
+			return err
+		}
+		it, err := s.db.NewIter(nil)
+		if err != nil {
+			return err
+		}
 		for ok := it.First(); ok && err == nil; ok = it.Next() {
 			_, err = it.ValueAndErr()
 		}
-		err = errors.Join(err, it.Error(), it.Close())
+		return errors.Join(err, it.Close())
+	})
+	if err == nil || high.commit == 0 && errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return nil
 	}
-	return errors.Join(err, db.Close())
+	return s.refusal(err, false)
 }
 
 // unlocked is a file system whose locks hold nothing.

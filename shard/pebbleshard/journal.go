@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -145,16 +146,13 @@ func (l *reading) read() error {
 // trimStep bounds what Trim does under one lock.
 const trimStep = 1000
 
-// Trim drops entries and tombstones of before a time. It stops in order when
-// its context ends: what it dropped stays dropped.
+// Trim drops entries and tombstones of before a time, and the oldest over the bytes of
+// the options. It stops in order when its context ends: what it dropped stays dropped.
 func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
 	s.mu.Lock()
-	lives := make([]uint64, 0, len(s.lanes))
-	for life := range s.lanes {
-		lives = append(lives, life)
-	}
+	lives := slices.Sorted(maps.Keys(s.lanes)) // the oldest first
 	s.mu.Unlock()
 	for _, life := range lives {
 		if err := s.trimSteps(ctx, func() (bool, error) { return s.trimLane(life, before) }); err != nil {
@@ -162,6 +160,14 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 		}
 	}
 	return s.trimSteps(ctx, func() (bool, error) { return s.trimTombstones(before) })
+}
+
+// over is by how many bytes there is too much; 0 without a bound.
+func over(size, most int64) int64 {
+	if most <= 0 {
+		return 0
+	}
+	return max(size-most, 0)
 }
 
 // trimSteps takes steps, each under the lock and then synced, until one is the
@@ -196,7 +202,7 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 	if err != nil {
 		return false, unreadable(err)
 	}
-	low, n := l.floor+1, 0
+	low, n, dropped := l.floor+1, 0, int64(0)
 	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
 		b, err := it.ValueAndErr()
 		var at time.Time
@@ -206,11 +212,12 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 		if err != nil {
 			return false, unreadable(errors.Join(err, it.Close()))
 		}
-		if !at.Before(before) {
+		if !at.Before(before) && dropped >= over(s.sizes.journal, s.opts.MaxJournalBytes) {
 			break
 		}
 		l.floor++
 		n++
+		dropped += int64(len(it.Key()) + len(b))
 	}
 	if err := it.Close(); err != nil {
 		return false, unreadable(err)
@@ -230,31 +237,41 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 		return false, err
 	}
 	*s.lanes[life] = l
+	s.sizes.journal -= dropped
 	return n == trimStep, nil
 }
 
 func (s *Store) trimTombstones(before time.Time) (bool, error) {
-	if young := s.clock.tick().Add(-shard.TombstoneTTL); before.After(young) {
+	now := s.clock.tick()
+	if young := now.Add(-shard.TombstoneTTL); before.After(young) {
 		before = young
 	}
-	if before.UnixNano() <= 0 {
+	last, excess := before, over(s.sizes.ended, s.opts.MaxEndedBytes)
+	if youngest := now.Add(-shard.MinTombstoneTTL); excess > 0 && youngest.After(before) {
+		last = youngest
+	}
+	if last.UnixNano() <= 0 {
 		return false, nil
 	}
 	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: []byte{endKey}, UpperBound: tombstoneEndKey(before, ""),
+		LowerBound: []byte{endKey}, UpperBound: tombstoneEndKey(last, ""),
 	})
 	if err != nil {
 		return false, unreadable(err)
 	}
 	b := s.db.NewBatch()
-	n := 0
+	n, dropped := 0, int64(0)
 	for ok := it.First(); ok && n < trimStep; ok = it.Next() {
+		if dropped >= excess && string(it.Key()) >= string(tombstoneEndKey(before, "")) {
+			break
+		}
 		id := string(it.Key()[len(tombstoneEndKey(before, "")):])
-		c, err := s.tombstone(id)
+		c, size, err := s.tombstone(id)
 		if err == nil {
 			err = b.Delete(it.Key(), nil)
 		}
 		if err == nil && c != nil {
+			dropped += tombstoneSize(1+len(id), size)
 			err = errors.Join(
 				b.Delete(nameKey(tombstoneKey, id), nil),
 				b.Delete(endedOfKey(c.ConsumerUUID, id), nil),
@@ -274,5 +291,6 @@ func (s *Store) trimTombstones(before time.Time) (bool, error) {
 	if _, err := s.commit(b); err != nil {
 		return false, err
 	}
+	s.sizes.ended -= dropped
 	return n == trimStep, nil
 }

@@ -25,6 +25,7 @@ import (
 //	n <field, 1> <hash, 8> <decision id> decisions by instance, project, request
 //	m life                               the last life given out
 //	m time                               store time has not passed this, ns
+//	m sum                                the last commit, and the checksum of the rows after it
 const (
 	hostKey          = 'h'
 	usageKey         = 'u'
@@ -46,6 +47,7 @@ const (
 var (
 	lifeKey = []byte("mlife")
 	timeKey = []byte("mtime")
+	sumKey  = []byte("msum")
 )
 
 func nameKey(prefix byte, name string) []byte {

@@ -127,6 +127,11 @@ func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	if err := writeEntry(b, &next, applied.Entry, ended); err != nil {
 		return shard.Applied{}, nil, fault.Wrap(fault.Internal, err, "a batch cannot be written")
 	}
+	if ended != nil {
+		if err := s.sizes.replace(v, d.Changes); err != nil {
+			return shard.Applied{}, nil, fault.Wrap(fault.Internal, err, "a batch cannot be written")
+		}
+	}
 	c, err := s.commit(b)
 	if err != nil {
 		return shard.Applied{}, nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	pebbleerrors "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -73,26 +74,130 @@ func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		opts: opts, dir: dir, ends: ends{log: opts.Log, dir: dir.path}, rows: newCache(), lanes: map[uint64]*laneState{},
-		clock: clock{machine: opts.Clock},
-	}
-	if s.db, err = openPebble(s); err != nil {
-		err = s.ends.orDamage(fmt.Errorf("data directory %s: its rows cannot be opened: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err))
+	s := newStore(opts, dir)
+	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, dir.release())
 	}
-	if err := s.load(); err != nil {
-		err = s.ends.orDamage(fmt.Errorf("data directory %s has rows that cannot be read: %w; bring back a copy of the directory, or give a new one and lose its claims", dir.path, err))
-		return nil, errors.Join(err, s.db.Close(), dir.release())
-	}
-	s.syncer.start()
 	return s, nil
 }
 
-func openPebble(s *Store) (db *pebble.DB, err error) {
+func newStore(opts Options, dir *directory) *Store {
+	s := &Store{
+		opts: opts, dir: dir, rows: newCache(), sum: newRowSum(), lanes: map[uint64]*laneState{}, clock: clock{machine: opts.Clock},
+	}
+	s.ends.log, s.ends.dir = opts.Log, dir.path
+	return s
+}
+
+// begin reads the rows, checks that nothing acknowledged is missing, and opens them for
+// writing. The check comes first, because Pebble deletes the files that it does not know
+// of when it opens others for writing: a shard that is refused stays as it is.
+func (s *Store) begin() error {
+	high, accepted, err := s.dir.readMark()
+	if err != nil {
+		return err
+	}
+	if accepted {
+		s.opts.Log.Warn("accept-loss is in MARK: acknowledged claims may be missing from what is served from now on", "directory", s.dir.path)
+	}
+	isNew := high.commit == 0
+	if !isNew {
+		err = s.readOnly(s.dir.fs, func() error { return s.loadChecked(high) })
+		if err == nil {
+			if err := s.checkClock(); err != nil {
+				return err
+			}
+		}
+	}
+	if err == nil {
+		s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ErrorIfNotExists = markersLast{s.dir.fs}, !isNew || accepted })
+	}
+	if err != nil {
+		return s.refusal(err, accepted)
+	}
+	if isNew {
+		if err = s.load(); err == nil {
+			err = s.checkRows(high)
+			if err != nil && accepted {
+				s.opts.Log.Warn("the operator accepts that acknowledged rows are lost", "directory", s.dir.path, "err", err)
+				err = s.reseal()
+			}
+		}
+	}
+	if err == nil {
+		s.mark, err = openMark(s.dir, highWater{commit: s.sum.commit, log: s.ends.logNumber.Load()}, s.syncer.fail)
+	}
+	if err != nil {
+		return errors.Join(s.refusal(err, accepted), s.db.Close())
+	}
+	s.syncer.start(func(number uint64) error {
+		return s.mark.raise(highWater{commit: number, log: s.ends.logNumber.Load()})
+	})
+	return nil
+}
+
+// loadChecked reads the rows and checks that nothing acknowledged is missing.
+func (s *Store) loadChecked(high highWater) error {
+	if err := s.load(); err != nil {
+		return err
+	}
+	return s.checkRows(high)
+}
+
+// checkClock refuses a machine's clock that is too far ahead of store time.
+func (s *Store) checkClock() error {
+	last, now, most := s.clock.last, s.opts.Clock().UTC(), s.opts.MaxClockJump
+	if most <= 0 || last.IsZero() || now.Sub(last) <= most {
+		return nil
+	}
+	return fmt.Errorf("data directory %s was used last at %s, and the machine's clock says %s, %v later (more than max_clock_jump, %v): store time would never come back from a wrong clock; set the clock, or raise max_clock_jump for this start if the cell really stood still for so long",
+		s.dir.path, last.Format(time.RFC3339), now.Format(time.RFC3339), now.Sub(last).Round(time.Second), most)
+}
+
+// reseal writes the checksum of the rows that there are.
+func (s *Store) reseal() error {
+	b := s.db.NewBatch()
+	if err := s.sum.seal(b, &s.sizes); err != nil {
+		return err
+	}
+	return guarded(func() error { return s.db.Apply(b, pebble.Sync) })
+}
+
+// readOnly opens Pebble without writing, and closes it after use.
+func (s *Store) readOnly(fs vfs.FS, use func() error) (err error) {
+	s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ReadOnly = fs, true })
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(), s.db.Close())
+}
+
+// refusal is the error of rows that cannot be served: it names the file, as far as
+// that is known.
+func (s *Store) refusal(err error, lossAccepted bool) error {
+	if d := (*DamagedError)(nil); errors.As(err, &d) {
+		d.LossAccepted = lossAccepted
+		return d
+	}
+	var log uint64
+	for _, detail := range pebbleerrors.GetAllDetails(err) {
+		if _, scanErr := fmt.Sscanf(detail, "replaying wal %d,", &log); scanErr == nil {
+			name, _ := s.dir.logFile(log)
+			return &DamagedError{Dir: s.dir.path, File: s.dir.in(name), Err: err, LossAccepted: lossAccepted}
+		}
+	}
+	return s.ends.orDamage(fmt.Errorf("data directory %s: its rows cannot be read: %w; %s", s.dir.path, err, remedy(s.dir.path, lossAccepted)))
+}
+
+// openPebble opens Pebble with changed options; what it cannot go on from is an error.
+func (s *Store) openPebble(change func(*pebble.Options)) (db *pebble.DB, err error) {
 	opts := pebbleOptions(&s.ends)
-	opts.FS = s.dir.fs
-	return openGuarded(s.dir.in(pebbleDir), opts)
+	change(opts)
+	err = guarded(func() error {
+		db, err = pebble.Open(s.dir.in(pebbleDir), opts)
+		return err
+	})
+	return db, err
 }
 
 // pebbleOptions are those of every opening.
@@ -111,15 +216,6 @@ func pebbleOptions(e *ends) *pebble.Options {
 	return opts
 }
 
-// openGuarded opens Pebble; what it cannot go on from is an error.
-func openGuarded(path string, opts *pebble.Options) (db *pebble.DB, err error) {
-	err = guarded(func() error {
-		db, err = pebble.Open(path, opts)
-		return err
-	})
-	return db, err
-}
-
 // load reads every row but tombstones and the journal.
 func (s *Store) load() error {
 	last, err := s.number(timeKey)
@@ -135,6 +231,7 @@ func (s *Store) load() error {
 	}
 	return errors.Join(
 		s.countDecisions(),
+		s.countSizes(),
 		s.each(hostKey, func(b []byte) error {
 			h, err := rowcodec.Host(b)
 			if err == nil {
@@ -208,6 +305,9 @@ func (s *Store) each(prefix byte, row func([]byte) error) error {
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		var b []byte
 		if b, err = it.ValueAndErr(); err == nil {
+			if isSummed(prefix) {
+				s.sum.put(it.Key(), b)
+			}
 			if err = row(b); err != nil {
 				err = fmt.Errorf("row %q: %w", it.Key(), err)
 			}

@@ -21,11 +21,18 @@ type Options struct {
 	// Holder says who opens it, for the message to a second opener; "" is the
 	// process id.
 	Holder string
+	// MaxClockJump is how far the machine's clock may be ahead of the time that the shard
+	// was used last: Open refuses a later one, since store time never goes back. 0 is no
+	// bound.
+	MaxClockJump time.Duration
 	// Clock is the machine's time; nil means time.Now.
 	Clock func() time.Time
 	// MaxDecisionBytes bounds the bodies of decisions as they are stored, compressed:
 	// the oldest decisions are dropped for newer ones. 0 is no bound.
 	MaxDecisionBytes int64
+	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops
+	// the oldest beyond. 0 is no bound.
+	MaxJournalBytes, MaxEndedBytes int64
 	// Log takes what Pebble has to say; nil means slog.Default().
 	Log *slog.Logger
 }
@@ -40,6 +47,8 @@ type Store struct {
 	// waited for.
 	mu       sync.Mutex
 	rows     *cache
+	sum      *rowSum
+	sizes    sizes
 	clock    clock
 	lanes    map[uint64]*laneState
 	lastLife uint64
@@ -50,6 +59,7 @@ type Store struct {
 	// using is held for reading while Pebble is read outside of mu, and by Close.
 	using     sync.RWMutex
 	syncer    syncer
+	mark      *mark
 	ends      ends
 	decisions decisions
 }
@@ -127,11 +137,12 @@ func (s *Store) Close() error {
 	failure := s.broken()
 	s.using.Lock()
 	defer s.using.Unlock()
+	err := s.mark.close()
 	if s.ends.gone() {
 		// Closing Pebble would wait for the goroutine that ended.
-		return errors.Join(failure, s.dir.release())
+		return errors.Join(failure, err, s.dir.release())
 	}
-	err := s.db.Close()
+	err = errors.Join(err, s.db.Close())
 	if rerr := s.dir.release(); err == nil {
 		err = rerr
 	}

@@ -1,6 +1,7 @@
 package pebbleshard
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 
@@ -27,7 +28,7 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 			r.claim(c)
 			continue
 		}
-		c, err := s.tombstone(id)
+		c, _, err := s.tombstone(id)
 		if err != nil {
 			return nil, err
 		}
@@ -35,13 +36,21 @@ func (s *Store) view(f shard.Footprint) (*shard.View, error) {
 			r.claim(c)
 		}
 	}
-	for _, id := range f.Confirms {
-		if c := v.Claims[id]; c != nil && c.Group.Hard() {
+	for _, l := range f.Landings {
+		c := v.Claims[l.ClaimID]
+		if c == nil {
+			continue
+		}
+		if c.Group.Hard() {
 			r.group(c.Group.UUID)
 			r.consumer(c.Instance())
 			for _, m := range c.Group.Members {
 				r.consumer(m)
 			}
+		}
+		if c.Guest.HasHardware() {
+			host := cmp.Or(l.HostUUID, c.HostUUID)
+			v.LiveByHost[host] = r.claims(s.rows.byHost[host])
 		}
 	}
 	for _, id := range f.Consumers {
@@ -115,18 +124,18 @@ func (r *viewReader) group(id string) {
 	}
 }
 
-// tombstone reads an ended claim; nil when there is none.
-func (s *Store) tombstone(id string) (*shard.Claim, error) {
+// tombstone reads an ended claim, and the bytes of its row; nil when there is none.
+func (s *Store) tombstone(id string) (*shard.Claim, int, error) {
 	b, closer, err := s.db.Get(nameKey(tombstoneKey, id))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.CellUnavailable, err, "the shard cannot read claim %s", id)
+		return nil, 0, fault.Wrap(fault.CellUnavailable, err, "the shard cannot read claim %s", id)
 	}
 	c, err := rowcodec.Claim(b)
 	if err != nil {
 		err = fault.Wrap(fault.Internal, err, "the row of ended claim %s is not readable", id)
 	}
-	return c, errors.Join(err, closer.Close())
+	return c, len(b), errors.Join(err, closer.Close())
 }

@@ -1,6 +1,7 @@
 package rowcodec
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -114,7 +115,10 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		c.Group = &shard.Group{UUID: g.Uuid, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
 	if g := m.Guest; g != nil {
-		c.Guest = rowGuest(g)
+		var err error
+		if c.Guest, err = rowGuest(g); err != nil {
+			return nil, fmt.Errorf("claim %s: %w", m.ClaimId, err)
+		}
 	}
 	if v := m.Verdict; v != nil {
 		c.Verdict = new(rowVerdict(v))
@@ -161,7 +165,7 @@ func Gate(b []byte) (*shard.Gate, error) {
 func rowGate(m *storagev1.Gate) *shard.Gate {
 	return &shard.Gate{
 		State: shard.GateState(m.State), Epoch: m.Epoch, Revision: m.Revision, Since: Instant(m.Since), Reason: m.Reason,
-		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls,
+		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, ReturnTo: shard.GateState(m.ReturnTo), HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls,
 	}
 }
 
@@ -249,9 +253,16 @@ func DecodeGuest(b []byte) (*shard.Guest, error) {
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
 	}
-	return rowGuest(m), nil
+	return rowGuest(m)
 }
 
-func rowGuest(m *storagev1.Guest) *shard.Guest {
-	return &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware, Awaited: m.Awaited}
+func rowGuest(m *storagev1.Guest) (*shard.Guest, error) {
+	g := &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware, Awaited: m.Awaited}
+	if len(m.Assigned) == 0 {
+		return g, nil
+	}
+	if err := json.Unmarshal(m.Assigned, &g.Assigned); err != nil {
+		return nil, fmt.Errorf("what its host assigns to it cannot be read: %w", err)
+	}
+	return g, nil
 }

@@ -1,6 +1,7 @@
 package rowcodec
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -132,7 +133,7 @@ func pinRow(p *shard.Pin) *storagev1.Pin {
 func gateRow(g *shard.Gate) *storagev1.Gate {
 	return &storagev1.Gate{
 		State: string(g.State), Epoch: g.Epoch, Revision: g.Revision, Since: Nanos(g.Since), Reason: g.Reason,
-		Pin: string(g.Pin), PinReason: g.PinReason, HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls,
+		Pin: string(g.Pin), PinReason: g.PinReason, ReturnTo: string(g.ReturnTo), HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls,
 	}
 }
 
@@ -162,5 +163,14 @@ func guestRow(g *shard.Guest) *storagev1.Guest {
 	if g == nil {
 		return nil
 	}
-	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited}
+	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited, Assigned: assignedRow(g)}
+}
+
+// assignedRow is Guest.Assigned as JSON; empty for none.
+func assignedRow(g *shard.Guest) []byte {
+	if g.Assigned == nil {
+		return nil
+	}
+	b, _ := json.Marshal(g.Assigned) // texts and numbers do not fail
+	return b
 }

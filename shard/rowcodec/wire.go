@@ -117,6 +117,7 @@ func (w *wire) claim(c *shard.Claim) {
 			w.bytes(2, g.Image)
 			w.bytes(3, g.Hardware)
 			w.flag(4, g.Awaited)
+			w.bytes(5, assignedRow(g))
 		})
 	}
 	w.number(24, int64(c.TTL))

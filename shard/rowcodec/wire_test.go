@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	storagev1 "cellgate/proto/cellgate/storage/v1"
+	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -99,6 +100,12 @@ func genClaim(t *rapid.T) *shard.Claim {
 	}
 	if rapid.Bool().Draw(t, "guest?") {
 		c.Guest = &shard.Guest{FlavorID: genText(t), Image: genBytes(t), Hardware: genBytes(t), Awaited: rapid.Bool().Draw(t, "awaited")}
+		if rapid.Bool().Draw(t, "assigned") {
+			c.Guest.Assigned = &schedule.Assignment{
+				Cells:   []schedule.AssignedCell{{ID: 1, PageSize: 2048, MemoryMB: 4, CPUs: 2, Pinned: []int{3, 5}}},
+				Devices: []schedule.AssignedDevices{{Pool: "product_id=20b5,vendor_id=10de", Count: 2}},
+			}
+		}
 	}
 	if rapid.Bool().Draw(t, "verdict?") {
 		c.Verdict = new(genVerdict(t))
@@ -142,7 +149,7 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 		m.Group = &storagev1.Group{Uuid: g.UUID, Policy: g.Policy, MaxPerHost: g.MaxPerHost, Members: g.Members}
 	}
 	if g := c.Guest; g != nil {
-		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited}
+		m.Guest = &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited, Assigned: assignedRow(g)}
 	}
 	if v := c.Verdict; v != nil {
 		m.Verdict = verdictMessage(v)

@@ -143,11 +143,9 @@ func putHostClauses() []clause {
 					s.Errorf("%s: awaited is %v, found with %v, want %v", when, c.Guest.Awaited, found.Guest.Awaited, want)
 				}
 			}
-			plain := NewClaim(2, 1, 1)
-			plain.Guest.Hardware = nil
 			s.do(state(1, 8, nil))
-			s.do(NewClaim(1, 1, 3))
-			s.do(plain)
+			s.do(withHardware(NewClaim(1, 1, 3)))
+			s.do(NewClaim(2, 1, 1))
 			awaited(1, false, "pending")
 			if c := s.do(confirm(*Ref(1))).Claim; !c.Guest.Awaited {
 				s.Error("confirmed, and not awaited")
@@ -166,7 +164,7 @@ func putHostClauses() []clause {
 			}
 			s.state(1, shard.Confirmed)
 			s.used(1, 4)
-			s.do(NewClaim(3, 1, 1))
+			s.do(withHardware(NewClaim(3, 1, 1)))
 			s.do(state(5, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
 			s.state(3, shard.Confirmed)
 			awaited(3, false, "confirmed by the report")

@@ -63,7 +63,7 @@ func NewClaim(n, host int, vcpus int64) *shard.NewClaim {
 		Allocations: []shard.Used{{ProviderUUID: HostID(host), ResourceClass: Class, Amount: vcpus}},
 		TTL:         time.Minute, ProjectID: "project-1", UserID: "user-1",
 		RequestID: fmt.Sprintf("req-%d", n), Fingerprint: []byte{1, 2, 3}, DecisionID: "cell1.0",
-		Guest: &shard.Guest{FlavorID: "42", Image: []byte{0, 4}, Hardware: []byte{0, 5}},
+		Guest: &shard.Guest{FlavorID: "42", Image: []byte{0, 4}},
 	}
 }
 

@@ -170,7 +170,14 @@ func (r *Rows) Check() []string {
 // Overfull says which providers are used beyond capacity (I1).
 func (r *Rows) Overfull() []string {
 	var wrong []string
+	assigned := map[string][]*shard.Claim{}
+	for _, c := range r.Claims {
+		if c.State.Live() && c.Guest != nil && c.Guest.Assigned != nil {
+			assigned[c.HostUUID] = append(assigned[c.HostUUID], c)
+		}
+	}
 	for id, h := range r.Hosts {
+		wrong = append(wrong, twice(h, assigned[id])...)
 		for _, p := range h.Providers {
 			for _, inv := range p.Inventories {
 				if used := r.Usages[id].Of(p.UUID, inv.ResourceClass); used > inv.Capacity() {

@@ -65,6 +65,7 @@ func topics() []topic {
 		{"release", releaseClauses()},
 		{"attempts", attemptClauses()},
 		{"expire", expireClauses()},
+		{"hardware", hardwareClauses()},
 		{"judge", judgeClauses()},
 		{"audit", auditClauses()},
 		{"groups", groupClauses()},
@@ -74,6 +75,7 @@ func topics() []topic {
 		{"gate", gateClauses()},
 		{"facts", append(factsClauses(), goneClauses()...)},
 		{"adminstates", adminStateClauses()},
+		{"removehost", removeHostClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},
 		{"journal", journalClauses()},
@@ -272,6 +274,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{SetNovaState: v}
 	case *shard.SetSilent:
 		return shard.Op{SetSilent: v}
+	case *shard.RemoveHost:
+		return shard.Op{RemoveHost: v}
 	case *shard.EndMaintenance:
 		return shard.Op{EndMaintenance: v}
 	}

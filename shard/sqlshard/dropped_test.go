@@ -70,19 +70,6 @@ func TestLanesOfEndedLivesAreDropped(t *testing.T) {
 		if _, _, err := s.Tail(t.Context(), from, 100); err != nil {
 			t.Errorf("who had all is told %v", err)
 		}
-
-		// A schema step fences the newest lives too.
-		exec(t, opts.URL, "UPDATE lanes SET fenced = true")
-		clock.move(time.Hour)
-		if now, err = s.Now(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Trim(t.Context(), now); err != nil {
-			t.Errorf("Trim: %v", err)
-		}
-		if l, err := s.OpenLane(t.Context(), "again"); err != nil || l.ID().Life != lives+1 {
-			t.Errorf("the next life is %v, %v", l, err)
-		}
 	})
 }
 

@@ -2,6 +2,7 @@ package sqlshard
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -147,27 +148,37 @@ func (w *told) String() string {
 	return w.text.String()
 }
 
-// A migration says what it waits for.
-func TestAMigrationThatWaitsSaysSo(t *testing.T) {
-	onPostgresAndAlike(t, func(t *testing.T, at site) {
+func TestMigrate_WhileAnotherMigrates_LogsThatItWaits(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
 		opts := at.options(at.bare(t))
 		mustClose(t, openAt(t, opts))
-		finish := migrating(t, opts)
+		another, err := pgx.Connect(t.Context(), opts.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = another.Close(context.Background()) }()
+		for _, sql := range []string{"BEGIN", lockVersions} {
+			if _, err := another.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
 		log := &told{done: make(chan struct{})}
 		opts.Log = slog.New(slog.NewTextHandler(log, nil))
 		second := make(chan error, 1)
 		go func() {
-			_, err := Migrate(t.Context(), newer(t, opts))
+			_, err := Migrate(t.Context(), opts)
 			second <- err
 		}()
 		select {
 		case <-log.done:
-		case <-time.After(time.Minute):
-			t.Error("nothing was said")
+		case err := <-second:
+			t.Fatalf("Migrate did not wait: %v", err)
 		}
-		finish()
+		if _, err := another.Exec(t.Context(), "ROLLBACK"); err != nil {
+			t.Fatal(err)
+		}
 		if err := <-second; err != nil || !strings.Contains(log.String(), "another process") {
-			t.Errorf("Migrate: %v; said: %s", err, log.String())
+			t.Errorf("Migrate: %v; logged: %s", err, log.String())
 		}
 	})
 }

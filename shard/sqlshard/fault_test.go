@@ -14,6 +14,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -101,8 +102,19 @@ func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
 func TestAnEmptyPoolIsOverload(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
-		opts.MaxConns, opts.AcquireTimeout = 2, 50*time.Millisecond
+		opts.MaxConns, opts.AcquireTimeout = 2, 2*time.Second
 		s := newStand(t, opts)
+		// Both connections are open before a third is asked for.
+		for end := time.Now().Add(testwait.Limit); s.Connections().Idle < 2; {
+			_, err := s.Load(t.Context(), func(shard.Change) error {
+				_, err := s.Now(t.Context())
+				return err
+			})
+			if err != nil && time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+		before := s.Counts().PoolEmpty
 		_, err := s.Load(t.Context(), func(shard.Change) error {
 			_, err := s.Load(t.Context(), func(shard.Change) error {
 				_, err := s.Now(t.Context())
@@ -114,7 +126,7 @@ func TestAnEmptyPoolIsOverload(t *testing.T) {
 		if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
 			t.Errorf("a third connection of two: %v", err)
 		}
-		if n, pool := s.Counts().PoolEmpty, s.Connections(); n != 1 || pool.Max != 2 || pool.InUse != 0 || pool.Idle != 2 {
+		if n, pool := s.Counts().PoolEmpty-before, s.Connections(); n != 1 || pool.Max != 2 || pool.InUse != 0 || pool.Idle != 2 {
 			t.Errorf("it is counted %d times, and the pool is %+v", n, pool)
 		}
 		if _, err := s.Now(t.Context()); err != nil {

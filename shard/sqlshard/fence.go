@@ -14,11 +14,8 @@ import (
 // fenced says what ended a lane. newest is its replica's newest life; 0 when that is not
 // known.
 func (s *Store) fenced(id shard.LaneID, newest uint64) error {
-	switch {
-	case newest > id.Life:
+	if newest > id.Life {
 		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun life %d, which ended life %d in cell %s", id.Replica, newest, id.Life, s.opts.Cell)
-	case newest == id.Life:
-		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "a schema step of a newer cellgate ended life %d of replica %s in cell %s", id.Life, id.Replica, s.opts.Cell)
 	}
 	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "life %d of replica %s in cell %s was ended", id.Life, id.Replica, s.opts.Cell)
 }
@@ -39,7 +36,7 @@ func (s *Store) stands(lanes []laneRow) error {
 }
 
 // retry is the store's. When it comes to know that the lane was fenced, it looks up by
-// what: a step of the schema leaves no newer life.
+// what.
 func (l *lane) retry(ctx context.Context, once func(ctx context.Context) error) error {
 	s := l.store
 	return s.retry(ctx, func(ctx context.Context) error {

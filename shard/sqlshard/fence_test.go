@@ -21,7 +21,6 @@ func TestAFencedLaneHearsByWhat(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "replica r has begun life 2, which ended life 1"},
-		"a step of the schema": {func(t *testing.T, url string, _ *Store) { exec(t, url, fenceAll) }, "a schema step of a newer cellgate ended life 1 of replica r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onServersAndAlike(t, func(t *testing.T, at site) {

@@ -13,13 +13,13 @@ import (
 func scanGate(rows pgx.Rows) (*shard.Gate, error) {
 	var found *shard.Gate
 	var g shard.Gate
-	var state, pin string
+	var state, pin, returnTo string
 	var since, heldSince, heldUntil int64
 	_, err := pgx.ForEachRow(rows, []any{
-		&state, &g.Epoch, &g.Revision, &since, &g.Reason, &pin, &g.PinReason, &heldSince, &heldUntil, &g.Falls,
+		&state, &g.Epoch, &g.Revision, &since, &g.Reason, &pin, &g.PinReason, &returnTo, &heldSince, &heldUntil, &g.Falls,
 	}, func() error {
 		one := g
-		one.State, one.Pin = shard.GateState(state), shard.GateState(pin)
+		one.State, one.Pin, one.ReturnTo = shard.GateState(state), shard.GateState(pin), shard.GateState(returnTo)
 		one.Since, one.HeldSince, one.HeldUntil = rowcodec.Instant(since), rowcodec.Instant(heldSince), rowcodec.Instant(heldUntil)
 		found = &one
 		return nil
@@ -45,7 +45,7 @@ func (w *writes) gateRow(g *shard.Gate) {
 	if w.before.gate != nil {
 		sql = putGate
 	}
-	w.queue(sql, string(g.State), g.Epoch, g.Revision, rowcodec.Nanos(g.Since), g.Reason, string(g.Pin), g.PinReason,
+	w.queue(sql, string(g.State), g.Epoch, g.Revision, rowcodec.Nanos(g.Since), g.Reason, string(g.Pin), g.PinReason, string(g.ReturnTo),
 		rowcodec.Nanos(g.HeldSince), rowcodec.Nanos(g.HeldUntil), int64(g.Falls))
 }
 

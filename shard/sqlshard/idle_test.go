@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -135,7 +136,7 @@ func TestNodesThatDoNotReachEachOtherAreALostConnection(t *testing.T) {
 // waitFor asks a database until it counts so many; a minute at most.
 func waitFor(t *testing.T, url, sql string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	c, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -48,15 +48,11 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
 }
 
-// newLife writes a lane's row, in a schema that is this program's: who migrates it either
-// fences the lane or is waited for. When it is not heard whether the commit was done, a
-// life that nobody lives may be left.
+// newLife writes a lane's row. If the outcome of the commit is unknown, the row of a lane
+// that nobody uses may be left.
 func (s *Store) newLife(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
 	// On PostgreSQL what is read after the wait for the lock must be as of after it.
 	if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
-		return 0, err
-	}
-	if err := s.guardSchema(ctx, c); err != nil {
 		return 0, err
 	}
 	if _, err := c.Exec(ctx, fenceLanes, replica); err != nil {
@@ -75,23 +71,6 @@ func (s *Store) newLife(ctx context.Context, c *pgx.Conn, replica string) (uint6
 	}
 	_, err := c.Exec(ctx, "COMMIT")
 	return uint64(life + 1), err
-}
-
-// guardSchema keeps the schema as it is until the transaction ends, and fails when it
-// is not this program's.
-func (s *Store) guardSchema(ctx context.Context, c *pgx.Conn) error {
-	if _, err := c.Exec(ctx, guardVersions); err != nil {
-		if meaning(err) != slow {
-			return err
-		}
-		s.count.slow.Add(1)
-		return fault.Wrap(fault.CellUnavailable, err, "the schema of cell %s is being migrated, for longer than %v: start again when that has ended", s.opts.Cell, s.opts.StatementTimeout)
-	}
-	err := s.checkSchema(ctx, c)
-	if refused := (final{}); errors.As(err, &refused) {
-		return fault.Wrap(fault.CellUnavailable, err, "the shard of cell %s is not this program's", s.opts.Cell)
-	}
-	return err
 }
 
 func (l *lane) ID() shard.LaneID { return l.id }

@@ -1,12 +1,26 @@
 package sqlshard
 
-import "cellgate/shard"
+import (
+	"cmp"
+
+	"cellgate/shard"
+)
 
 // unlocked looks for what the operations depend on that is not named: the host of a
-// claim that they name, and the group of one that may come back to life. The
+// claim that they name, and the group of one that may come back to life, and the claims on
+// the host of one that takes NUMA cells or devices then. The
 // transaction runs again with their names, so that it takes its locks in order.
 func (s *Store) unlocked(p *picture, n *names) error {
-	var hosts, consumers, groups []string
+	var hosts, hostClaims, consumers, groups []string
+	for _, l := range n.landings {
+		c := p.claims[l.ClaimID]
+		if c == nil || !c.Guest.HasHardware() || !n.guarded[l.ClaimID] && c.State != shard.Expired {
+			continue
+		}
+		if host := cmp.Or(l.HostUUID, c.HostUUID); !has(n.hostClaims, host) {
+			hostClaims = append(hostClaims, host)
+		}
+	}
 	for _, key := range n.claims {
 		c := p.claims[idOf(key)]
 		if c == nil {
@@ -29,7 +43,7 @@ func (s *Store) unlocked(p *picture, n *names) error {
 			}
 		}
 	}
-	return s.again(n, hosts, consumers, groups)
+	return s.again(n, hosts, hostClaims, consumers, groups)
 }
 
 // strayed looks for rows that are about to change and that nothing stands for: the
@@ -52,12 +66,12 @@ func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
 			}
 		}
 	}
-	return s.again(n, hosts, nil, nil)
+	return s.again(n, hosts, nil, nil, nil)
 }
 
 // again asks for another try, with more names, if there are any.
-func (s *Store) again(n *names, hosts, consumers, groups []string) error {
-	if len(hosts)+len(consumers)+len(groups) == 0 || !n.widen(hosts, consumers, groups) {
+func (s *Store) again(n *names, hosts, hostClaims, consumers, groups []string) error {
+	if len(hosts)+len(hostClaims)+len(consumers)+len(groups) == 0 || !n.widen(hosts, hostClaims, consumers, groups) {
 		return nil
 	}
 	s.count.locked.Add(1)

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,25 +19,15 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of the schema. There is no way back: a program refuses a
-// schema that it does not know.
+// migration is one step of the schema. A step only adds, so that replicas of the
+// release before go on while it is taken. There is no way back: a program that starts
+// refuses a schema that it does not know.
 type migration struct {
 	version    int
 	name       string
 	statements []string
 	// sum tells a step that was changed after it was released.
 	sum string
-}
-
-// fenceAll is the statement of steps that no replica of an older program may outlive.
-const fenceAll = `UPDATE lanes SET fenced = true WHERE NOT fenced`
-
-func (m migration) fences() bool { return slices.Contains(m.statements, fenceAll) }
-
-// schemaSteps are the program's; tests add those of a newer one.
-func (s *Store) schemaSteps() ([]migration, error) {
-	all, err := migrations()
-	return append(all, s.opts.later...), err
 }
 
 // migrations reads the embedded steps: NNNN_name.sql, numbered from 1 without gaps.
@@ -98,9 +86,10 @@ type Status struct {
 	Pending []string
 }
 
-// The table that says which steps a database has. Version 0 is no step: who
-// migrates writes it, in a transaction that is rolled back, and who opens a lane locks it. CockroachDB
-// forgets a lock of FOR UPDATE alone when the range is split, as making a table does.
+// The table that says which steps a database has. Version 0 is no step: a process that
+// migrates updates it, in a transaction that is rolled back, so that one migrates at a
+// time. CockroachDB forgets a lock of FOR UPDATE alone when a range is split, which
+// creating a table does.
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
   version int8 PRIMARY KEY,
   name text NOT NULL,
@@ -111,10 +100,7 @@ const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
 const (
 	addVersion   = `INSERT INTO schema_version (version, name, sum, applied_at) VALUES ($1, $2, $3, now()) ON CONFLICT (version) DO NOTHING`
 	lockVersions = `UPDATE schema_version SET applied_at = now() WHERE version = 0`
-	// guardVersions is for who opens a lane: it waits for who migrates, and who migrates
-	// waits for it. On CockroachDB the lock may be lost; see record.
-	guardVersions = `SELECT version FROM schema_version WHERE version = 0 FOR UPDATE`
-	readVersions  = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
+	readVersions = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
 )
 
 // Migrate brings a database's schema up to date and gives the names of the steps it
@@ -196,7 +182,7 @@ func bare(ctx context.Context, opts Options) (*Store, error) {
 // compare tells what a database has and lacks. It fails when the two cannot be of
 // one history.
 func (s *Store) compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
-	all, err := s.schemaSteps()
+	all, err := migrations()
 	if err != nil {
 		return nil, nil, final{err}
 	}
@@ -278,12 +264,12 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
 		return nil, err
 	}
-	heard := s.tellSlow("another process, which migrates or opens a lane")
+	heard := s.tellSlow("another process, which migrates")
 	_, err = guard.Exec(ctx, lockVersions)
 	if heard(); err != nil {
-		return nil, fmt.Errorf("waiting for another process, which migrates or opens a lane: %w", err)
+		return nil, fmt.Errorf("waiting for another process, which migrates: %w", err)
 	}
-	all, err := s.schemaSteps()
+	all, err := migrations()
 	if err != nil {
 		return nil, final{err}
 	}
@@ -366,48 +352,12 @@ func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) 
 		if heard(); err != nil {
 			return fmt.Errorf("%w, in: %s", err, sql)
 		}
-		if err := there(ctx, c, sql); err != nil {
-			return err
-		}
-	}
-	return s.record(ctx, c, m)
-}
-
-// record notes that a step was taken, and fences once more where the step does, in one
-// transaction: who opened a lane since the step began is fenced too, and who opens one
-// later sees the step. That holds where the lock of version 0 does not: programs from
-// before guardVersions do not take it, and CockroachDB may lose it.
-func (s *Store) record(ctx context.Context, c *pgx.Conn, m migration) error {
-	if !s.server.ddlInTransaction() {
-		if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
-			return err
-		}
-	}
-	if m.fences() {
-		if _, err := c.Exec(ctx, fenceAll); err != nil {
-			return err
-		}
 	}
 	if _, err := c.Exec(ctx, addVersion, m.version, m.name, m.sum); err != nil {
 		return err
 	}
-	_, err := c.Exec(ctx, "COMMIT")
-	return err
-}
-
-// addsColumn finds the table and the column that a statement adds.
-var addsColumn = regexp.MustCompile(`^ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+) `)
-
-// there fails, as a race, while a column that a statement added cannot be read yet:
-// CockroachDB takes one for existing that the job of a process which died still adds.
-func there(ctx context.Context, c *pgx.Conn, sql string) error {
-	m := addsColumn.FindStringSubmatch(sql)
-	if m == nil {
-		return nil
-	}
-	_, err := c.Exec(ctx, "SELECT "+m[2]+" FROM "+m[1]+" LIMIT 0", pgx.QueryExecModeSimpleProtocol)
-	if state(err) == undefinedColumn {
-		return restart("column " + m[1] + "." + m[2] + " is still being added")
+	if s.server.ddlInTransaction() {
+		_, err = c.Exec(ctx, "COMMIT")
 	}
 	return err
 }

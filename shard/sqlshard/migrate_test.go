@@ -2,20 +2,16 @@ package sqlshard
 
 import (
 	"context"
-	"errors"
 	"net/url"
-	"reflect"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/pgproxy"
-	"cellgate/shard"
-	"cellgate/shard/shardtest"
 )
 
 func exec(t testing.TB, url string, statements ...string) {
@@ -166,107 +162,6 @@ func TestMigrationsMayBeLeftInTheMiddle(t *testing.T) {
 	})
 }
 
-// before04 takes a database back to where all claims were in one table.
-var before04 = []string{
-	"INSERT INTO ended_claims SELECT * FROM claims",
-	"DROP TABLE claims",
-	"ALTER TABLE ended_claims RENAME TO claims",
-	"ALTER INDEX IF EXISTS ended_claims_pkey RENAME TO claims_pkey",
-	"ALTER INDEX IF EXISTS ended_claims_by_consumer RENAME TO claims_by_consumer",
-	"ALTER INDEX IF EXISTS ended_claims_by_host RENAME TO claims_by_host",
-	"ALTER TABLE claim_ends RENAME TO tombstones",
-	"ALTER INDEX IF EXISTS claim_ends_pkey RENAME TO tombstones_pkey",
-	"DELETE FROM schema_version WHERE version >= 4",
-}
-
-// A database that is full of claims is taken to separate tables by replicas that start
-// together: none is lost, each is found as before, those that ended are still trimmed,
-// and a replica of the program before is ended.
-func TestClaimsAreKeptWhenEndedOnesMove(t *testing.T) {
-	onServersAndAlike(t, func(t *testing.T, at site) {
-		const claims, ended = 60, 40
-		opts := at.options(at.bare(t))
-		clock := &testClock{}
-		opts.skew = clock.read
-		old := newStand(t, opts)
-		for n := range 4 {
-			if err := old.apply(shard.Op{PutHost: shardtest.NewHost(n, 1000)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for n := range claims {
-			if err := old.apply(shard.Op{Claim: shardtest.NewClaim(n, n%4, 1)}); err != nil {
-				t.Fatal(err)
-			}
-			if n < ended {
-				if err := old.apply(shard.Op{Release: shardtest.Ref(n)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		before := everyClaim(t, old.Store)
-		exec(t, opts.URL, before04...)
-
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				s, err := Open(t.Context(), opts)
-				if err != nil {
-					t.Errorf("Open: %v", err)
-					return
-				}
-				mustClose(t, s)
-			})
-		}
-		wg.Wait()
-		if err := old.apply(shard.Op{Claim: shardtest.NewClaim(claims, 0, 1)}); !errors.Is(err, shard.ErrFenced) {
-			t.Errorf("a lane of before goes on: %v", err)
-		}
-		s := newStand(t, opts)
-		after := everyClaim(t, s.Store)
-		if !reflect.DeepEqual(before, after) {
-			t.Errorf("the claims were %v and are %v", before, after)
-		}
-		if n := s.live(); n != claims-ended {
-			t.Errorf("Load gives %d claims, want %d", n, claims-ended)
-		}
-		for n := range claims {
-			a, err := s.lane.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(n, n%4, 1)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c := a.Outcomes[0].Claim; c == nil || c.State.Live() != (n >= ended) || a.Entry.Seq != 0 {
-				t.Errorf("claim %d, sent again: %+v", n, a)
-			}
-		}
-		clock.move(shard.TombstoneTTL + time.Hour)
-		now, err := s.Now(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Trim(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
-		if left := everyClaim(t, s.Store); len(left) != claims-ended {
-			t.Errorf("%d claims are left after a trim, want %d", len(left), claims-ended)
-		}
-	})
-}
-
-// everyClaim gives all claims, ended ones too, by id.
-func everyClaim(t *testing.T, s *Store) map[string]shard.Claim {
-	t.Helper()
-	page, err := s.FindClaims(t.Context(), shard.ClaimQuery{Ended: true})
-	if err != nil || page.More {
-		t.Fatalf("FindClaims: more %v, %v", page.More, err)
-	}
-	all := map[string]shard.Claim{}
-	for _, c := range page.Claims {
-		all[c.ClaimID] = *c
-	}
-	return all
-}
-
 func mustClose(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
@@ -288,7 +183,10 @@ func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
 			"cut, it was done":  {Kind: pgproxy.Cut, Done: true},
 			"server shuts down": {Kind: pgproxy.Error, Code: adminShutdown},
 		} {
-			for _, statement := range []string{"UPDATE schema_version", "CREATE TABLE IF NOT EXISTS claims", "ALTER TABLE claims", "INSERT INTO schema_version"} {
+			for _, statement := range []string{"UPDATE schema_version", "CREATE TABLE IF NOT EXISTS claims", "INSERT INTO schema_version"} {
+				if !fault.Done && statement != "UPDATE schema_version" && os.Getenv("CELLGATE_LONG") == "" {
+					continue // each fault at one statement, one fault at each
+				}
 				t.Run(name+" at "+statement, func(t *testing.T) {
 					proxy, url := at.proxied(t, at.bare(t))
 					var met atomic.Bool
@@ -308,39 +206,6 @@ func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
 						t.Errorf("the status is %+v, %v; want %d steps", st, err, len(all))
 					}
 				})
-			}
-		}
-	})
-}
-
-// A column that is still being added is waited for: what looks like it here is a
-// statement that did nothing.
-func TestAColumnThatIsNotThereYetIsARace(t *testing.T) {
-	onServers(t, func(t *testing.T, at site) {
-		url := at.bare(t)
-		exec(t, url, "CREATE TABLE things (a int8)")
-		c, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close(context.Background()) }()
-		const sql = "ALTER TABLE things ADD COLUMN IF NOT EXISTS b int8 NOT NULL DEFAULT 0"
-		if err := there(t.Context(), c, sql); err == nil || meaning(err) != race {
-			t.Errorf("before the column: %v", err)
-		}
-		exec(t, url, sql)
-		if err := there(t.Context(), c, sql); err != nil {
-			t.Errorf("with the column: %v", err)
-		}
-		all, err := migrations()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range all {
-			for _, sql := range m.statements {
-				if strings.Contains(sql, "ADD COLUMN") && addsColumn.FindStringSubmatch(sql) == nil {
-					t.Errorf("step %d adds a column that is not looked for: %s", m.version, sql)
-				}
 			}
 		}
 	})

@@ -18,8 +18,11 @@ type names struct {
 	// claims are keys.
 	claims []string
 	// guarded are the claims, by id, that can come back to life or go to another
-	// host, so that their group must be read.
+	// host, so that their group and, if they have hardware, the claims on the hosts they
+	// land on must be read.
 	guarded map[string]bool
+	// landings are those hosts.
+	landings []shard.Landing
 	// fill are the consumers whose row is made when it is not there.
 	fill map[string]bool
 }
@@ -29,7 +32,7 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 	f := shard.FootprintOf(ops)
 	n := &names{
 		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
-		claims: keysOf(f.Claims), guarded: map[string]bool{}, fill: map[string]bool{},
+		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{},
 	}
 	for _, id := range f.Claims {
 		if h := s.homes.of(id); h != "" {
@@ -53,9 +56,9 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 			}
 		}
 	}
-	for _, id := range f.Confirms {
-		if !n.guarded[id] {
-			n.guarded[id] = false // only if it is EXPIRED
+	for _, l := range f.Landings {
+		if !n.guarded[l.ClaimID] {
+			n.guarded[l.ClaimID] = false // only if it is EXPIRED
 		}
 	}
 	n.tidy()
@@ -78,13 +81,14 @@ func (n *names) tidy() {
 }
 
 // widen adds what a try was found to depend on, and reports whether that is more.
-func (n *names) widen(hosts, consumers, groups []string) bool {
-	before := len(n.hosts) + len(n.consumers) + len(n.groups)
+func (n *names) widen(hosts, hostClaims, consumers, groups []string) bool {
+	before := len(n.hosts) + len(n.hostClaims) + len(n.consumers) + len(n.groups)
 	n.hosts = append(n.hosts, hosts...)
+	n.hostClaims = append(n.hostClaims, hostClaims...)
 	n.consumers = append(n.consumers, consumers...)
 	n.groups = append(n.groups, groups...)
 	n.tidy()
-	return len(n.hosts)+len(n.consumers)+len(n.groups) > before
+	return len(n.hosts)+len(n.hostClaims)+len(n.consumers)+len(n.groups) > before
 }
 
 func has(sorted []string, name string) bool {

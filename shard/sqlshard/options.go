@@ -57,8 +57,6 @@ type Options struct {
 	// as has the server taken for another kind than it says, by tests; nil for what it
 	// says.
 	as *server
-	// later are steps of the schema that a newer program has, by tests.
-	later []migration
 	// dial makes connections, in tests that cut them.
 	dial pgconn.DialFunc
 }

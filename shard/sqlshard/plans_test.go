@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -88,7 +89,9 @@ const allHosts = "all hosts for a request (FilterHosts)"
 // that looks for hosts anywhere, and docs/shard.md says what they do.
 func TestPlans(t *testing.T) {
 	// Not one that another test has used: plans go by what tables were, too.
-	s := newStand(t, testOptions(pgtest.Start(t).NewDatabase(t)))
+	opts := testOptions(pgtest.Start(t).NewDatabase(t))
+	opts.StatementTimeout, opts.IdleTimeout = testwait.Limit, testwait.Limit
+	s := newStand(t, opts)
 	var ops []shard.Op
 	for n := range 300 {
 		ops = append(ops, shard.Op{PutHost: shardtest.BigHost(1000 + n)})

@@ -39,7 +39,7 @@ const (
 	// readGate runs after the locks: who then waits for them sees the gate as it is later.
 	// A claim that reads the row before a move commits counts as made before it, and no
 	// claim of the new epoch can have been made on the rows that this one has locked.
-	readGate = `SELECT state, epoch, revision, since, reason, pin, pin_reason, held_since, held_until, falls FROM gate WHERE id = 0`
+	readGate = `SELECT state, epoch, revision, since, reason, pin, pin_reason, return_to, held_since, held_until, falls FROM gate WHERE id = 0`
 
 	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.allocations, c.project_id, c.user_id,
 c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
@@ -124,11 +124,11 @@ generation = excluded.generation, pending = excluded.pending, confirmed = exclud
 	putPins = insertPins + `
 ON CONFLICT (group_uuid) DO UPDATE SET service_host = excluded.service_host, holders = excluded.holders`
 
-	insertGate = `INSERT INTO gate (id, state, epoch, revision, since, reason, pin, pin_reason, held_since, held_until, falls)
-VALUES (0, $1::text, $2::int8, $3::int8, $4::int8, $5::text, $6::text, $7::text, $8::int8, $9::int8, $10::int8)`
+	insertGate = `INSERT INTO gate (id, state, epoch, revision, since, reason, pin, pin_reason, return_to, held_since, held_until, falls)
+VALUES (0, $1::text, $2::int8, $3::int8, $4::int8, $5::text, $6::text, $7::text, $8::text, $9::int8, $10::int8, $11::int8)`
 
 	putGate = `UPDATE gate SET state = $1::text, epoch = $2::int8, revision = $3::int8, since = $4::int8, reason = $5::text,
-pin = $6::text, pin_reason = $7::text, held_since = $8::int8, held_until = $9::int8, falls = $10::int8 WHERE id = 0`
+pin = $6::text, pin_reason = $7::text, return_to = $8::text, held_since = $9::int8, held_until = $10::int8, falls = $11::int8 WHERE id = 0`
 
 	putNamespaces = `INSERT INTO host_namespaces (host_uuid, name, facts, generation)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[])

@@ -9,6 +9,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -42,7 +43,7 @@ func TestSilentConnectionsAreGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, proxy := behindProxy(t, srv)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 			defer cancel()
 			proxy.SetPlan(silentAt(proxy, func(pgproxy.Statement) bool { return true }))
 			if err := call(ctx, s); err != nil {
@@ -91,7 +92,7 @@ func TestALoadThatFallsSilentEnds(t *testing.T) {
 func behindProxy(t *testing.T, srv *pgtest.Server) (*stand, *pgproxy.Proxy) {
 	proxy, url := proxied(t, srv, newDatabase(t))
 	opts := testOptions(url)
-	opts.StatementTimeout, opts.IdleTimeout = 300*time.Millisecond, 100*time.Millisecond
+	opts.StatementTimeout, opts.IdleTimeout = 3*time.Second, time.Second
 	s := newStand(t, opts)
 	if err := s.apply(shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"cellgate/gateway"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard/pebbleshard"
@@ -107,7 +108,7 @@ func newCellgate(t *testing.T, w *cloud) *cellgateModel {
 	run(fleet.Run)
 	select {
 	case <-fleet.Ready():
-	case <-time.After(2 * time.Minute):
+	case <-time.After(testwait.Limit):
 		t.Fatalf("%d of %d hosts are accepted after two minutes", fleet.Accepted(), len(w.computes))
 	}
 
@@ -119,7 +120,7 @@ func newCellgate(t *testing.T, w *cloud) *cellgateModel {
 	must(t, err)
 	run(g.Run)
 	<-g.Ready()
-	conn := dial(t, serve(t, gateway.ServerOptions(), g.Register))
+	conn := dial(t, serve(t, g.ServerOptions(), g.Register))
 	return &cellgateModel{
 		scheduler: cellgatev1.NewSchedulerClient(conn), claims: cellgatev1.NewClaimsClient(conn),
 		selections: map[string]*cellgatev1.Destinations{},

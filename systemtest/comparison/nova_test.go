@@ -15,7 +15,7 @@ import (
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/gateway/standin"
-	"cellgate/internal/proposing/proposingtest"
+	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -79,13 +79,13 @@ func (x *tables) load(ctx context.Context, s *standin.Standin) error {
 
 // best asks for the best host, without those that refused the instance.
 func best(ctx context.Context, s cellv1.CellSchedulerClient, instance string, f flavor, tried []string) (string, error) {
-	q := proposingtest.Query(&schedule.Query{
+	q := wiretest.Query(&schedule.Query{
 		Seed: seedOf(instance), Limit: 1, Rules: &schedule.Rules{DefaultAvailabilityZone: "nova"},
 		Request: &schedule.Request{
 			Resources:   []schedule.Amount{{Class: "VCPU", N: f.vcpus}, {Class: "MEMORY_MB", N: f.memoryMB}, {Class: "DISK_GB", N: f.diskGB}},
 			IgnoreHosts: tried, Consume: schedule.Consumption{VCPUs: f.vcpus, RAMMB: f.memoryMB, DiskMB: f.diskGB * 1024},
 		},
-	}, "", nil, true)
+	}, "", nil)
 	out, err := s.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{q}})
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func best(ctx context.Context, s cellv1.CellSchedulerClient, instance string, f 
 	if failed := p.GetFailure(); failed != nil {
 		return "", errors.New(failed.GetMessage())
 	}
-	got, err := proposingtest.Proposal(p)
+	got, err := wiretest.Proposal(p)
 	if err != nil {
 		return "", err
 	}
@@ -189,14 +189,14 @@ func (m *readsRarely) propose(ctx context.Context, req *cellv1.ProposeBatchReque
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out, err := m.s.ProposeBatch(ctx, req)
-	if err != nil || len(out.GetProposals()[0].GetCandidates()) == 0 {
+	if err != nil || len(wiretest.Hosts(out.GetProposals()[0])) == 0 {
 		return out, err
 	}
 	var asked cellv1.Placement
 	if err := proto.Unmarshal(req.GetQueries()[0].GetPlacement(), &asked); err != nil {
 		return nil, err
 	}
-	host := out.GetProposals()[0].GetCandidates()[0].GetHostUuid()
+	host := wiretest.Hosts(out.GetProposals()[0])[0]
 	id := uuid.NewString()
 	claim := &cellv1.NewClaim{ClaimId: id, HostUuid: host, ConsumerUuid: id}
 	for _, a := range asked.GetResources() {

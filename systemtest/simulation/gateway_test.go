@@ -57,7 +57,7 @@ func (d *door) start() {
 	}
 	g, err := gateway.New(cfg, gateway.Deps{Log: w.log, Dial: w.net.dialer(d.name, run.life), Now: d.clock.now})
 	w.must(err)
-	server, l := rpc.NewServer(w.log, gateway.ServerOptions()...), w.net.listen(d.name)
+	server, l := rpc.NewServer(w.log, g.ServerOptions()...), w.net.listen(d.name)
 	g.Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

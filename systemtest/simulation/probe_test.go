@@ -10,6 +10,7 @@ import (
 
 	"cellgate/cell"
 	"cellgate/internal/fault"
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -113,7 +114,7 @@ func (r *replica) proposes(h *host) (bool, error) {
 	if p.GetFailure() != nil {
 		return false, fmt.Errorf("%s", p.GetFailure().GetMessage())
 	}
-	return slices.ContainsFunc(p.GetCandidates(), func(c *cellv1.Candidate) bool { return c.GetHostUuid() == h.uuid }), nil
+	return slices.Contains(wiretest.Hosts(p), h.uuid), nil
 }
 
 // left is the VCPU that no instance has, by the host's own truth: of a claim whose caller

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/cell"
+	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -263,8 +264,8 @@ func (w *world) comparePassing(ctx context.Context, r *replica, client cellv1.Ce
 		return
 	}
 	passed := map[string]bool{}
-	for _, c := range out.GetProposals()[0].GetCandidates() {
-		passed[c.GetHostUuid()] = true
+	for _, uuid := range wiretest.Hosts(out.GetProposals()[0]) {
+		passed[uuid] = true
 	}
 	for uuid, h := range mine {
 		if should := free(rows, h, class) >= amount && !rows.Hosts[uuid].Disabled; should != passed[uuid] {

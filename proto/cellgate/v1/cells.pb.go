@@ -689,7 +689,7 @@ type GateReader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As people know it: its machine, and where it listens.
 	Gateway string `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
-	// The newest time in its rows; unset: it does not say, as gateways of before.
+	// The newest time in its rows; unset: it has none.
 	ReadTo *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
 	// By how much that is before the newest that any gateway has read. Heartbeats come one by
 	// one, so up to the time between two of them says nothing.
@@ -700,8 +700,7 @@ type GateReader struct {
 	Unreadable string `protobuf:"bytes,5,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// The cell's hosts and instances are imported by it.
 	Imports bool `protobuf:"varint,6,opt,name=imports,proto3" json:"imports,omitempty"`
-	// Its required_version: of several the highest counts. 0: it has none; unset: the replica
-	// that says this is of before.
+	// Its required_version: of several the highest counts. 0: it has none.
 	RequiredVersion *int32 `protobuf:"varint,7,opt,name=required_version,json=requiredVersion,proto3,oneof" json:"required_version,omitempty"`
 	// Its service_down_time: of several the longest has a service be up. Unset: it does not say.
 	ServiceDownTime *durationpb.Duration `protobuf:"bytes,8,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
@@ -1368,8 +1367,10 @@ type UpdateCellRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
 	// Where to hold the gate; unspecified lets it move.
-	GatePin       Gate_State `protobuf:"varint,2,opt,name=gate_pin,json=gatePin,proto3,enum=cellgate.v1.Gate_State" json:"gate_pin,omitempty"`
-	Reason        string     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	GatePin Gate_State `protobuf:"varint,2,opt,name=gate_pin,json=gatePin,proto3,enum=cellgate.v1.Gate_State" json:"gate_pin,omitempty"`
+	Reason  string     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Pin the gate also at a state that the cell cannot serve: it places nothing then.
+	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1423,6 +1424,13 @@ func (x *UpdateCellRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *UpdateCellRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type UpdateCellResponse struct {
@@ -1959,12 +1967,13 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\"8\n" +
 	"\x0fGetCellResponse\x12%\n" +
-	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\x93\x01\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\xa9\x01\n" +
 	"\x11UpdateCellRequest\x12\x1e\n" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\x12<\n" +
 	"\bgate_pin\x18\x02 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\agatePin\x12 \n" +
-	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\";\n" +
+	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\";\n" +
 	"\x12UpdateCellResponse\x12%\n" +
 	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\xa0\x06\n" +
 	"\aFinding\x12-\n" +

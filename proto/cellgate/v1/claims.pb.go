@@ -1125,7 +1125,10 @@ func (x *ReleaseClaimRequest) GetCell() string {
 }
 
 type ReleaseClaimResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The claim as it was found, live or ended; unset when no cell that answered knew it.
+	// It is released all the same: should it arrive yet, it is refused.
+	Claim         *Claim `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1158,6 +1161,13 @@ func (x *ReleaseClaimResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ReleaseClaimResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClaimResponse) Descriptor() ([]byte, []int) {
 	return file_cellgate_v1_claims_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReleaseClaimResponse) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
 }
 
 var File_cellgate_v1_claims_proto protoreflect.FileDescriptor
@@ -1253,8 +1263,9 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\x13ReleaseClaimRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12\x1c\n" +
-	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"\x16\n" +
-	"\x14ReleaseClaimResponse*n\n" +
+	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"@\n" +
+	"\x14ReleaseClaimResponse\x12(\n" +
+	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim*n\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
 	"\x17CLAIM_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -1324,23 +1335,24 @@ var file_cellgate_v1_claims_proto_depIdxs = []int32{
 	18, // 12: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
 	1,  // 13: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
 	1,  // 14: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
-	5,  // 15: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
-	7,  // 16: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
-	9,  // 17: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
-	11, // 18: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
-	13, // 19: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
-	15, // 20: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
-	6,  // 21: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
-	8,  // 22: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
-	10, // 23: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
-	12, // 24: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
-	14, // 25: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
-	16, // 26: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	1,  // 15: cellgate.v1.ReleaseClaimResponse.claim:type_name -> cellgate.v1.Claim
+	5,  // 16: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
+	7,  // 17: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
+	9,  // 18: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
+	11, // 19: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
+	13, // 20: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
+	15, // 21: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
+	6,  // 22: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
+	8,  // 23: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
+	10, // 24: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
+	12, // 25: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
+	14, // 26: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
+	16, // 27: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_claims_proto_init() }

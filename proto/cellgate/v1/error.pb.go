@@ -30,7 +30,8 @@ type Error struct {
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// The kind: INVALID_REQUEST, NO_VALID_HOST, CELL_UNAVAILABLE, CONTENDED,
 	// OVERLOADED, NOT_FOUND, ALREADY_EXISTS, STALE_GENERATION, UNAUTHENTICATED,
-	// PERMISSION_DENIED, CLAIM_EXPIRED, CLAIM_REJECTED, OUTCOME_UNKNOWN, INTERNAL.
+	// PERMISSION_DENIED, CLAIM_EXPIRED, CLAIM_REJECTED, FAILED_PRECONDITION,
+	// OUTCOME_UNKNOWN, INTERNAL.
 	// Of a call that its caller ended: DEADLINE_EXCEEDED, CANCELLED.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people.

@@ -1135,7 +1135,7 @@ type UpdateHostRequest struct {
 	// Where the host is; empty: it is looked for in all cells.
 	Cell string `protobuf:"bytes,6,opt,name=cell,proto3" json:"cell,omitempty"`
 	// Unless 0: what is wanted of the host must not have changed after this generation
-	// (Host.generation, as it was read), else STALE_GENERATION. Cells of before do not look.
+	// (Host.generation, as it was read), else STALE_GENERATION.
 	IfGeneration  int64 `protobuf:"varint,7,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1264,6 +1264,112 @@ func (x *UpdateHostResponse) GetHost() *Host {
 	return nil
 }
 
+type DeleteHostRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	// Why, for the audit log.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Where the host is; empty: it is looked for in all cells.
+	Cell          string `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteHostRequest) Reset() {
+	*x = DeleteHostRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteHostRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteHostRequest) ProtoMessage() {}
+
+func (x *DeleteHostRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteHostRequest.ProtoReflect.Descriptor instead.
+func (*DeleteHostRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DeleteHostRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *DeleteHostRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeleteHostRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+type DeleteHostResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cell          string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteHostResponse) Reset() {
+	*x = DeleteHostResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteHostResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteHostResponse) ProtoMessage() {}
+
+func (x *DeleteHostResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteHostResponse.ProtoReflect.Descriptor instead.
+func (*DeleteHostResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeleteHostResponse) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
 type PutFactsRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -1283,7 +1389,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1401,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1414,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -1356,7 +1462,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1474,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1487,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PutFactsResponse) GetNamespace() *HostNamespace {
@@ -1411,7 +1517,7 @@ type DeleteFactsRequest struct {
 
 func (x *DeleteFactsRequest) Reset() {
 	*x = DeleteFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1529,7 @@ func (x *DeleteFactsRequest) String() string {
 func (*DeleteFactsRequest) ProtoMessage() {}
 
 func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1542,7 @@ func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteFactsRequest) GetHostUuid() string {
@@ -1476,7 +1582,7 @@ type DeleteFactsResponse struct {
 
 func (x *DeleteFactsResponse) Reset() {
 	*x = DeleteFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1594,7 @@ func (x *DeleteFactsResponse) String() string {
 func (*DeleteFactsResponse) ProtoMessage() {}
 
 func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1607,7 @@ func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteFactsResponse) GetCell() string {
@@ -1631,7 +1737,14 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x04cell\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12,\n" +
 	"\rif_generation\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00R\fifGeneration\";\n" +
 	"\x12UpdateHostResponse\x12%\n" +
-	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\xfe\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"|\n" +
+	"\x11DeleteHostRequest\x12%\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x06reason\x12\x1c\n" +
+	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"(\n" +
+	"\x12DeleteHostResponse\x12\x12\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell\"\xfe\x01\n" +
 	"\x0fPutFactsRequest\x12%\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x125\n" +
@@ -1647,12 +1760,14 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\")\n" +
 	"\x13DeleteFactsResponse\x12\x12\n" +
-	"\x04cell\x18\x01 \x01(\tR\x04cell2\xb0\x05\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell2\x9e\x06\n" +
 	"\x05Hosts\x12]\n" +
 	"\tListHosts\x12\x1d.cellgate.v1.ListHostsRequest\x1a\x1e.cellgate.v1.ListHostsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/hosts\x12c\n" +
 	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12o\n" +
 	"\n" +
-	"UpdateHost\x12\x1e.cellgate.v1.UpdateHostRequest\x1a\x1f.cellgate.v1.UpdateHostResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*2\x15/v1/hosts/{host_uuid}\x12m\n" +
+	"UpdateHost\x12\x1e.cellgate.v1.UpdateHostRequest\x1a\x1f.cellgate.v1.UpdateHostResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*2\x15/v1/hosts/{host_uuid}\x12l\n" +
+	"\n" +
+	"DeleteHost\x12\x1e.cellgate.v1.DeleteHostRequest\x1a\x1f.cellgate.v1.DeleteHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/v1/hosts/{host_uuid}\x12m\n" +
 	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resync\x12\x7f\n" +
 	"\bPutFacts\x12\x1c.cellgate.v1.PutFactsRequest\x1a\x1d.cellgate.v1.PutFactsResponse\"6\x82\xd3\xe4\x93\x020:\x05facts\x1a'/v1/hosts/{host_uuid}/facts/{namespace}\x12\x81\x01\n" +
 	"\vDeleteFacts\x12\x1f.cellgate.v1.DeleteFactsRequest\x1a .cellgate.v1.DeleteFactsResponse\"/\x82\xd3\xe4\x93\x02)*'/v1/hosts/{host_uuid}/facts/{namespace}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
@@ -1670,7 +1785,7 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_hosts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(HostAdmin_State)(0),          // 0: cellgate.v1.HostAdmin.State
 	(*Host)(nil),                  // 1: cellgate.v1.Host
@@ -1688,52 +1803,56 @@ var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(*ResyncedReplica)(nil),       // 13: cellgate.v1.ResyncedReplica
 	(*UpdateHostRequest)(nil),     // 14: cellgate.v1.UpdateHostRequest
 	(*UpdateHostResponse)(nil),    // 15: cellgate.v1.UpdateHostResponse
-	(*PutFactsRequest)(nil),       // 16: cellgate.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 17: cellgate.v1.PutFactsResponse
-	(*DeleteFactsRequest)(nil),    // 18: cellgate.v1.DeleteFactsRequest
-	(*DeleteFactsResponse)(nil),   // 19: cellgate.v1.DeleteFactsResponse
-	nil,                           // 20: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*DeleteHostRequest)(nil),     // 16: cellgate.v1.DeleteHostRequest
+	(*DeleteHostResponse)(nil),    // 17: cellgate.v1.DeleteHostResponse
+	(*PutFactsRequest)(nil),       // 18: cellgate.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 19: cellgate.v1.PutFactsResponse
+	(*DeleteFactsRequest)(nil),    // 20: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 21: cellgate.v1.DeleteFactsResponse
+	nil,                           // 22: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
 	5,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
 	6,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	21, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	23, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
 	4,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
 	3,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
 	2,  // 5: cellgate.v1.Host.refused:type_name -> cellgate.v1.RefusedState
-	21, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
+	23, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
 	0,  // 7: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
-	21, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
-	21, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
-	22, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	20, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	23, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	23, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	24, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	22, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
 	1,  // 12: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
 	1,  // 13: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
 	13, // 14: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	23, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	25, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
 	0,  // 16: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
-	21, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
-	23, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	23, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	25, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
 	1,  // 19: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
-	22, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	24, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
 	4,  // 21: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
 	7,  // 22: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
 	9,  // 23: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
 	14, // 24: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
-	11, // 25: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	16, // 26: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	18, // 27: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	8,  // 28: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	10, // 29: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	15, // 30: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
-	12, // 31: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	17, // 32: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	19, // 33: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	28, // [28:34] is the sub-list for method output_type
-	22, // [22:28] is the sub-list for method input_type
+	16, // 25: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
+	11, // 26: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	18, // 27: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	20, // 28: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	8,  // 29: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	10, // 30: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	15, // 31: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	17, // 32: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
+	12, // 33: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	19, // 34: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	21, // 35: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -1750,7 +1869,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

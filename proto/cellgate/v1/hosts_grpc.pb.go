@@ -22,6 +22,7 @@ const (
 	Hosts_ListHosts_FullMethodName   = "/cellgate.v1.Hosts/ListHosts"
 	Hosts_GetHost_FullMethodName     = "/cellgate.v1.Hosts/GetHost"
 	Hosts_UpdateHost_FullMethodName  = "/cellgate.v1.Hosts/UpdateHost"
+	Hosts_DeleteHost_FullMethodName  = "/cellgate.v1.Hosts/DeleteHost"
 	Hosts_ResyncHosts_FullMethodName = "/cellgate.v1.Hosts/ResyncHosts"
 	Hosts_PutFacts_FullMethodName    = "/cellgate.v1.Hosts/PutFacts"
 	Hosts_DeleteFacts_FullMethodName = "/cellgate.v1.Hosts/DeleteFacts"
@@ -42,6 +43,10 @@ type HostsClient interface {
 	// same again changes nothing but the generation. A call of OUTCOME_UNKNOWN never undoes
 	// one that was answered after it. For operators.
 	UpdateHost(ctx context.Context, in *UpdateHostRequest, opts ...grpc.CallOption) (*UpdateHostResponse, error)
+	// DeleteHost removes a host that nothing holds. One with live claims, or whose agent
+	// still reports, is refused, FAILED_PRECONDITION. A host that registers again is there
+	// again. For operators.
+	DeleteHost(ctx context.Context, in *DeleteHostRequest, opts ...grpc.CallOption) (*DeleteHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
@@ -86,6 +91,16 @@ func (c *hostsClient) UpdateHost(ctx context.Context, in *UpdateHostRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpdateHostResponse)
 	err := c.cc.Invoke(ctx, Hosts_UpdateHost_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostsClient) DeleteHost(ctx context.Context, in *DeleteHostRequest, opts ...grpc.CallOption) (*DeleteHostResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteHostResponse)
+	err := c.cc.Invoke(ctx, Hosts_DeleteHost_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +152,10 @@ type HostsServer interface {
 	// same again changes nothing but the generation. A call of OUTCOME_UNKNOWN never undoes
 	// one that was answered after it. For operators.
 	UpdateHost(context.Context, *UpdateHostRequest) (*UpdateHostResponse, error)
+	// DeleteHost removes a host that nothing holds. One with live claims, or whose agent
+	// still reports, is refused, FAILED_PRECONDITION. A host that registers again is there
+	// again. For operators.
+	DeleteHost(context.Context, *DeleteHostRequest) (*DeleteHostResponse, error)
 	// ResyncHosts asks the agent of a host, or those of all hosts of a cell, for the
 	// whole state as a new version, at every replica of the cell. It does not wait for
 	// them.
@@ -165,6 +184,9 @@ func (UnimplementedHostsServer) GetHost(context.Context, *GetHostRequest) (*GetH
 }
 func (UnimplementedHostsServer) UpdateHost(context.Context, *UpdateHostRequest) (*UpdateHostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateHost not implemented")
+}
+func (UnimplementedHostsServer) DeleteHost(context.Context, *DeleteHostRequest) (*DeleteHostResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteHost not implemented")
 }
 func (UnimplementedHostsServer) ResyncHosts(context.Context, *ResyncHostsRequest) (*ResyncHostsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResyncHosts not implemented")
@@ -250,6 +272,24 @@ func _Hosts_UpdateHost_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Hosts_DeleteHost_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteHostRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).DeleteHost(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_DeleteHost_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).DeleteHost(ctx, req.(*DeleteHostRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Hosts_ResyncHosts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResyncHostsRequest)
 	if err := dec(in); err != nil {
@@ -322,6 +362,10 @@ var Hosts_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateHost",
 			Handler:    _Hosts_UpdateHost_Handler,
+		},
+		{
+			MethodName: "DeleteHost",
+			Handler:    _Hosts_DeleteHost_Handler,
 		},
 		{
 			MethodName: "ResyncHosts",

@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS journal (
   PRIMARY KEY (replica, life, seq)
 );
 
--- A host as its agent registered it.
+-- A host as its agent registered it. imported: from Nova's tables, not from an agent.
+-- instances_unknown: its agent does not know which instances the host has.
 CREATE TABLE IF NOT EXISTS hosts (
   host_uuid {{key}} PRIMARY KEY,
   generation int8 NOT NULL,
@@ -55,7 +56,9 @@ CREATE TABLE IF NOT EXISTS hosts (
   host_ip text NOT NULL,
   agent_version int8 NOT NULL,
   boot_id text NOT NULL,
-  state_version int8 NOT NULL
+  state_version int8 NOT NULL,
+  imported bool NOT NULL,
+  instances_unknown bool NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS host_facts (
@@ -65,7 +68,18 @@ CREATE TABLE IF NOT EXISTS host_facts (
   stats text NOT NULL,
   metrics text NOT NULL,
   numa_topology text NOT NULL,
-  pci_stats text NOT NULL
+  pci_stats text NOT NULL,
+  namespaces text NOT NULL
+);
+
+-- Facts of other services about a host, a row a namespace. host_facts.namespaces has
+-- those of its agent.
+CREATE TABLE IF NOT EXISTS host_namespaces (
+  host_uuid text NOT NULL,
+  name text NOT NULL,
+  facts text NOT NULL,
+  generation int8 NOT NULL,
+  PRIMARY KEY (host_uuid, name)
 );
 
 -- A host's tree of resource providers, the root first.
@@ -111,14 +125,18 @@ CREATE TABLE IF NOT EXISTS host_aggregates (
 
 -- What live claims take from a host, and the row that whoever changes the host or
 -- its claims locks. used is {provider: {class: amount}}; generation 0: no claim was ever
--- made. host_generation is that of the row in hosts.
+-- made. host_generation is that of the row in hosts. admin is what an operator wants of
+-- the host: {"state", "reason", "by", "since", "until", "generation"}; empty for nothing.
+-- withheld: admin keeps new claims away, as a column that the planner has statistics of.
 CREATE TABLE IF NOT EXISTS host_usages (
   host_uuid {{key}} PRIMARY KEY,
   host_generation int8 NOT NULL,
   generation int8 NOT NULL,
   pending int8 NOT NULL,
   confirmed int8 NOT NULL,
-  used text NOT NULL
+  used text NOT NULL,
+  admin text NOT NULL DEFAULT '',
+  withheld bool NOT NULL DEFAULT false
 );
 
 -- The row that whoever makes a claim of a consumer live locks.
@@ -130,9 +148,13 @@ CREATE TABLE IF NOT EXISTS consumers (
   generation int8 NOT NULL
 );
 
--- claim_key is a slot, one digit, and the claim_id: claim_ids ascend with time, and
--- slots spread them over the ranges of CockroachDB. allocations are a list of
--- {"provider", "class", "amount"}. An empty group_uuid: no group.
+-- The live claims. claim_key is a slot, one digit, and the claim_id: claim_ids ascend
+-- with time, and slots spread them over the ranges of CockroachDB. allocations are a list
+-- of {"provider", "class", "amount"}. An empty group_uuid: no group. guest is what later
+-- requests need to know of the instance, as shard/rowcodec writes it; empty for nothing.
+-- ttl is the lease that the caller asked for, in ns; 0 for none. seen: a report of its host
+-- has had the instance. verdict is the host's: {"outcome", "reason", "detail", "boot_id",
+-- "version", "at"}; empty for none.
 CREATE TABLE IF NOT EXISTS claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
@@ -158,7 +180,11 @@ CREATE TABLE IF NOT EXISTS claims (
   adopted bool NOT NULL,
   expires_at int8 NOT NULL,
   created_at int8 NOT NULL,
-  updated_at int8 NOT NULL
+  updated_at int8 NOT NULL,
+  guest bytea NOT NULL,
+  ttl int8 NOT NULL,
+  seen bool NOT NULL,
+  verdict text NOT NULL
 );
 
 -- Read by every claim (is there one of its consumer?) and by FindClaims.
@@ -167,7 +193,46 @@ CREATE INDEX IF NOT EXISTS claims_by_consumer ON claims (consumer_uuid);
 -- Read by a host's report (which claims are on it?) and by FindClaims.
 CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_uuid);
 
--- The tables from here to tombstones are indexes of some claims only: CockroachDB
+-- The claims that ended, kept for a day, with the same columns. A claim that ends moves
+-- here in the transaction that ends it, so what a start reads does not grow with the
+-- claims of a day.
+CREATE TABLE IF NOT EXISTS ended_claims (
+  claim_key {{key}} PRIMARY KEY,
+  consumer_uuid {{key}} NOT NULL,
+  state text NOT NULL,
+  host_uuid {{key}} NOT NULL,
+  service_host text NOT NULL,
+  allocations text NOT NULL,
+  project_id text NOT NULL,
+  user_id text NOT NULL,
+  request_id text NOT NULL,
+  fingerprint bytea NOT NULL,
+  decision_id text NOT NULL,
+  instance_index int8 NOT NULL,
+  answer bytea NOT NULL,
+  group_uuid {{key}} NOT NULL,
+  group_policy text NOT NULL,
+  group_max_per_host int8 NOT NULL,
+  group_members text NOT NULL,
+  moves text NOT NULL,
+  moves_cell text NOT NULL,
+  transferred_from {{key}} NOT NULL,
+  attempt text NOT NULL,
+  adopted bool NOT NULL,
+  expires_at int8 NOT NULL,
+  created_at int8 NOT NULL,
+  updated_at int8 NOT NULL,
+  guest bytea NOT NULL,
+  ttl int8 NOT NULL,
+  seen bool NOT NULL,
+  verdict text NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS ended_claims_by_consumer ON ended_claims (consumer_uuid);
+
+CREATE INDEX IF NOT EXISTS ended_claims_by_host ON ended_claims (host_uuid);
+
+-- The tables from here to claim_ends are indexes of some claims only: CockroachDB
 -- of the 20.2 line has no partial ones.
 --
 -- The live claims in server groups, and the row that whoever adds one to a hard
@@ -201,7 +266,7 @@ CREATE TABLE IF NOT EXISTS leases (
 );
 
 -- The ended claims by their end; read by Trim.
-CREATE TABLE IF NOT EXISTS tombstones (
+CREATE TABLE IF NOT EXISTS claim_ends (
   slot {{key}} NOT NULL,
   ended_at int8 NOT NULL,
   claim_key {{key}} NOT NULL,
@@ -234,4 +299,21 @@ CREATE TABLE IF NOT EXISTS decision_names (
   name {{key}} NOT NULL,
   decision_key {{key}} NOT NULL,
   PRIMARY KEY (name, decision_key)
+);
+
+-- Where the cell's candidates come from; at most one row, which claims read. An empty
+-- pin or return_to: none.
+CREATE TABLE IF NOT EXISTS gate (
+  id int8 PRIMARY KEY,
+  state text NOT NULL,
+  epoch int8 NOT NULL,
+  revision int8 NOT NULL,
+  since int8 NOT NULL,
+  reason text NOT NULL,
+  pin text NOT NULL,
+  pin_reason text NOT NULL,
+  return_to text NOT NULL,
+  held_since int8 NOT NULL,
+  held_until int8 NOT NULL,
+  falls int8 NOT NULL
 );

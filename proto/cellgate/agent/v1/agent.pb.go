@@ -1245,8 +1245,8 @@ type ClaimOffer struct {
 	Confirmed    bool     `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// Set while it is not confirmed.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// A serialized cellgate.cell.v1.Guest: what it takes of NUMA cells and devices;
-	// empty for nothing.
+	// What it takes of NUMA cells and devices, as JSON (schedule.GuestCheck); empty for
+	// nothing.
 	Guest []byte `protobuf:"bytes,7,opt,name=guest,proto3" json:"guest,omitempty"`
 	// The claim that it takes over from; empty for none.
 	MovesClaimId string `protobuf:"bytes,8,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`

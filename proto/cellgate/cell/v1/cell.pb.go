@@ -67,13 +67,12 @@ type ReportLegacyRequest struct {
 	// While the gate is NATIVE the gateway would import with instances_only.
 	ImportsInstances bool `protobuf:"varint,17,opt,name=imports_instances,json=importsInstances,proto3" json:"imports_instances,omitempty"`
 	// The newest time in the rows that the gateway has read: of two readings that with the
-	// later one has the newer data. Unset: it has none, or the gateway is of before.
+	// later one has the newer data. Unset: it has none.
 	ReadTo *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
-	// After how long without a heartbeat the gateway counts a service as not up. Unset: the
-	// gateway is of before.
+	// After how long without a heartbeat the gateway counts a service as not up.
 	ServiceDownTime *durationpb.Duration `protobuf:"bytes,19,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
 	// With unreadable, where it is not known yet which services are down: those that are up, and older
-	// than required_version. Each closes the gate. Gateways of before do not say.
+	// than required_version. Each closes the gate.
 	Old           []*LegacyService `protobuf:"bytes,20,rep,name=old,proto3" json:"old,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -560,10 +559,10 @@ type LegacyService struct {
 	NodeUuids      []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
 	DisabledReason string   `protobuf:"bytes,8,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
 	// When the row was written last, as the database that was read has it: replicas of it may
-	// be behind. Gateways of before do not say.
+	// be behind.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The compute nodes of the host whose rows Nova has, and the gateway cannot answer from: none of
-	// its hosts. Gateways of before do not say.
+	// its hosts.
 	LeftOutUuids  []string `protobuf:"bytes,10,rep,name=left_out_uuids,json=leftOutUuids,proto3" json:"left_out_uuids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -846,11 +845,10 @@ type HostRoom struct {
 	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	Rooms    []*Room                `protobuf:"bytes,2,rep,name=rooms,proto3" json:"rooms,omitempty"`
 	// For Query.room_of: the rooms have their inventories, and aggregates are all that the
-	// host is in, by their places in Proposal.room_aggregates. Cells of before do not say.
+	// host is in, by their places in Proposal.room_aggregates.
 	Whole      bool    `protobuf:"varint,3,opt,name=whole,proto3" json:"whole,omitempty"`
 	Aggregates []int32 `protobuf:"varint,4,rep,packed,name=aggregates,proto3" json:"aggregates,omitempty"`
-	// With whole: the host's names, and its place in Proposal.room_hypervisors. Cells of
-	// before say no names.
+	// With whole: the host's names, and its place in Proposal.room_hypervisors.
 	ServiceHost   string `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
 	Nodename      string `protobuf:"bytes,6,opt,name=nodename,proto3" json:"nodename,omitempty"`
 	Hypervisor    int32  `protobuf:"varint,7,opt,name=hypervisor,proto3" json:"hypervisor,omitempty"`
@@ -1164,7 +1162,7 @@ type ImportHostsRequest struct {
 	// written, and retake is nothing. For a cell whose gate is NATIVE.
 	InstancesOnly bool `protobuf:"varint,2,opt,name=instances_only,json=instancesOnly,proto3" json:"instances_only,omitempty"`
 	// What was written to instances before is in the states, by the clocks of whoever writes
-	// there: claims that are newer neither end nor shrink. Gateways of before do not say.
+	// there: claims that are newer neither end nor shrink.
 	InstancesAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=instances_at,json=instancesAt,proto3" json:"instances_at,omitempty"`
 	// Instances whose rows of instances are deleted, by uuid, 16 bytes each: at most 16,384. A
 	// CONFIRMED claim of one is released on a host whose agent knows its instances, and of whom
@@ -1502,7 +1500,9 @@ type PinGateRequest struct {
 	Pin    v1.Gate_State          `protobuf:"varint,1,opt,name=pin,proto3,enum=cellgate.v1.Gate_State" json:"pin,omitempty"`
 	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Who asks, for the audit log.
-	Who           string `protobuf:"bytes,3,opt,name=who,proto3" json:"who,omitempty"`
+	Who string `protobuf:"bytes,3,opt,name=who,proto3" json:"who,omitempty"`
+	// Pin also at a state that the cell cannot serve.
+	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1556,6 +1556,13 @@ func (x *PinGateRequest) GetWho() string {
 		return x.Who
 	}
 	return ""
+}
+
+func (x *PinGateRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type PinGateResponse struct {
@@ -1991,8 +1998,7 @@ type Placement struct {
 	// One that gives a host's raw weight. A gateway names ExpressionWeigher in the rules
 	// with it: a cell that knows of none refuses it.
 	WeighExpression string `protobuf:"bytes,26,opt,name=weigh_expression,json=weighExpression,proto3" json:"weigh_expression,omitempty"`
-	// Hosts to leave out, counted with those of ignore_hosts. A cell from before this does
-	// not leave them out.
+	// Hosts to leave out, counted with those of ignore_hosts.
 	IgnoreHostUuids []string `protobuf:"bytes,27,rep,name=ignore_host_uuids,json=ignoreHostUuids,proto3" json:"ignore_host_uuids,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3996,8 +4002,6 @@ type Query struct {
 	// The W3C traceparent of the query's request, when that is traced: a batch
 	// carries queries of many requests.
 	TraceParent string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	// The answer is to be in columns: Proposal.columns, not candidates.
-	Columns bool `protobuf:"varint,9,opt,name=columns,proto3" json:"columns,omitempty"`
 	// The answer is compared with another one, nothing will be claimed by it: it is given
 	// whatever the gate says.
 	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
@@ -4096,13 +4100,6 @@ func (x *Query) GetTraceParent() string {
 		return x.TraceParent
 	}
 	return ""
-}
-
-func (x *Query) GetColumns() bool {
-	if x != nil {
-		return x.Columns
-	}
-	return false
 }
 
 func (x *Query) GetShadow() bool {
@@ -4243,19 +4240,18 @@ func (x *Take) GetInstanceUuid() string {
 // over all hosts would.
 type Knowledge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each weigher of the rules, in their order; empty: not known, or in
-	// bounds_flat.
-	Bounds []*Bounds `protobuf:"bytes,1,rep,name=bounds,proto3" json:"bounds,omitempty"`
+	// The least and the greatest raw weight over the hosts that passed, after clamping,
+	// by turns: a pair for each weigher of the rules, in their order. The least is above the
+	// greatest when none passed. Empty: not known.
+	Bounds []float64 `protobuf:"fixed64,1,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
 	// Hosts that passed in all cells.
 	Passed int64 `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
 	// Service hosts that hold members of the group, in all cells.
 	GroupHosts []string `protobuf:"bytes,3,rep,name=group_hosts,json=groupHosts,proto3" json:"group_hosts,omitempty"`
 	// group_hosts was joined over all cells (it may still be empty).
 	GroupHostsKnown bool `protobuf:"varint,4,opt,name=group_hosts_known,json=groupHostsKnown,proto3" json:"group_hosts_known,omitempty"`
-	// The same: the least and the greatest by turns.
-	BoundsFlat    []float64 `protobuf:"fixed64,5,rep,packed,name=bounds_flat,json=boundsFlat,proto3" json:"bounds_flat,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Knowledge) Reset() {
@@ -4288,7 +4284,7 @@ func (*Knowledge) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
-func (x *Knowledge) GetBounds() []*Bounds {
+func (x *Knowledge) GetBounds() []float64 {
 	if x != nil {
 		return x.Bounds
 	}
@@ -4316,67 +4312,6 @@ func (x *Knowledge) GetGroupHostsKnown() bool {
 	return false
 }
 
-func (x *Knowledge) GetBoundsFlat() []float64 {
-	if x != nil {
-		return x.BoundsFlat
-	}
-	return nil
-}
-
-// Bounds are the least and greatest raw weight over the hosts that passed,
-// after clamping; min > max when none passed.
-type Bounds struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Min           float64                `protobuf:"fixed64,1,opt,name=min,proto3" json:"min,omitempty"`
-	Max           float64                `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Bounds) Reset() {
-	*x = Bounds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Bounds) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Bounds) ProtoMessage() {}
-
-func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
-func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
-}
-
-func (x *Bounds) GetMin() float64 {
-	if x != nil {
-		return x.Min
-	}
-	return 0
-}
-
-func (x *Bounds) GetMax() float64 {
-	if x != nil {
-		return x.Max
-	}
-	return 0
-}
-
 type ProposeBatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queries       []*Query               `protobuf:"bytes,1,rep,name=queries,proto3" json:"queries,omitempty"`
@@ -4386,7 +4321,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4333,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4346,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -4431,7 +4366,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4378,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4391,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -4473,28 +4408,23 @@ type Proposal struct {
 	Hosts        int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Passed       int32                  `protobuf:"varint,3,opt,name=passed,proto3" json:"passed,omitempty"`
 	Rejects      []*Reject              `protobuf:"bytes,4,rep,name=rejects,proto3" json:"rejects,omitempty"`
-	// This cell's own bounds, one a weigher.
-	Bounds     []*Bounds    `protobuf:"bytes,5,rep,name=bounds,proto3" json:"bounds,omitempty"`
+	// This cell's own bounds, as in Knowledge.
+	Bounds     []float64    `protobuf:"fixed64,5,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
 	GroupHosts []*GroupHost `protobuf:"bytes,6,rep,name=group_hosts,json=groupHosts,proto3" json:"group_hosts,omitempty"`
 	// Best first under the bounds sent, or under its own when none were sent.
-	Candidates []*Candidate `protobuf:"bytes,7,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	Candidates *Candidates `protobuf:"bytes,7,opt,name=candidates,proto3" json:"candidates,omitempty"`
 	// Live claims of the query's consumers.
 	Claims []*v1.Claim `protobuf:"bytes,8,rep,name=claims,proto3" json:"claims,omitempty"`
 	// Set when this query failed; everything else is then unset.
 	Failure *Failure `protobuf:"bytes,9,opt,name=failure,proto3" json:"failure,omitempty"`
 	// One for each of claims, in their order.
 	ClaimOrigins []*ClaimOrigin `protobuf:"bytes,10,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
-	// The least and greatest multiplier of hosts that passed, one a weigher; empty
-	// when the rules' hold for all.
-	Multipliers []*Bounds  `protobuf:"bytes,11,rep,name=multipliers,proto3" json:"multipliers,omitempty"`
+	// The least and the greatest multiplier of hosts that passed, by turns: a pair for each
+	// weigher. Empty when the rules' multipliers hold for all.
+	Multipliers []float64  `protobuf:"fixed64,11,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
 	Warnings    []*Warning `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What Nova raises instead of an answer; only with strict_nova.
 	Raised *Raised `protobuf:"bytes,13,opt,name=raised,proto3" json:"raised,omitempty"`
-	// Instead of bounds, candidates and multipliers, for a query that asks for
-	// columns; bounds and multipliers are the least and the greatest by turns.
-	BoundsFlat      []float64   `protobuf:"fixed64,14,rep,packed,name=bounds_flat,json=boundsFlat,proto3" json:"bounds_flat,omitempty"`
-	Columns         *Candidates `protobuf:"bytes,15,opt,name=columns,proto3" json:"columns,omitempty"`
-	MultipliersFlat []float64   `protobuf:"fixed64,16,rep,packed,name=multipliers_flat,json=multipliersFlat,proto3" json:"multipliers_flat,omitempty"`
 	// The replica looked at some of the hosts that may pass, not all: hosts, passed and
 	// bounds are of those, and passed is not 0.
 	Cut bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
@@ -4509,7 +4439,7 @@ type Proposal struct {
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
 	Lags bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
-	// For Query.passing. Cells of before do not say, nor does a replica that loads its table.
+	// For Query.passing. A replica that loads its table does not say.
 	Passing       *Passing `protobuf:"bytes,22,opt,name=passing,proto3" json:"passing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4517,7 +4447,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4529,7 +4459,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4542,7 +4472,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4573,7 +4503,7 @@ func (x *Proposal) GetRejects() []*Reject {
 	return nil
 }
 
-func (x *Proposal) GetBounds() []*Bounds {
+func (x *Proposal) GetBounds() []float64 {
 	if x != nil {
 		return x.Bounds
 	}
@@ -4587,7 +4517,7 @@ func (x *Proposal) GetGroupHosts() []*GroupHost {
 	return nil
 }
 
-func (x *Proposal) GetCandidates() []*Candidate {
+func (x *Proposal) GetCandidates() *Candidates {
 	if x != nil {
 		return x.Candidates
 	}
@@ -4615,7 +4545,7 @@ func (x *Proposal) GetClaimOrigins() []*ClaimOrigin {
 	return nil
 }
 
-func (x *Proposal) GetMultipliers() []*Bounds {
+func (x *Proposal) GetMultipliers() []float64 {
 	if x != nil {
 		return x.Multipliers
 	}
@@ -4632,27 +4562,6 @@ func (x *Proposal) GetWarnings() []*Warning {
 func (x *Proposal) GetRaised() *Raised {
 	if x != nil {
 		return x.Raised
-	}
-	return nil
-}
-
-func (x *Proposal) GetBoundsFlat() []float64 {
-	if x != nil {
-		return x.BoundsFlat
-	}
-	return nil
-}
-
-func (x *Proposal) GetColumns() *Candidates {
-	if x != nil {
-		return x.Columns
-	}
-	return nil
-}
-
-func (x *Proposal) GetMultipliersFlat() []float64 {
-	if x != nil {
-		return x.MultipliersFlat
 	}
 	return nil
 }
@@ -4721,7 +4630,7 @@ type Passing struct {
 
 func (x *Passing) Reset() {
 	*x = Passing{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4733,7 +4642,7 @@ func (x *Passing) String() string {
 func (*Passing) ProtoMessage() {}
 
 func (x *Passing) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4746,7 +4655,7 @@ func (x *Passing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Passing.ProtoReflect.Descriptor instead.
 func (*Passing) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Passing) GetHosts() int32 {
@@ -4786,7 +4695,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4798,7 +4707,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4811,7 +4720,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Warning) GetKey() string {
@@ -4863,7 +4772,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +4784,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +4797,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Raised) GetStage() string {
@@ -4937,8 +4846,7 @@ type ClaimOrigin struct {
 	MovesCell string `protobuf:"bytes,4,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	// Of the claim's group; empty for none.
 	GroupPolicy string `protobuf:"bytes,5,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
-	// The attempt that has the claim: NewClaim's, or that of the last keep. Empty for a
-	// claim of an older gateway's.
+	// The attempt that has the claim: NewClaim's, or that of the last keep.
 	Attempt       string `protobuf:"bytes,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4946,7 +4854,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4958,7 +4866,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4971,7 +4879,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -5032,7 +4940,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +4952,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +4965,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5113,7 +5021,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5033,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5046,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5160,108 +5068,6 @@ func (x *GroupHost) GetMembers() int32 {
 		return x.Members
 	}
 	return 0
-}
-
-type Candidate struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	HostUuid         string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	ServiceHost      string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	Nodename         string                 `protobuf:"bytes,3,opt,name=nodename,proto3" json:"nodename,omitempty"`
-	AvailabilityZone string                 `protobuf:"bytes,4,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
-	// Raw weights after clamping, one a weigher.
-	Raw    []float64 `protobuf:"fixed64,5,rep,packed,name=raw,proto3" json:"raw,omitempty"`
-	Weight float64   `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	Tie    uint64    `protobuf:"varint,7,opt,name=tie,proto3" json:"tie,omitempty"`
-	// The host's own, one a weigher; empty: the rules'.
-	Multipliers   []float64 `protobuf:"fixed64,8,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Candidate) Reset() {
-	*x = Candidate{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Candidate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Candidate) ProtoMessage() {}
-
-func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
-func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *Candidate) GetHostUuid() string {
-	if x != nil {
-		return x.HostUuid
-	}
-	return ""
-}
-
-func (x *Candidate) GetServiceHost() string {
-	if x != nil {
-		return x.ServiceHost
-	}
-	return ""
-}
-
-func (x *Candidate) GetNodename() string {
-	if x != nil {
-		return x.Nodename
-	}
-	return ""
-}
-
-func (x *Candidate) GetAvailabilityZone() string {
-	if x != nil {
-		return x.AvailabilityZone
-	}
-	return ""
-}
-
-func (x *Candidate) GetRaw() []float64 {
-	if x != nil {
-		return x.Raw
-	}
-	return nil
-}
-
-func (x *Candidate) GetWeight() float64 {
-	if x != nil {
-		return x.Weight
-	}
-	return 0
-}
-
-func (x *Candidate) GetTie() uint64 {
-	if x != nil {
-		return x.Tie
-	}
-	return 0
-}
-
-func (x *Candidate) GetMultipliers() []float64 {
-	if x != nil {
-		return x.Multipliers
-	}
-	return nil
 }
 
 // Candidates are hosts that passed, in columns: the i-th entry of each is of the
@@ -5297,7 +5103,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5309,7 +5115,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5322,7 +5128,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5438,7 +5244,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +5256,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5463,7 +5269,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5512,7 +5318,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5524,7 +5330,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5537,7 +5343,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5566,7 +5372,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5578,7 +5384,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5591,7 +5397,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5619,7 +5425,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5437,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5450,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Failure) GetReason() string {
@@ -5670,7 +5476,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5682,7 +5488,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5695,7 +5501,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5724,7 +5530,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5736,7 +5542,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5749,7 +5555,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5923,7 +5729,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5935,7 +5741,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5948,7 +5754,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -6099,7 +5905,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6111,7 +5917,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6124,7 +5930,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -6194,7 +6000,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6206,7 +6012,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6219,7 +6025,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6277,7 +6083,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6095,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6108,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6338,7 +6144,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6350,7 +6156,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6363,7 +6169,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6420,7 +6226,7 @@ type ClaimRef struct {
 	// the report has it, CELL_UNAVAILABLE when this replica does not hear the agent.
 	UnlessReported bool `protobuf:"varint,7,opt,name=unless_reported,json=unlessReported,proto3" json:"unless_reported,omitempty"`
 	// With release: the claim's updated_at as it was read. One that was changed since and has
-	// not ended is refused, STALE_GENERATION. Unset, and in cells of before: it is released
+	// not ended is refused, STALE_GENERATION. Unset: it is released
 	// whatever was done with it.
 	UnchangedSince *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=unchanged_since,json=unchangedSince,proto3" json:"unchanged_since,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -6429,7 +6235,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6441,7 +6247,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6454,7 +6260,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6527,7 +6333,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6539,7 +6345,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6552,7 +6358,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6593,7 +6399,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6605,7 +6411,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6618,7 +6424,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6645,7 +6451,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6657,7 +6463,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6670,7 +6476,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6697,7 +6503,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6709,7 +6515,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6722,7 +6528,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6770,7 +6576,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6782,7 +6588,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6795,7 +6601,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6853,7 +6659,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6865,7 +6671,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6878,7 +6684,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6938,7 +6744,7 @@ type ListClaimsResponse struct {
 	// With want_origins: one for each of claims, in their order.
 	ClaimOrigins []*ClaimOrigin `protobuf:"bytes,3,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
 	// One for each of claims, in their order: a report of its host has had the instance since
-	// the claim is there. Cells of before do not say.
+	// the claim is there.
 	InstanceSeen  []bool `protobuf:"varint,4,rep,packed,name=instance_seen,json=instanceSeen,proto3" json:"instance_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6946,7 +6752,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +6764,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +6777,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -7025,7 +6831,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7037,7 +6843,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7050,7 +6856,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -7129,7 +6935,7 @@ type ListHostsResponse struct {
 	Hosts []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	More  bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	// With want_hypervisors: those of the hosts, each once, and the place in it of each of
-	// hosts. Cells of before say neither.
+	// hosts.
 	Hypervisors   []*Hypervisor `protobuf:"bytes,3,rep,name=hypervisors,proto3" json:"hypervisors,omitempty"`
 	HypervisorOf  []int32       `protobuf:"varint,4,rep,packed,name=hypervisor_of,json=hypervisorOf,proto3" json:"hypervisor_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -7138,7 +6944,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7150,7 +6956,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7163,7 +6969,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -7211,7 +7017,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7223,7 +7029,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7236,7 +7042,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7284,7 +7090,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7296,7 +7102,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7309,7 +7115,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7335,8 +7141,8 @@ type SetAdminStateRequest struct {
 	KeepNova bool `protobuf:"varint,8,opt,name=keep_nova,json=keepNova,proto3" json:"keep_nova,omitempty"`
 	// The generation of the host that this is said over. Where what it replaces is newer it is
 	// refused, STALE_GENERATION, with the host's generation in the metadata (generation): a
-	// copy that comes late undoes no newer word. What says the same takes a generation too. 0,
-	// and cells of before: it is said over whatever there is.
+	// copy that comes late undoes no newer word. What says the same takes a generation too. 0:
+	// it is said over whatever there is.
 	AsOfGeneration int64 `protobuf:"varint,9,opt,name=as_of_generation,json=asOfGeneration,proto3" json:"as_of_generation,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -7344,7 +7150,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7356,7 +7162,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7369,7 +7175,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7444,7 +7250,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7456,7 +7262,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7469,7 +7275,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7477,6 +7283,102 @@ func (x *SetAdminStateResponse) GetHost() *v1.Host {
 		return x.Host
 	}
 	return nil
+}
+
+type RemoveHostRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveHostRequest) Reset() {
+	*x = RemoveHostRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveHostRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveHostRequest) ProtoMessage() {}
+
+func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
+func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *RemoveHostRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *RemoveHostRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RemoveHostRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type RemoveHostResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveHostResponse) Reset() {
+	*x = RemoveHostResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveHostResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveHostResponse) ProtoMessage() {}
+
+func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
+func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 type PutDecisionsRequest struct {
@@ -8198,11 +8100,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\fretake_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\x12'\n" +
 	"\x0finstances_taken\x18\v \x01(\bR\x0einstancesTaken\x12\x12\n" +
-	"\x04kept\x18\f \x01(\x05R\x04kept\"\x83\x01\n" +
+	"\x04kept\x18\f \x01(\x05R\x04kept\"\x99\x01\n" +
 	"\x0ePinGateRequest\x123\n" +
 	"\x03pin\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03pin\x12 \n" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x1a\n" +
-	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\"8\n" +
+	"\x03who\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x03who\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"8\n" +
 	"\x0fPinGateResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\"|\n" +
 	"\x12ResyncHostsRequest\x12(\n" +
@@ -8407,7 +8310,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\x8a\x04\n" +
+	"multiplier\"\xf0\x03\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -8416,8 +8319,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05takes\x18\x05 \x03(\v2\x16.cellgate.cell.v1.TakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x12,\n" +
 	"\rtable_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\ftableVersion\x126\n" +
 	"\x0econsumer_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12+\n" +
-	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x18\n" +
-	"\acolumns\x18\t \x01(\bR\acolumns\x12\x16\n" +
+	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x16\n" +
 	"\x06shadow\x18\n" +
 	" \x01(\bR\x06shadow\x12\"\n" +
 	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\x12\x1c\n" +
@@ -8429,44 +8331,35 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04list\x18\x02 \x01(\bR\x04list\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
-	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xec\x01\n" +
-	"\tKnowledge\x12;\n" +
-	"\x06bounds\x18\x01 \x03(\v2\x18.cellgate.cell.v1.BoundsB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x06bounds\x12\x16\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa6\x01\n" +
+	"\tKnowledge\x12!\n" +
+	"\x06bounds\x18\x01 \x03(\x01B\t\xbaH\x06\x92\x01\x03\x10\x80\x04R\x06bounds\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x03R\x06passed\x122\n" +
 	"\vgroup_hosts\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03\x18\xff\x01R\n" +
 	"groupHosts\x12*\n" +
-	"\x11group_hosts_known\x18\x04 \x01(\bR\x0fgroupHostsKnown\x12*\n" +
-	"\vbounds_flat\x18\x05 \x03(\x01B\t\xbaH\x06\x92\x01\x03\x10\x80\x04R\n" +
-	"boundsFlat\",\n" +
-	"\x06Bounds\x12\x10\n" +
-	"\x03min\x18\x01 \x01(\x01R\x03min\x12\x10\n" +
-	"\x03max\x18\x02 \x01(\x01R\x03max\"U\n" +
+	"\x11group_hosts_known\x18\x04 \x01(\bR\x0fgroupHostsKnown\"U\n" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xc6\b\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x8f\a\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x03 \x01(\x05R\x06passed\x122\n" +
-	"\arejects\x18\x04 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\x120\n" +
-	"\x06bounds\x18\x05 \x03(\v2\x18.cellgate.cell.v1.BoundsR\x06bounds\x12<\n" +
+	"\arejects\x18\x04 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\x12\x16\n" +
+	"\x06bounds\x18\x05 \x03(\x01R\x06bounds\x12<\n" +
 	"\vgroup_hosts\x18\x06 \x03(\v2\x1b.cellgate.cell.v1.GroupHostR\n" +
-	"groupHosts\x12;\n" +
+	"groupHosts\x12<\n" +
 	"\n" +
-	"candidates\x18\a \x03(\v2\x1b.cellgate.cell.v1.CandidateR\n" +
+	"candidates\x18\a \x01(\v2\x1c.cellgate.cell.v1.CandidatesR\n" +
 	"candidates\x12*\n" +
 	"\x06claims\x18\b \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x123\n" +
 	"\afailure\x18\t \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12B\n" +
 	"\rclaim_origins\x18\n" +
-	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12:\n" +
-	"\vmultipliers\x18\v \x03(\v2\x18.cellgate.cell.v1.BoundsR\vmultipliers\x125\n" +
+	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12 \n" +
+	"\vmultipliers\x18\v \x03(\x01R\vmultipliers\x125\n" +
 	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x120\n" +
-	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\x12\x1f\n" +
-	"\vbounds_flat\x18\x0e \x03(\x01R\n" +
-	"boundsFlat\x126\n" +
-	"\acolumns\x18\x0f \x01(\v2\x1c.cellgate.cell.v1.CandidatesR\acolumns\x12)\n" +
-	"\x10multipliers_flat\x18\x10 \x03(\x01R\x0fmultipliersFlat\x12\x10\n" +
+	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\x12\x10\n" +
 	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
 	"\n" +
 	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
@@ -8509,16 +8402,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tGroupHost\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x18\n" +
-	"\amembers\x18\x03 \x01(\x05R\amembers\"\xf2\x01\n" +
-	"\tCandidate\x12\x1b\n" +
-	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
-	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
-	"\bnodename\x18\x03 \x01(\tR\bnodename\x12+\n" +
-	"\x11availability_zone\x18\x04 \x01(\tR\x10availabilityZone\x12\x10\n" +
-	"\x03raw\x18\x05 \x03(\x01R\x03raw\x12\x16\n" +
-	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x10\n" +
-	"\x03tie\x18\a \x01(\x04R\x03tie\x12 \n" +
-	"\vmultipliers\x18\b \x03(\x01R\vmultipliers\"\xbe\x03\n" +
+	"\amembers\x18\x03 \x01(\x05R\amembers\"\xbe\x03\n" +
 	"\n" +
 	"Candidates\x12\x1d\n" +
 	"\n" +
@@ -8717,7 +8601,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tkeep_nova\x18\b \x01(\bR\bkeepNova\x121\n" +
 	"\x10as_of_generation\x18\t \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x0easOfGeneration\">\n" +
 	"\x15SetAdminStateResponse\x12%\n" +
-	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"W\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"u\n" +
+	"\x11RemoveHostRequest\x12$\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12 \n" +
+	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x18\n" +
+	"\x02by\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x02by\"\x14\n" +
+	"\x12RemoveHostResponse\"W\n" +
 	"\x13PutDecisionsRequest\x12@\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\tdecisions\"\x16\n" +
 	"\x14PutDecisionsResponse\"A\n" +
@@ -8765,7 +8654,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x0fawaits_verdicts\x18\x11 \x01(\bR\x0eawaitsVerdicts\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xc9\v\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xa2\f\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
@@ -8774,7 +8663,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"ListClaims\x12#.cellgate.cell.v1.ListClaimsRequest\x1a$.cellgate.cell.v1.ListClaimsResponse\x12T\n" +
 	"\tListHosts\x12\".cellgate.cell.v1.ListHostsRequest\x1a#.cellgate.cell.v1.ListHostsResponse\x12Q\n" +
 	"\bPutFacts\x12!.cellgate.cell.v1.PutFactsRequest\x1a\".cellgate.cell.v1.PutFactsResponse\x12`\n" +
-	"\rSetAdminState\x12&.cellgate.cell.v1.SetAdminStateRequest\x1a'.cellgate.cell.v1.SetAdminStateResponse\x12]\n" +
+	"\rSetAdminState\x12&.cellgate.cell.v1.SetAdminStateRequest\x1a'.cellgate.cell.v1.SetAdminStateResponse\x12W\n" +
+	"\n" +
+	"RemoveHost\x12#.cellgate.cell.v1.RemoveHostRequest\x1a$.cellgate.cell.v1.RemoveHostResponse\x12]\n" +
 	"\fPutDecisions\x12%.cellgate.cell.v1.PutDecisionsRequest\x1a&.cellgate.cell.v1.PutDecisionsResponse\x12Z\n" +
 	"\vGetDecision\x12$.cellgate.cell.v1.GetDecisionRequest\x1a%.cellgate.cell.v1.GetDecisionResponse\x12`\n" +
 	"\rListDecisions\x12&.cellgate.cell.v1.ListDecisionsRequest\x1a'.cellgate.cell.v1.ListDecisionsResponse\x12W\n" +
@@ -8855,43 +8746,43 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*PassingQuery)(nil),          // 51: cellgate.cell.v1.PassingQuery
 	(*Take)(nil),                  // 52: cellgate.cell.v1.Take
 	(*Knowledge)(nil),             // 53: cellgate.cell.v1.Knowledge
-	(*Bounds)(nil),                // 54: cellgate.cell.v1.Bounds
-	(*ProposeBatchRequest)(nil),   // 55: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 56: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 57: cellgate.cell.v1.Proposal
-	(*Passing)(nil),               // 58: cellgate.cell.v1.Passing
-	(*Warning)(nil),               // 59: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 60: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 61: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 62: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 63: cellgate.cell.v1.GroupHost
-	(*Candidate)(nil),             // 64: cellgate.cell.v1.Candidate
-	(*Candidates)(nil),            // 65: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 66: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 67: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 68: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 69: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 70: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 71: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 72: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 73: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 74: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 75: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 76: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 77: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 78: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 79: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 80: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 81: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 82: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 83: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 84: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 85: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 86: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 87: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 88: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 89: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 90: cellgate.cell.v1.SetAdminStateResponse
+	(*ProposeBatchRequest)(nil),   // 54: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 55: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 56: cellgate.cell.v1.Proposal
+	(*Passing)(nil),               // 57: cellgate.cell.v1.Passing
+	(*Warning)(nil),               // 58: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 59: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 60: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 61: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 62: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),            // 63: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),            // 64: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 65: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 66: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 67: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 68: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 69: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 70: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 71: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 72: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 73: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 74: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 75: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 76: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 77: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 78: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 79: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 80: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 81: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 82: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 83: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 84: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 85: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 86: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),  // 87: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil), // 88: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),     // 89: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),    // 90: cellgate.cell.v1.RemoveHostResponse
 	(*PutDecisionsRequest)(nil),   // 91: cellgate.cell.v1.PutDecisionsRequest
 	(*PutDecisionsResponse)(nil),  // 92: cellgate.cell.v1.PutDecisionsResponse
 	(*GetDecisionRequest)(nil),    // 93: cellgate.cell.v1.GetDecisionRequest
@@ -8944,7 +8835,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	101, // 23: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
 	106, // 24: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	16,  // 25: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	69,  // 26: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	67,  // 26: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
 	102, // 27: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
 	107, // 28: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
 	104, // 29: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
@@ -8987,106 +8878,104 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	53,  // 66: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
 	52,  // 67: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
 	51,  // 68: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	54,  // 69: cellgate.cell.v1.Knowledge.bounds:type_name -> cellgate.cell.v1.Bounds
-	50,  // 70: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	57,  // 71: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	62,  // 72: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	54,  // 73: cellgate.cell.v1.Proposal.bounds:type_name -> cellgate.cell.v1.Bounds
-	63,  // 74: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	64,  // 75: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidate
-	109, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	69,  // 77: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	61,  // 78: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	54,  // 79: cellgate.cell.v1.Proposal.multipliers:type_name -> cellgate.cell.v1.Bounds
-	59,  // 80: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	60,  // 81: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	65,  // 82: cellgate.cell.v1.Proposal.columns:type_name -> cellgate.cell.v1.Candidates
-	9,   // 83: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	110, // 84: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	10,  // 85: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	58,  // 86: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	67,  // 87: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	66,  // 88: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	105, // 89: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	68,  // 90: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	71,  // 91: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	72,  // 92: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	77,  // 93: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 94: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	78,  // 95: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	79,  // 96: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	74,  // 97: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	75,  // 98: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	77,  // 99: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	105, // 100: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 101: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	76,  // 102: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	73,  // 103: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	38,  // 104: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	30,  // 105: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	32,  // 106: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	35,  // 107: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	105, // 108: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 109: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 110: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	101, // 111: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	102, // 112: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	81,  // 113: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	109, // 114: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	82,  // 115: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	61,  // 116: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	109, // 117: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	61,  // 118: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	111, // 119: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	10,  // 120: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	112, // 121: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 122: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	102, // 123: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	111, // 124: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	113, // 125: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	113, // 126: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	113, // 127: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	114, // 128: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	99,  // 129: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 130: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 131: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	55,  // 132: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	70,  // 133: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	83,  // 134: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	85,  // 135: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	87,  // 136: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	89,  // 137: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	91,  // 138: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	93,  // 139: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	95,  // 140: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	97,  // 141: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 142: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	13,  // 143: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 144: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	17,  // 145: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	19,  // 146: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	21,  // 147: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	56,  // 148: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	80,  // 149: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	84,  // 150: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	86,  // 151: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	88,  // 152: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	90,  // 153: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	92,  // 154: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	94,  // 155: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	96,  // 156: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	98,  // 157: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 158: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	15,  // 159: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 160: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	18,  // 161: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	20,  // 162: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	22,  // 163: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	148, // [148:164] is the sub-list for method output_type
-	132, // [132:148] is the sub-list for method input_type
-	132, // [132:132] is the sub-list for extension type_name
-	132, // [132:132] is the sub-list for extension extendee
-	0,   // [0:132] is the sub-list for field type_name
+	50,  // 69: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	56,  // 70: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	61,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	62,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	63,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	109, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	67,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	60,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	58,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	59,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	9,   // 79: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
+	110, // 80: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
+	10,  // 81: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	57,  // 82: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
+	65,  // 83: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	64,  // 84: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	105, // 85: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	66,  // 86: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	69,  // 87: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	70,  // 88: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	75,  // 89: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	75,  // 90: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	76,  // 91: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	77,  // 92: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	72,  // 93: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	73,  // 94: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	75,  // 95: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	105, // 96: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	102, // 97: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	74,  // 98: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	71,  // 99: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	38,  // 100: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	30,  // 101: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	32,  // 102: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	35,  // 103: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	105, // 104: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	102, // 105: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	101, // 106: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	101, // 107: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	102, // 108: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	79,  // 109: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	109, // 110: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	80,  // 111: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	60,  // 112: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	109, // 113: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	60,  // 114: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	111, // 115: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	10,  // 116: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
+	112, // 117: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	101, // 118: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	102, // 119: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	111, // 120: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	113, // 121: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	113, // 122: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	113, // 123: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	114, // 124: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	99,  // 125: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	101, // 126: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	101, // 127: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	54,  // 128: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	68,  // 129: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	81,  // 130: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	83,  // 131: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	85,  // 132: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	87,  // 133: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	89,  // 134: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	91,  // 135: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	93,  // 136: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	95,  // 137: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	97,  // 138: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 139: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	13,  // 140: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	4,   // 141: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	17,  // 142: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	19,  // 143: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	21,  // 144: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	55,  // 145: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	78,  // 146: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	82,  // 147: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	84,  // 148: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	86,  // 149: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	88,  // 150: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	90,  // 151: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	92,  // 152: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	94,  // 153: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	96,  // 154: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	98,  // 155: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	7,   // 156: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	15,  // 157: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	5,   // 158: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	18,  // 159: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	20,  // 160: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	22,  // 161: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	145, // [145:162] is the sub-list for method output_type
+	128, // [128:145] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9094,8 +8983,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[66].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[71].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[64].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[69].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),

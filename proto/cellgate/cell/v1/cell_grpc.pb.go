@@ -27,6 +27,7 @@ const (
 	CellScheduler_ListHosts_FullMethodName     = "/cellgate.cell.v1.CellScheduler/ListHosts"
 	CellScheduler_PutFacts_FullMethodName      = "/cellgate.cell.v1.CellScheduler/PutFacts"
 	CellScheduler_SetAdminState_FullMethodName = "/cellgate.cell.v1.CellScheduler/SetAdminState"
+	CellScheduler_RemoveHost_FullMethodName    = "/cellgate.cell.v1.CellScheduler/RemoveHost"
 	CellScheduler_PutDecisions_FullMethodName  = "/cellgate.cell.v1.CellScheduler/PutDecisions"
 	CellScheduler_GetDecision_FullMethodName   = "/cellgate.cell.v1.CellScheduler/GetDecision"
 	CellScheduler_ListDecisions_FullMethodName = "/cellgate.cell.v1.CellScheduler/ListDecisions"
@@ -56,6 +57,8 @@ type CellSchedulerClient interface {
 	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
 	// SetAdminState says what an operator wants of a host.
 	SetAdminState(ctx context.Context, in *SetAdminStateRequest, opts ...grpc.CallOption) (*SetAdminStateResponse, error)
+	// RemoveHost removes a host that nothing holds.
+	RemoveHost(ctx context.Context, in *RemoveHostRequest, opts ...grpc.CallOption) (*RemoveHostResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(ctx context.Context, in *PutDecisionsRequest, opts ...grpc.CallOption) (*PutDecisionsResponse, error)
@@ -144,6 +147,16 @@ func (c *cellSchedulerClient) SetAdminState(ctx context.Context, in *SetAdminSta
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetAdminStateResponse)
 	err := c.cc.Invoke(ctx, CellScheduler_SetAdminState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *cellSchedulerClient) RemoveHost(ctx context.Context, in *RemoveHostRequest, opts ...grpc.CallOption) (*RemoveHostResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveHostResponse)
+	err := c.cc.Invoke(ctx, CellScheduler_RemoveHost_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +280,8 @@ type CellSchedulerServer interface {
 	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
 	// SetAdminState says what an operator wants of a host.
 	SetAdminState(context.Context, *SetAdminStateRequest) (*SetAdminStateResponse, error)
+	// RemoveHost removes a host that nothing holds.
+	RemoveHost(context.Context, *RemoveHostRequest) (*RemoveHostResponse, error)
 	// PutDecisions keeps decisions in the cell's shard; one that is there already is
 	// replaced.
 	PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error)
@@ -318,6 +333,9 @@ func (UnimplementedCellSchedulerServer) PutFacts(context.Context, *PutFactsReque
 }
 func (UnimplementedCellSchedulerServer) SetAdminState(context.Context, *SetAdminStateRequest) (*SetAdminStateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetAdminState not implemented")
+}
+func (UnimplementedCellSchedulerServer) RemoveHost(context.Context, *RemoveHostRequest) (*RemoveHostResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveHost not implemented")
 }
 func (UnimplementedCellSchedulerServer) PutDecisions(context.Context, *PutDecisionsRequest) (*PutDecisionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutDecisions not implemented")
@@ -474,6 +492,24 @@ func _CellScheduler_SetAdminState_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CellSchedulerServer).SetAdminState(ctx, req.(*SetAdminStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CellScheduler_RemoveHost_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveHostRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CellSchedulerServer).RemoveHost(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CellScheduler_RemoveHost_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CellSchedulerServer).RemoveHost(ctx, req.(*RemoveHostRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -688,6 +724,10 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetAdminState",
 			Handler:    _CellScheduler_SetAdminState_Handler,
+		},
+		{
+			MethodName: "RemoveHost",
+			Handler:    _CellScheduler_RemoveHost_Handler,
 		},
 		{
 			MethodName: "PutDecisions",

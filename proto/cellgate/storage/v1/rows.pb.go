@@ -1125,11 +1125,14 @@ func (x *Rejection) GetVerdict() *Verdict {
 }
 
 type Guest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FlavorId      string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
-	Image         []byte                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
-	Hardware      []byte                 `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
-	Awaited       bool                   `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	FlavorId string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
+	Image    []byte                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// A schedule.GuestCheck, encoded.
+	Hardware []byte `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	Awaited  bool   `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`
+	// A schedule.Assignment as JSON; empty for none.
+	Assigned      []byte `protobuf:"bytes,5,opt,name=assigned,proto3" json:"assigned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,6 +1193,13 @@ func (x *Guest) GetAwaited() bool {
 		return x.Awaited
 	}
 	return false
+}
+
+func (x *Guest) GetAssigned() []byte {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
 }
 
 type Group struct {
@@ -1384,6 +1394,7 @@ type Gate struct {
 	HeldSince     int64                  `protobuf:"varint,8,opt,name=held_since,json=heldSince,proto3" json:"held_since,omitempty"`
 	HeldUntil     int64                  `protobuf:"varint,9,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
 	Falls         int32                  `protobuf:"varint,10,opt,name=falls,proto3" json:"falls,omitempty"`
+	ReturnTo      string                 `protobuf:"bytes,11,opt,name=return_to,json=returnTo,proto3" json:"return_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1486,6 +1497,13 @@ func (x *Gate) GetFalls() int32 {
 		return x.Falls
 	}
 	return 0
+}
+
+func (x *Gate) GetReturnTo() string {
+	if x != nil {
+		return x.ReturnTo
+	}
+	return ""
 }
 
 // Namespace without facts, in the journal, is gone.
@@ -1691,7 +1709,7 @@ type Decision struct {
 	ProjectId     string                 `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Refusal       string                 `protobuf:"bytes,5,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	// Bytes of the body as it is stored; 0 in rows that an older program wrote.
+	// Bytes of the body as it is stored.
 	BodyBytes     int64 `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2177,12 +2195,13 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\tRejection\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x126\n" +
-	"\averdict\x18\x03 \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\"p\n" +
+	"\averdict\x18\x03 \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\"\x8c\x01\n" +
 	"\x05Guest\x12\x1b\n" +
 	"\tflavor_id\x18\x01 \x01(\tR\bflavorId\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\fR\x05image\x12\x1a\n" +
 	"\bhardware\x18\x03 \x01(\fR\bhardware\x12\x18\n" +
-	"\aawaited\x18\x04 \x01(\bR\aawaited\"o\n" +
+	"\aawaited\x18\x04 \x01(\bR\aawaited\x12\x1a\n" +
+	"\bassigned\x18\x05 \x01(\fR\bassigned\"o\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12 \n" +
@@ -2197,7 +2216,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x81\x02\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x9e\x02\n" +
 	"\x04Gate\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -2212,7 +2231,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"held_until\x18\t \x01(\x03R\theldUntil\x12\x14\n" +
 	"\x05falls\x18\n" +
-	" \x01(\x05R\x05falls\"r\n" +
+	" \x01(\x05R\x05falls\x12\x1b\n" +
+	"\treturn_to\x18\v \x01(\tR\breturnTo\"r\n" +
 	"\tNamespace\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +

@@ -1,0 +1,90 @@
+package cell
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// tryPin pins without force.
+func (r *replica) tryPin(to cellgatev1.Gate_State) error {
+	_, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: "a test"})
+	return err
+}
+
+func (r *replica) wantServing(what string) {
+	r.t.Helper()
+	if p := r.propose(query(1)); p.GetPassed() != 1 {
+		r.t.Errorf("%s: %v", what, p)
+	}
+}
+
+func TestPinGate_StateThatCannotServe_RefusedAndNothingChanged(t *testing.T) {
+	r := start(t, newStore(t))
+	refused := func(to cellgatev1.Gate_State, why string) {
+		t.Helper()
+		err := r.tryPin(to)
+		if fault.KindOf(err) != fault.FailedPrecondition || !strings.Contains(err.Error(), why) {
+			t.Errorf("pinned at %s: %v", to, err)
+		}
+	}
+	refused(nativeState, "no agent has registered a host")
+	r.register(plainState(1, 8))
+	for _, to := range []cellgatev1.Gate_State{legacyState, shadowState} {
+		refused(to, "no gateway reads Nova's tables")
+	}
+	if g := r.cell.rows.gateRow(); g != nil {
+		t.Errorf("the cell has the gate %+v", g)
+	}
+	r.wantServing("after the refusals")
+	if err := r.tryPin(nativeState); err != nil {
+		t.Errorf("NATIVE with a host: %v", err)
+	}
+	r.wantServing("at NATIVE")
+	if err := r.tryPin(cellgatev1.Gate_STATE_UNSPECIFIED); err != nil {
+		t.Error(err)
+	}
+
+	// A gateway that cannot read does not serve LEGACY; one that can does.
+	unread := legacyOf("g1", 66, 1)
+	unread.Services, unread.Unreadable = nil, "no route"
+	r.reportLegacy(unread)
+	refused(legacyState, "no gateway reads Nova's tables")
+	r.reportLegacy(legacyOf("g1", 66, 1))
+	if err := r.tryPin(legacyState); err != nil {
+		t.Errorf("LEGACY with a gateway that reads: %v", err)
+	}
+}
+
+func TestUnpinGate_ForcedWhereNobodyReads_ReturnsToWhereThePinFoundIt(t *testing.T) {
+	store := newStore(t)
+	r := start(t, store)
+	r.register(plainState(1, 8))
+	for _, last := range []cellgatev1.Gate_State{legacyState, shadowState} {
+		r.pin(legacyState)
+		g := r.pin(last) // a second pin does not forget
+		if p := r.propose(query(1)); p.GetFailure().GetReason() != string(fault.CellUnavailable) || g.GetPin() != last {
+			t.Fatalf("forced at %s: %v", last, p)
+		}
+		if g := r.pin(cellgatev1.Gate_STATE_UNSPECIFIED); g.GetState() != nativeState || g.GetPin() != 0 || len(g.GetWaitsFor()) > 0 {
+			t.Errorf("let go from %s it is %v", last, g)
+		}
+		r.wantServing("let go from " + last.String())
+	}
+}
+
+func TestUnpinGate_GatewayReads_RulesGoOnAtOnce(t *testing.T) {
+	r := start(t, newStore(t))
+	r.register(plainState(1, 8))
+	r.reportLegacy(legacyOf("g1", 65, 1)) // older than is required
+	for _, at := range []cellgatev1.Gate_State{nativeState, shadowState, legacyState} {
+		r.pin(at)
+		if g := r.pin(cellgatev1.Gate_STATE_UNSPECIFIED); g.GetState() != legacyState {
+			t.Errorf("let go from %s it is %v", at, g)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package cell
+
+import (
+	"context"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+// RemoveHost removes a host that nothing holds, through the lane. An agent that still
+// reports the host to this replica brings it back with its next state, so it is refused.
+func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostRequest) (*cellv1.RemoveHostResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	var r reader
+	remove := &shard.RemoveHost{HostUUID: r.UUID("host_uuid", req.GetHostUuid()), Reason: req.GetReason()}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	service := s.rows.serviceHost(remove.HostUUID)
+	if s.sessions.open(remove.HostUUID) {
+		return nil, fault.New(fault.FailedPrecondition, "the agent of host %s still reports to replica %s: stop it first", service, s.cfg.Replica)
+	}
+	answers, err := s.pipeline.do(ctx, []shard.Op{{RemoveHost: remove}}, false)
+	if err == nil {
+		err = answers[0].err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if refusal := answers[0].outcome.Refusal; refusal != nil {
+		return nil, refusedByField(&answers[0].outcome)
+	}
+	s.log.Info("audit: a host was removed", "host", service, "host_uuid", remove.HostUUID, "reason", req.GetReason(), "who", orSomebody(req.GetBy()))
+	return &cellv1.RemoveHostResponse{}, nil
+}

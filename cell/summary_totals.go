@@ -1,0 +1,252 @@
+package cell
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// totals are what all hosts of a cell have and hold together. A change of a host costs what
+// that host costs, however many others there are: gateways ask every second or so, and more
+// often while the cell is slow.
+type totals struct {
+	touches touches
+
+	mu sync.Mutex
+	// newest is the message of a version of the table; nil before the first.
+	newest  *cellv1.GetSummaryResponse
+	version uint64
+
+	hosts map[string]*countedHost
+	// sum has what can be added up; what it lists is filled in by message.
+	sum     cellgatev1.Cell
+	unzoned int
+	classes map[string]*classTotals
+	// How many hosts have each.
+	traits, aggregates, zones, tenants, childTraits, childClasses counts
+}
+
+func newTotals() *totals {
+	return &totals{
+		touches: touches{hosts: map[string]struct{}{}},
+		hosts:   map[string]*countedHost{}, classes: map[string]*classTotals{},
+		traits: counts{}, aggregates: counts{}, zones: counts{}, tenants: counts{}, childTraits: counts{}, childClasses: counts{},
+	}
+}
+
+// touches are the hosts that changed since the totals were read.
+type touches struct {
+	mu    sync.Mutex
+	hosts map[string]struct{}
+}
+
+func (t *touches) add(d *dirty, turned map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uuid := range d.hosts {
+		t.hosts[uuid] = struct{}{}
+	}
+	for uuid := range turned {
+		t.hosts[uuid] = struct{}{}
+	}
+}
+
+func (t *touches) take() map[string]struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.hosts
+	t.hosts = map[string]struct{}{}
+	return taken
+}
+
+// counts says how often each word was counted.
+type counts map[string]int
+
+func (c counts) add(word string, by int) {
+	if c[word] += by; c[word] == 0 {
+		delete(c, word)
+	}
+}
+
+// countedHost is a host as it is counted.
+type countedHost struct {
+	row         *hostRow
+	up          bool
+	inventories []countedInventory
+}
+
+// countedInventory is a resource class of one of a host's providers.
+type countedInventory struct {
+	class                *classTotals
+	atRoot               bool
+	capacity, used, most int64
+}
+
+// classTotals is one resource class over all hosts.
+type classTotals struct {
+	capacity, used int64
+	// inventories counts those of the class, roots those of root providers.
+	inventories, roots int
+}
+
+// follow counts the hosts anew that changed.
+func (s *totals) follow(rows *rows, live *liveness) {
+	for uuid := range s.touches.take() {
+		var next *countedHost
+		if row := rows.host(uuid); row != nil && row.host != nil {
+			_, up := live.lastSeen(uuid)
+			next = &countedHost{row: row, up: up}
+		}
+		was := s.hosts[uuid]
+		// What hosts are labelled with changes seldom.
+		relabelled := was == nil || next == nil || was.row.host != next.row.host && !sameLabels(was.row.host, next.row.host)
+		if was != nil {
+			s.count(was, -1)
+			if relabelled {
+				s.label(was.row.host, -1)
+			}
+			delete(s.hosts, uuid)
+		}
+		if next != nil {
+			s.inventory(next)
+			s.count(next, 1)
+			if relabelled {
+				s.label(next.row.host, 1)
+			}
+			s.hosts[uuid] = next
+		}
+	}
+}
+
+// inventory notes what the host has of each class.
+func (s *totals) inventory(h *countedHost) {
+	for n, p := range h.row.host.Providers {
+		for _, i := range p.Inventories {
+			class := s.classes[i.ResourceClass]
+			if class == nil {
+				class = &classTotals{}
+				s.classes[i.ResourceClass] = class
+			}
+			h.inventories = append(h.inventories, countedInventory{
+				class: class, atRoot: n == 0, capacity: i.Capacity(), used: h.row.usage.Of(p.UUID, i.ResourceClass), most: min(i.Capacity(), i.MaxUnit),
+			})
+		}
+	}
+}
+
+// count adds what the host has, by 1, or takes it away, by -1.
+func (s *totals) count(h *countedHost, by int32) {
+	host, t := h.row.host, &s.sum
+	t.Hosts += by
+	if host.Imported {
+		t.HostsImported += by
+	}
+	switch {
+	case host.Imported:
+	case h.row.admin.Intended():
+		t.HostsWithheld += by
+	case h.row.admin.Withheld(): // its nova-compute is down
+	case h.up && !host.Disabled:
+		t.HostsUp += by
+	}
+	if u := h.row.usage; u != nil {
+		t.ClaimsPending += by * u.Pending
+		t.ClaimsConfirmed += by * u.Confirmed
+	}
+	for _, i := range h.inventories {
+		i.class.capacity += int64(by) * i.capacity
+		i.class.used += int64(by) * i.used
+		i.class.inventories += int(by)
+		if i.atRoot {
+			i.class.roots += int(by)
+		}
+	}
+}
+
+// label counts the names that the host has.
+func (s *totals) label(h *shard.Host, by int) {
+	for n, p := range h.Providers {
+		traits := s.childTraits
+		if n == 0 {
+			traits = s.traits
+		}
+		for _, t := range p.Traits {
+			traits.add(t, by)
+		}
+		if n > 0 {
+			for _, i := range p.Inventories {
+				s.childClasses.add(i.ResourceClass, by)
+			}
+		}
+	}
+	for _, a := range h.Aggregates {
+		s.aggregates.add(a.UUID, by)
+		for _, t := range schedule.TenantsOf(&schedule.Aggregate{Metadata: a.Metadata}) {
+			s.tenants.add(t, by)
+		}
+	}
+	named := zonesOf(h)
+	for _, z := range named {
+		s.zones.add(z, by)
+	}
+	if len(named) == 0 {
+		s.unzoned += by
+	}
+}
+
+// sameLabels reports whether two rows of a host have the same names; it may miss that.
+func sameLabels(a, b *shard.Host) bool {
+	return slices.EqualFunc(a.Providers, b.Providers, func(x, y shard.Provider) bool {
+		return slices.Equal(x.Traits, y.Traits) && slices.EqualFunc(x.Inventories, y.Inventories, func(i, k shard.Inventory) bool {
+			return i.ResourceClass == k.ResourceClass
+		})
+	}) && slices.EqualFunc(a.Aggregates, b.Aggregates, func(x, y shard.Aggregate) bool {
+		return x.UUID == y.UUID && maps.Equal(x.Metadata, y.Metadata)
+	})
+}
+
+// message gives the totals without the cell's names.
+func (s *totals) message() *cellv1.GetSummaryResponse {
+	t := &cellgatev1.Cell{
+		Hosts: s.sum.Hosts, HostsUp: s.sum.HostsUp, HostsImported: s.sum.HostsImported, HostsWithheld: s.sum.HostsWithheld,
+		ClaimsPending: s.sum.ClaimsPending, ClaimsConfirmed: s.sum.ClaimsConfirmed,
+	}
+	out := &cellv1.GetSummaryResponse{Totals: t, HasUnzonedHosts: s.unzoned > 0}
+	// The greatest of all cannot be added up.
+	free, largest := map[*classTotals]int64{}, map[*classTotals]int64{}
+	for _, h := range s.hosts {
+		for i := range h.inventories {
+			of := &h.inventories[i]
+			free[of.class] = max(free[of.class], of.capacity-of.used)
+			if of.atRoot {
+				largest[of.class] = max(largest[of.class], of.most)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.classes)) {
+		class := s.classes[name]
+		if class.inventories == 0 {
+			delete(s.classes, name)
+			continue
+		}
+		t.Resources = append(t.Resources, &cellgatev1.ResourceTotals{
+			ResourceClass: name, Capacity: class.capacity, Used: class.used, LargestFree: free[class],
+		})
+		if class.roots > 0 {
+			out.Largest = append(out.Largest, &cellv1.MaxUnit{ResourceClass: name, Amount: largest[class]})
+		}
+	}
+	out.Traits = slices.Sorted(maps.Keys(s.traits))
+	out.ChildTraits = slices.Sorted(maps.Keys(s.childTraits))
+	out.ChildClasses = slices.Sorted(maps.Keys(s.childClasses))
+	out.Aggregates = slices.Sorted(maps.Keys(s.aggregates))
+	out.Tenants = slices.Sorted(maps.Keys(s.tenants))
+	out.AvailabilityZones = slices.Sorted(maps.Keys(s.zones))
+	t.AvailabilityZones = out.AvailabilityZones
+	return out
+}

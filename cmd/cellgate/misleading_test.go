@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"cellgate/internal/raced"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// A wrong claim is said to be wrong, and nothing is advised against the right one.
+func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
+	_, web, api := launchDev(t, t.TempDir())
+	var placed cellgatev1.SelectDestinationsResponse
+	cellgate(t, api, exitDone, &placed, "select", "--instance", leased)
+	good := placed.GetDestinations()[0].GetSelected().GetClaimId()
+
+	for _, state := range []string{"PENDING", "CONFIRMED"} {
+		out, stderr, status := typed(t.Context(), "", "claims", "confirm", leased, "typo"+state, "--addr", api)
+		if want := "claim typo" + state + " of instance " + leased + " is not known; the instance has claim " + good + ", " + state; status != exitRefused || !strings.Contains(stderr, want) || strings.Contains(stderr, "release") {
+			t.Errorf("confirm: status %d, %s%s", status, out, stderr)
+		}
+		out, stderr, status = typed(t.Context(), "", "claims", "release", leased, "typo"+state, "--addr", api)
+		if status != exitRefused || out != "" || !strings.Contains(stderr, "no cell knows claim typo"+state+" of instance "+leased+": nothing was released") {
+			t.Errorf("release: status %d, %s%s", status, out, stderr)
+		}
+		if out := cellgate(t, api, exitRefused, nil, "claims", "release", leased, "typo"+state); !strings.Contains(out, `"NOT_FOUND"`) {
+			t.Errorf("release -o json: %s", out)
+		}
+		cellgate(t, api, exitDone, nil, "claims", "confirm", leased, good)
+	}
+	for _, want := range []string{"released " + good + "\n", good + " had ended already: RELEASED\n"} {
+		if out, stderr, status := typed(t.Context(), "", "claims", "release", leased, good, "--addr", api); status != exitDone || out != want {
+			t.Errorf("release: status %d, %q, want %q\n%s", status, out, want, stderr)
+		}
+	}
+
+	// The address of REST is named as what it is.
+	_, stderr, status := typed(t.Context(), "", "cells", "--addr", strings.TrimPrefix(web, "http://"))
+	if status != exitUnreachable || !strings.Contains(stderr, "it speaks HTTP, not gRPC: that is the address of a REST API") || strings.Contains(stderr, "TLS") {
+		t.Errorf("REST's address: status %d, %s", status, stderr)
+	}
+
+	// A refusal names its decision.
+	out, stderr, status := typed(t.Context(), "", "select", "--memory-mb", "999999999", "--addr", api)
+	_, id, found := strings.Cut(out, "\ndecision ")
+	if status != exitRefused || !found || !strings.HasPrefix(id, "cell") || strings.Count(id, ".") != 1 {
+		t.Errorf("refused: status %d\n%s%s", status, out, stderr)
+	}
+}
+
+func TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo(t *testing.T) {
+	raced.Skip(t, whatDevShows)
+	out, stderr, status := typed(t.Context(), "", append([]string{"dev", "--cells", "2", "--hosts", "100", "--data", t.TempDir(), "--sample", "--once"}, freePorts...)...)
+	for _, want := range []string{
+		"The sample is written for 3 cells of 300 hosts, or more. This fleet has 2 cells of 100 hosts: what needs more is refused, and marked.\n",
+		"IN A SMALLER FLEET (placed in a full one): nova_request_spec.requested_destination.cell: there is no cell",
+		"IN A SMALLER FLEET (placed in a full one): 0 of 200 hosts: ",
+		" 0 unexpected\nThe sample is written for a larger fleet; 5 came otherwise in this one of 2 cells of 100 hosts\n",
+	} {
+		if status != exitDone || !strings.Contains(out, want) {
+			t.Errorf("status %d, not said: %q\n%s", status, want, stderr)
+		}
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/agent"
+	"cellgate/internal/bench"
+	"cellgate/internal/rpc"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// TestBenchStalls measures selections through REST while the cell has much else to do:
+// leases that end together, claims released together, bursts of reports, all hosts
+// registered anew. The cell and the gateway are processes of their own, the agents and
+// the callers are this one. "make bench-stalls" runs it.
+func TestBenchStalls(t *testing.T) {
+	if os.Getenv("CELLGATE_BENCH_STALLS") == "" {
+		t.Skip("a measurement: make bench-stalls")
+	}
+	b := &stallsBench{
+		t: t, hosts: envNumber(t, "STALLS_HOSTS", 10_000), leases: envNumber(t, "STALLS_LEASES", 20_000),
+		callers: envNumber(t, "STALLS_CALLERS", 8), phase: time.Duration(envNumber(t, "STALLS_SECONDS", 15)) * time.Second,
+		web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+	}
+	y, err := bench.MeasureYardstick(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.Logf("%d CPUs, %s, load average %syardstick: %v", runtime.NumCPU(), runtime.Version(), load, y)
+	b.run()
+}
+
+type stallsBench struct {
+	t                      *testing.T
+	hosts, leases, callers int
+	phase                  time.Duration
+	system                 *realSystem
+	web                    *http.Client
+	cell                   cellv1.CellSchedulerClient
+	claims                 cellgatev1.ClaimsClient
+	agents                 *agentsBench
+	source                 *stoppable
+	uuids                  []string
+}
+
+// request is what each caller asks for: one instance, alternates, a lease that outlives
+// the measurement.
+const stallsRequest = `{"instance_uuids": [%q], "request_spec": {"project_id": "bench", "flavor": {"vcpus": 2, "memory_mb": 4096, "root_gb": 40}},
+	"return_alternates": true, "claim_ttl": "3600s"}`
+
+func (b *stallsBench) run() {
+	t := b.t
+	b.startSystem()
+	nothing := func(context.Context) {}
+	b.measure("", nothing) // warms up
+	t.Log("| beside | selections/s | p50 ms | p99 ms | max ms | failed | what was beside took |")
+	t.Log("|---|---|---|---|---|---|---|")
+	b.measure("quiet", nothing)
+
+	ends := time.Now().Add(30 * time.Second)
+	b.claim(ends)
+	pauseUntil(ends.Add(-time.Second))
+	b.measure(fmt.Sprintf("%d leases end within a second", b.leases), func(ctx context.Context) {
+		pauseUntil(ends)
+		for b.pending(ctx) > b.callers {
+			pauseFor(ctx, 500*time.Millisecond)
+		}
+	})
+
+	refs := b.claim(time.Now().Add(time.Hour))
+	b.measure(fmt.Sprintf("%d claims are released by batches of 256", b.leases), func(ctx context.Context) { b.release(ctx, refs) })
+
+	b.measure(fmt.Sprintf("bursts of %d reports", b.source.Burst), func(ctx context.Context) {
+		b.source.pace <- bursts
+		pauseFor(ctx, b.phase)
+		b.source.pace <- still
+	})
+	b.measure("all hosts are registered anew", func(ctx context.Context) {
+		all := b.agents.awaitAll()
+		if _, err := cellgatev1.NewHostsClient(b.system.conn).ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: "cell1", Reason: "measurement"}); err != nil {
+			t.Error(err)
+			return
+		}
+		b.agents.await(all)
+	})
+	b.measure("quiet again", nothing)
+}
+
+func (b *stallsBench) startSystem() {
+	t := b.t
+	dir := t.TempDir()
+	s := &realSystem{t: t, hosts: b.hosts, api: freePort(t), web: freePort(t)}
+	b.system = s
+	door := freePort(t)
+	const cellID = "c0000000-0000-4000-8000-000000000001"
+	s.cells = []*member{{t: t, name: "cell1", log: filepath.Join(dir, "cell1.log"), args: []string{
+		"cell", "--name", "cell1", "--uuid", cellID, "--data", filepath.Join(dir, "shard"), "--grpc", door,
+	}}}
+	s.gateway = &member{t: t, name: "gateway", log: filepath.Join(dir, "gateway.log"), args: []string{
+		"gateway", "--grpc", s.api, "--http", s.web, "--cell", "cell1=" + cellID + "@" + door,
+	}}
+	var err error
+	if s.conn, err = rpc.Dial(s.api); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := rpc.Dial(door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cell, b.claims = cellv1.NewCellSchedulerClient(conn), cellgatev1.NewClaimsClient(s.conn)
+	sim, err := agent.NewSimulation(1, "cell1", b.hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range sim.Hosts() {
+		state, _ := h.State()
+		if !state.GetDisabled() {
+			b.uuids = append(b.uuids, state.GetHostUuid())
+		}
+	}
+	b.source = &stoppable{Churn: agent.Churn{
+		Simulation: sim, Every: 10 * time.Second, Burst: min(3000, b.hosts/3), BurstEvery: 3 * time.Second,
+	}, pace: make(chan pace)}
+	b.agents = &agentsBench{t: t, hosts: b.hosts, cell: s.cells[0], back: map[*agent.Host]bool{}, refused: map[string]float64{}}
+	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: []string{door}}, agent.FleetDeps{
+		Source: b.source, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }, Accepted: b.agents.took,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		_, _ = s.conn.Close(), conn.Close()
+		for _, m := range s.all() {
+			_ = m.signal(os.Kill)
+		}
+	})
+	for _, m := range s.all() {
+		m.start()
+	}
+	all := b.agents.awaitAll()
+	go func() { ended <- fleet.Run(ctx) }()
+	b.agents.await(all)
+	s.awaitReady(time.Minute)
+	s.awaitHosts(time.Minute)
+}
+
+// claim makes the leases, spread over all hosts, which end at a time.
+func (b *stallsBench) claim(ends time.Time) []*cellv1.ClaimRef {
+	b.t.Helper()
+	refs := make([]*cellv1.ClaimRef, 0, b.leases)
+	for len(refs) < b.leases {
+		req := &cellv1.ClaimBatchRequest{}
+		for len(req.Ops) < 256 && len(refs) < b.leases {
+			host := b.uuids[len(refs)%len(b.uuids)]
+			ref := &cellv1.ClaimRef{ClaimId: uuid.NewString(), ConsumerUuid: uuid.NewString()}
+			refs = append(refs, ref)
+			req.Ops = append(req.Ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: &cellv1.NewClaim{
+				ClaimId: ref.ClaimId, ConsumerUuid: ref.ConsumerUuid, HostUuid: host, ProjectId: "bench",
+				Ttl:         durationpb.New(max(time.Until(ends), time.Second)),
+				Allocations: []*cellgatev1.Allocation{{ProviderUuid: host, ResourceClass: "MEMORY_MB", Amount: 1}},
+			}}})
+		}
+		out, err := b.cell.ClaimBatch(b.t.Context(), req)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, o := range out.GetOutcomes() {
+			if o.GetRefusal() != nil {
+				b.t.Fatal(o.GetRefusal())
+			}
+		}
+	}
+	return refs
+}
+
+func (b *stallsBench) release(ctx context.Context, refs []*cellv1.ClaimRef) {
+	for part := range slices.Chunk(refs, 256) {
+		req := &cellv1.ClaimBatchRequest{}
+		for _, ref := range part {
+			req.Ops = append(req.Ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		}
+		if _, err := b.cell.ClaimBatch(ctx, req); err != nil {
+			b.t.Error(err)
+			return
+		}
+	}
+}
+
+// pending counts the claims that nobody confirmed, as the cell knows them.
+func (b *stallsBench) pending(ctx context.Context) int {
+	s, err := b.cell.GetSummary(ctx, &cellv1.GetSummaryRequest{})
+	if err != nil {
+		b.t.Error(err)
+		return 0
+	}
+	return int(s.GetTotals().GetClaimsPending())
+}
+
+// measure selects with all callers while what is beside runs, and for a phase at least. It
+// prints nothing that has no name.
+func (b *stallsBench) measure(name string, beside func(context.Context)) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	var failed atomic.Int64
+	times := make([][]time.Duration, b.callers)
+	for i := range b.callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				given, err := b.selectOne()
+				if err != nil {
+					if failed.Add(1) == 1 {
+						b.t.Log(err)
+					}
+					pauseFor(ctx, 50*time.Millisecond)
+					continue
+				}
+				times[i] = append(times[i], time.Since(began))
+				b.giveBack(given)
+			}
+		})
+	}
+	began := time.Now()
+	beside(ctx)
+	took := time.Since(began)
+	pauseFor(ctx, b.phase-took)
+	measured := time.Since(began)
+	cancel()
+	all.Wait()
+	if name == "" {
+		return
+	}
+	whole := slices.Concat(times...)
+	slices.Sort(whole)
+	if len(whole) == 0 {
+		b.t.Errorf("%s: no selection was answered", name)
+		return
+	}
+	at := func(q float64) float64 {
+		return float64(whole[min(len(whole)-1, int(q*float64(len(whole))))].Microseconds()) / 1000
+	}
+	b.t.Logf("| %s | %.0f | %.1f | %.1f | %.1f | %d | %v |", name, float64(len(whole))/measured.Seconds(), at(0.5), at(0.99), at(1), failed.Load(), took.Round(100*time.Millisecond))
+}
+
+// selectOne selects an instance's host.
+func (b *stallsBench) selectOne() (*cellgatev1.ReleaseClaimRequest, error) {
+	instance := uuid.NewString()
+	resp, err := b.web.Post("http://"+b.system.web+"/v1/select_destinations", "application/json", bytes.NewReader(fmt.Appendf(nil, stallsRequest, instance)))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s: %.300s", resp.Status, text)
+	}
+	var answer cellgatev1.SelectDestinationsResponse
+	if err := protojson.Unmarshal(text, &answer); err != nil || len(answer.GetDestinations()) != 1 {
+		return nil, fmt.Errorf("no destination: %w in %.300s", err, text)
+	}
+	to := answer.GetDestinations()[0].GetSelected()
+	return &cellgatev1.ReleaseClaimRequest{ConsumerUuid: instance, ClaimId: to.GetClaimId(), Cell: to.GetCell()}, nil
+}
+
+// giveBack releases a claim, so that the hosts stay as full as they are.
+func (b *stallsBench) giveBack(ref *cellgatev1.ReleaseClaimRequest) {
+	if _, err := b.claims.ReleaseClaim(b.t.Context(), ref); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func pauseUntil(t time.Time) { <-time.After(time.Until(t)) }
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

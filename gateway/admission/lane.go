@@ -1,0 +1,253 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+
+	"cellgate/internal/fault"
+)
+
+const (
+	// leastLimit, firstLimit and mostLimit bound how many calls of a lane run at once.
+	// Cells answer several calls of one gateway with one batch and one commit, and calls
+	// that wait for a cell that hangs must not hold up the others: a noisy measurement
+	// does not take the limit below leastLimit.
+	leastLimit, firstLimit, mostLimit = 32, 64, 256
+	// measuredOver is the shortest time between two changes of the limit, of
+	// measuredCalls at least.
+	measuredOver  = 250 * time.Millisecond
+	measuredCalls = 50
+	// usualOver is over about how many calls the usual time is.
+	usualOver = 16
+	// fastestOver is how long a duration counts among the fastest, and half of how long
+	// it may count.
+	fastestOver = 500 * time.Millisecond
+	// fewCalls are too few to tell the fastest.
+	fewCalls = 8
+	// retryAfter is what a refused caller is asked to wait.
+	retryAfter = time.Second
+)
+
+// Caller is who calls: its name, and which part of it. Callers have equal shares of
+// a lane, and parts of a caller equal shares of the caller's.
+type Caller struct{ Name, Part string }
+
+// Lane admits calls of one kind. Safe for concurrent use.
+type Lane struct {
+	what    string
+	most    int
+	limiter adaptivelimiter.AdaptiveLimiter[any]
+
+	mu sync.Mutex
+	// taken counts the places taken, of calls that wait or run; callers has them by
+	// caller, and only callers with some.
+	taken   int
+	callers map[string]*places
+	refused uint64
+	// usual is how long calls take, a moving mean; fastest the shortest that any took in
+	// the current window, from since on, and in the one before. 0 for not known.
+	usual         time.Duration
+	since         time.Time
+	now, previous window
+}
+
+// window is a time in which calls ended: how many, and the shortest time that one took.
+type window struct {
+	calls   int
+	fastest time.Duration
+}
+
+// places are those of a caller, and of each of its parts.
+type places struct {
+	taken int
+	parts map[string]int
+}
+
+// NewLane makes a lane of what errors name, in which never more than most calls wait
+// or run.
+func NewLane(what string, most int) *Lane {
+	return newLane(what, most, leastLimit, firstLimit)
+}
+
+// NewFixedLane makes a lane whose limit does not adapt: for calls that are cheap, and that
+// a flood of others slows down.
+func NewFixedLane(what string, most int) *Lane {
+	return newLane(what, most, mostLimit, mostLimit)
+}
+
+func newLane(what string, most int, least, first uint) *Lane {
+	limit := uint(max(1, min(mostLimit, most)))
+	return &Lane{
+		what: what, most: most, callers: map[string]*places{},
+		limiter: adaptivelimiter.NewBuilder[any]().
+			WithLimits(min(least, limit), limit, min(first, limit)).
+			WithRecentWindow(measuredOver, 30*time.Second, measuredCalls).
+			Build(),
+	}
+}
+
+// Enter gives a call a place, which leave gives back, once; or refuses it as
+// OVERLOADED, with the time after which it may come again. A zero deadline is none.
+func (l *Lane) Enter(c Caller, deadline time.Time) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if err := l.hopeless(deadline, now, l.wait()); err != nil {
+		l.refused++
+		return nil, err
+	}
+	if !l.admits(c) {
+		l.refused++
+		e := fault.New(fault.Overloaded, "%d %s are under way already", l.taken, l.what)
+		e.RetryAfter = retryAfter
+		return nil, e
+	}
+	l.taken++
+	of := l.callers[c.Name]
+	if of == nil {
+		of = &places{parts: map[string]int{}}
+		l.callers[c.Name] = of
+	}
+	of.taken++
+	of.parts[c.Part]++
+	return func() { l.leave(c) }, nil
+}
+
+func (l *Lane) leave(c Caller) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken--
+	of := l.callers[c.Name]
+	of.taken--
+	if of.parts[c.Part]--; of.parts[c.Part] == 0 {
+		delete(of.parts, c.Part)
+	}
+	if of.taken == 0 {
+		delete(l.callers, c.Name)
+	}
+}
+
+// admits decides about a place. While there is room anyone gets one. Beyond that half
+// as much again is for parts of callers, and as much again for callers, that have less
+// than their fair share: a caller of few calls is served beside one that floods. It
+// needs mu.
+func (l *Lane) admits(c Caller) bool {
+	room := l.room()
+	if l.taken >= l.most || l.taken >= 2*room {
+		return false
+	}
+	if l.taken < room {
+		return true
+	}
+	of, callers := l.callers[c.Name], len(l.callers)
+	if of == nil {
+		return true // the caller has none, and its share is one at least
+	}
+	share := max(1, room/callers)
+	if of.taken < share {
+		return true
+	}
+	parts, mine := len(of.parts), of.parts[c.Part]
+	if mine == 0 {
+		parts++
+	}
+	return l.taken < room+room/2 && mine < max(1, share/parts)
+}
+
+// room is how many calls may be under way: as many wait as run, so that none waits
+// for longer than a call takes.
+func (l *Lane) room() int { return 2 * l.limiter.Limit() }
+
+// wait is about how long a call that comes now waits for its turn. It needs mu.
+func (l *Lane) wait() time.Duration {
+	limit := l.limiter.Limit()
+	return time.Duration(max(0, l.taken-limit)) * l.usual / time.Duration(limit)
+}
+
+// hopeless refuses a call that cannot meet its deadline: it waits so long, and then
+// takes at least as long as the fastest recent call. Without recent calls nothing is
+// known, and it refuses nothing. It needs mu.
+func (l *Lane) hopeless(deadline, now time.Time, wait time.Duration) error {
+	if deadline.IsZero() || now.Sub(l.since) >= 2*fastestOver || l.now.calls+l.previous.calls < fewCalls {
+		return nil
+	}
+	fastest := l.now.fastest
+	if l.previous.calls > 0 {
+		fastest = min(fastest, l.previous.fastest)
+	}
+	left := deadline.Sub(now)
+	if wait+fastest <= left {
+		return nil
+	}
+	e := fault.New(fault.Overloaded, "the deadline is in %v, and %s take at least %v now", left.Round(time.Millisecond), l.what, (wait + fastest).Round(time.Millisecond))
+	e.RetryAfter = retryAfter
+	return e
+}
+
+// Begin waits for the turn of a call that has a place, and gives what must be called
+// when it has ended, once: with whether it was answered: the time of another says nothing of the next.
+// It refuses a call that cannot meet its deadline any more.
+func (l *Lane) Begin(ctx context.Context) (end func(answered bool), err error) {
+	permit, err := l.limiter.AcquirePermit(ctx)
+	if err != nil {
+		return nil, err // of ctx
+	}
+	began := time.Now()
+	deadline, _ := ctx.Deadline()
+	l.mu.Lock()
+	if err = l.hopeless(deadline, began, 0); err != nil {
+		l.refused++
+	}
+	l.mu.Unlock()
+	if err != nil {
+		permit.Drop()
+		return nil, err
+	}
+	return func(answered bool) {
+		if !answered {
+			permit.Drop()
+			return
+		}
+		permit.Record()
+		l.learn(began)
+	}, nil
+}
+
+// learn is told of a call that began then and ends now.
+func (l *Lane) learn(began time.Time) {
+	now := time.Now()
+	took := max(1, now.Sub(began))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.usual == 0 {
+		l.usual = took
+	}
+	l.usual += (took - l.usual) / usualOver
+	if age := now.Sub(l.since); age >= fastestOver {
+		l.previous, l.now, l.since = l.now, window{}, now
+		if age >= 2*fastestOver {
+			l.previous = window{}
+		}
+	}
+	if l.now.calls++; l.now.calls == 1 || took < l.now.fastest {
+		l.now.fastest = took
+	}
+}
+
+// State is what a lane shows of itself.
+type State struct {
+	// Limit is how many calls run at once at most, Taken how many wait or run.
+	Limit, Taken int
+	// Refused counts the calls that were refused.
+	Refused uint64
+}
+
+// State gives the lane's state.
+func (l *Lane) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return State{Limit: l.limiter.Limit(), Taken: l.taken, Refused: l.refused}
+}

@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+
+	"cellgate/gateway/admission"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+	"cellgate/internal/telemetry"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// projectHeader names the project that a call is for, in metadata and in HTTP. It is
+// read before the request is, so that projects of one caller have equal shares.
+const projectHeader = "cellgate-project"
+
+// placeHeader is in the metadata of a call that a REST request became, which has its
+// place already: its value is known to this process alone.
+const placeHeader = "cellgate-place"
+
+// lanes are the queues of a gateway's calls. What ends or settles a claim waits for no
+// selection, and what only reads for neither.
+type lanes struct {
+	selections, claims, others *admission.Lane
+	// place is the value of placeHeader.
+	place string
+}
+
+func newLanes(most int) lanes {
+	return lanes{
+		selections: admission.NewLane("selections", most),
+		claims:     admission.NewFixedLane("changes of claims", most),
+		others:     admission.NewLane("other calls", most),
+		place:      rand.Text(),
+	}
+}
+
+// of gives the lane of a method, as gRPC names it; nil for none, as of services that
+// are not the gateway's.
+func (l *lanes) of(method string) *admission.Lane {
+	switch method {
+	case cellgatev1.Scheduler_SelectDestinations_FullMethodName:
+		return l.selections
+	case cellgatev1.Claims_ConfirmClaim_FullMethodName, cellgatev1.Claims_ReleaseClaim_FullMethodName,
+		cellgatev1.Claims_ClaimAlternate_FullMethodName, cellgatev1.Claims_TransferClaim_FullMethodName:
+		return l.claims
+	}
+	if strings.HasPrefix(method, "/cellgate.v1.") {
+		return l.others
+	}
+	return nil
+}
+
+// each tells the state of every lane, for metrics.
+func (l *lanes) each(tell func(lane telemetry.Lane, limit, taken int, refused uint64)) {
+	for name, lane := range map[telemetry.Lane]*admission.Lane{
+		telemetry.LaneSelections: l.selections, telemetry.LaneClaims: l.claims, telemetry.LaneOthers: l.others,
+	} {
+		s := lane.State()
+		tell(name, s.Limit, s.Taken, s.Refused)
+	}
+}
+
+// ServerOptions are those of the server that the gateway registers with.
+func (g *Gateway) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.NumStreamWorkers(handlers), rpc.Plain(plain), rpc.Tap(g.admitCall),
+		grpc.ChainUnaryInterceptor(answerInTime, takeTexts, g.awaitTurn),
+	}
+}
+
+// answerInTime ends a call whose deadline has passed with DEADLINE_EXCEEDED, instead of an
+// answer that lacks cells or an error that blames one: a cell that had no time to answer is
+// not unavailable.
+func answerInTime(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	resp, err := handler(ctx, req)
+	// The deadline's timer may be late.
+	if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) && (err == nil || fault.KindOf(err) == fault.CellUnavailable) {
+		return nil, context.DeadlineExceeded
+	}
+	return resp, err
+}
+
+// admitCall gives a call its place in a lane, or refuses it, before its request is read.
+// It bounds the deadline: also of a call whose request never comes.
+func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
+	lane := g.lanes.of(info.FullMethodName)
+	if lane == nil {
+		return ctx, nil
+	}
+	leave := func() {}
+	if header := info.Header[placeHeader]; len(header) != 1 || header[0] != g.lanes.place {
+		deadline, _ := ctx.Deadline()
+		got, err := lane.Enter(callerOf(ctx, addressOf(ctx), info.Header[projectHeader]), deadline)
+		if err != nil {
+			return ctx, err
+		}
+		leave = sync.OnceFunc(got)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.MaxDeadline)
+	// A call may end before it comes to awaitTurn; its context ends with it.
+	context.AfterFunc(ctx, func() { leave(); cancel() })
+	return context.WithValue(ctx, leaveKey{}, leave), nil
+}
+
+// leaveKey is the context key of what gives back the place of a call.
+type leaveKey struct{}
+
+// awaitTurn begins a call when it is its turn.
+func (g *Gateway) awaitTurn(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	lane := g.lanes.of(info.FullMethod)
+	if lane == nil {
+		return handler(ctx, req)
+	}
+	if leave, ok := ctx.Value(leaveKey{}).(func()); ok {
+		defer leave()
+	}
+	var admit telemetry.Step
+	if lane == g.lanes.selections {
+		_, admit = g.tel.Stage(ctx, telemetry.StageAdmit)
+	}
+	end, err := lane.Begin(ctx)
+	admit.End(err)
+	if err != nil {
+		return nil, err
+	}
+	answered := false // unless the handler panics
+	defer func() { end(answered) }()
+	resp, err := handler(ctx, req)
+	answered = err == nil || fault.KindOf(err) == fault.NoValidHost
+	return resp, err
+}
+
+// placeKey is the context key of a REST request that has its place.
+type placeKey struct{}
+
+// admitHTTP is admitCall for a REST request, before its body is read. A nil leave is of
+// a method without a lane.
+func (g *Gateway) admitHTTP(r *http.Request, method string) (admitted *http.Request, leave func(), err error) {
+	ctx := r.Context()
+	lane := g.lanes.of(method)
+	if lane == nil {
+		return r, func() {}, nil
+	}
+	deadline, _ := ctx.Deadline()
+	leave, err = lane.Enter(callerOf(ctx, r.RemoteAddr, r.Header.Values(projectHeader)), deadline)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.WithContext(context.WithValue(ctx, placeKey{}, true)), leave, nil
+}
+
+// withPlace gives the context of the call that a REST request becomes.
+func (g *Gateway) withPlace(ctx context.Context) context.Context {
+	if ctx.Value(placeKey{}) == nil {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, placeHeader, g.lanes.place)
+}
+
+// callerOf gives who shares a lane with others: the identity that a caller proved, else
+// the machine that it calls from. Its parts are projects, where calls name them, else
+// connections.
+func callerOf(ctx context.Context, address string, project []string) admission.Caller {
+	c := admission.Caller{Part: address}
+	if id := security.FromContext(ctx); id != nil {
+		c.Name = string(id.Role) + " " + id.Name
+	} else if host, _, err := net.SplitHostPort(address); err == nil {
+		c.Name = host
+	}
+	if len(project) > 0 {
+		c.Part = "project " + project[0]
+	}
+	return c
+}
+
+// addressOf gives the address that a call comes from.
+func addressOf(ctx context.Context) string {
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		from = p.Addr.String()
+	}
+	return cmp.Or(security.AddressOf(ctx), from)
+}

@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+func TestFiltersInForce_PlacementUnnamed_RunsAllTheSame(t *testing.T) {
+	always := []string{
+		"HostFilter", "ComputeFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter",
+		"ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter",
+	}
+	first, last := always[:6], always[6:]
+	for name, c := range map[string]struct{ configured, want []string }{
+		"none":          {want: schedule.DefaultFilters()},
+		"Nova's only":   {configured: []string{"JsonFilter"}, want: slices.Concat(first, []string{"JsonFilter"}, last)},
+		"order is kept": {configured: []string{"ResourceFilter", "ServerGroupAffinityFilter", "ComputeFilter"}, want: []string{"HostFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter", "ServerGroupAffinityFilter", "ComputeFilter", "ServerGroupAntiAffinityFilter"}},
+		"all named":     {configured: always, want: always},
+	} {
+		if got := FiltersInForce(c.configured); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Without ResourceFilter a full host passed, and every claim of it was refused until the
+// request's time was over.
+func TestSelectDestinations_FiltersWithoutPlacement_FullHostIsNoValidHost(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.Filters = []string{schedule.CapabilitiesFilter} })
+	for n := 1; ; n++ {
+		resp, err := w.scheduler.SelectDestinations(t.Context(), ask(n, 1))
+		if err == nil && n < 100 {
+			continue
+		}
+		e := mustFail(t, resp, err, fault.NoValidHost)
+		if n == 1 || !strings.Contains(e.Error(), schedule.ResourceFilter) {
+			t.Errorf("request %d: %v, want what ResourceFilter rejects once the host is full", n, e)
+		}
+		return
+	}
+}

@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestScanJSON_Bounds_NameTheField(t *testing.T) {
+	deep := func(n int) string {
+		return `{"x": "[[\"[", "nova_request_spec":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
+	}
+	many := func(n int) string {
+		return `{"x": ",,,", "nova_request_spec":{"a":[` + strings.Repeat("0,", n) + "0]}}"
+	}
+	for name, c := range map[string]struct {
+		text string
+		want string
+	}{
+		"deep": {deep(maxBodyDepth - 1), ""}, "too deep": {deep(maxBodyDepth), "nova_request_spec: nests"},
+		"far too deep": {deep(2_000_000), "nova_request_spec: nests"},
+		"many":         {many(maxValues - 10), ""}, "too many": {many(maxValues), "nova_request_spec: with it"},
+		"no end": {`{"a": "\`, ""},
+	} {
+		_, err := scanJSON([]byte(c.text))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What 24 POSTs of 4 MB did: each of them was decoded, at 260 MiB, before it was refused.
+func TestREST_ManyValues_RefusedBeforeDecoding(t *testing.T) {
+	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	body := fmt.Sprintf(`{"instance_uuids": ["%s"], "nova_request_spec": {"a":[%s0]}}`, testUUID(0x1, 1), strings.Repeat("0,", maxBody/2-200))
+	got := w.send(http.MethodPost, "/v1/select_destinations", body)
+	if p := problemOf(t, got); got.Code != http.StatusBadRequest || !strings.Contains(p.Message, "values") {
+		t.Errorf("%d %.300s", got.Code, got.Body)
+	}
+}

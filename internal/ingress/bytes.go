@@ -1,0 +1,185 @@
+package ingress
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"cellgate/internal/fault"
+)
+
+// Limits are of one process; 0 means the default.
+type Limits struct {
+	// Bytes of requests above Window that are being received or worked on, in total and of one
+	// caller: who a client certificate is of, else the address.
+	Bytes, CallerBytes int64
+	// Connections open at once, in total and from one address.
+	Connections, AddressConnections int
+}
+
+const (
+	// strangerBytes is what connections of which no call was admitted yet may hold together.
+	strangerBytes = 16 << 20
+	// heavyCost is what large requests may cost together while they are decoded and answered.
+	heavyCost = 32 << 20
+	// Light is the cost of a request that is decoded without waiting for others.
+	Light = 256 << 10
+	// ElementCost is what an element of a request (a value of JSON, a message of protobuf)
+	// adds to its bytes to make its cost. Decoded, a request takes up to ten times its cost.
+	ElementCost = 32
+	// Window is what a stream may have of a message that is not charged: HTTP/2 has no
+	// smaller one in gRPC.
+	Window = 64 << 10
+	// MaxMessage is the longest message that gRPC begins to read. It is above the longest
+	// that is taken, so that one a little too long gets an answer that names the limit.
+	MaxMessage = 5 << 20
+	// heavyWait is how long a large request waits for others.
+	heavyWait = 5 * time.Second
+	// retryAfter is what a refused caller is told to wait.
+	retryAfter = time.Second
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes == 0 {
+		l.Bytes = 128 << 20
+	}
+	if l.CallerBytes == 0 {
+		l.CallerBytes = 64 << 20
+	}
+	if l.Connections == 0 {
+		l.Connections = 16384
+	}
+	if l.AddressConnections == 0 {
+		l.AddressConnections = 1024
+	}
+	return l
+}
+
+// Ingress is what one process holds of its callers. Safe for concurrent use.
+type Ingress struct {
+	limits Limits
+	heavy  *semaphore.Weighted
+
+	mu sync.Mutex
+	// callers has the bytes charged to each caller that has any, "" those of strangers.
+	callers map[string]int64
+	total   int64
+	// addresses counts the connections from each address.
+	addresses   map[string]int
+	connections int
+	// openFrom counts the calls under way that anybody may make, by address.
+	openFrom  map[string]int
+	openTotal int
+	// refused counts what was refused, by what ran out.
+	refused map[Bound]uint64
+}
+
+// Bound names a limit.
+type Bound string
+
+// The limits that refuse.
+const (
+	BoundBytes       Bound = "bytes"
+	BoundCallerBytes Bound = "caller_bytes"
+	BoundHeavy       Bound = "large_requests"
+	BoundConnections Bound = "connections"
+	BoundAddress     Bound = "address_connections"
+	BoundOpen        Bound = "open_calls"
+)
+
+// New makes an Ingress that holds nothing.
+func New(l Limits) *Ingress {
+	return &Ingress{
+		limits: l.withDefaults(), heavy: semaphore.NewWeighted(heavyCost),
+		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, refused: map[Bound]uint64{},
+	}
+}
+
+// stranger is the caller that all connections without an admitted call are.
+const stranger = ""
+
+// charge takes n bytes for a caller; it is false when a limit forbids it.
+func (in *Ingress) charge(caller string, n int64) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	most := in.limits.CallerBytes
+	if caller == stranger {
+		most = min(most, strangerBytes)
+	}
+	switch {
+	case in.callers[caller]+n > most:
+		in.refused[BoundCallerBytes]++
+		return false
+	case in.total+n > in.limits.Bytes:
+		in.refused[BoundBytes]++
+		return false
+	}
+	in.callers[caller] += n
+	in.total += n
+	return true
+}
+
+func (in *Ingress) release(caller string, n int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.total -= n
+	if in.callers[caller] -= n; in.callers[caller] == 0 {
+		delete(in.callers, caller)
+	}
+}
+
+// Body charges n bytes of a request's body to a caller, until release is called. The error
+// is OVERLOADED.
+func (in *Ingress) Body(caller string, n int64) (release func(), err error) {
+	if !in.charge(caller, n) {
+		return nil, overloaded("too many bytes of requests are being received or worked on")
+	}
+	return func() { in.release(caller, n) }, nil
+}
+
+// Heavy waits until a request of a cost may be decoded, and lets others wait until release
+// is called. Requests up to Light do not wait. The error is OVERLOADED, or ctx's.
+func (in *Ingress) Heavy(ctx context.Context, cost int64) (release func(), err error) {
+	if cost <= Light {
+		return func() {}, nil
+	}
+	cost = min(cost, heavyCost)
+	within, cancel := context.WithTimeout(ctx, heavyWait)
+	defer cancel()
+	if in.heavy.Acquire(within, cost) != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		in.count(BoundHeavy)
+		return nil, overloaded("too many large requests are being worked on")
+	}
+	return func() { in.heavy.Release(cost) }, nil
+}
+
+func overloaded(what string) error {
+	return &fault.Error{Kind: fault.Overloaded, Message: what, RetryAfter: retryAfter}
+}
+
+func (in *Ingress) count(b Bound) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.refused[b]++
+}
+
+// Refused gives, for metrics, how often each limit refused.
+func (in *Ingress) Refused(each func(b Bound, n uint64)) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, b := range []Bound{BoundBytes, BoundCallerBytes, BoundHeavy, BoundConnections, BoundAddress, BoundOpen} {
+		each(b, in.refused[b])
+	}
+}
+
+// Held gives the bytes that are charged.
+func (in *Ingress) Held() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.total
+}

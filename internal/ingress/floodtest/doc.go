@@ -1,0 +1,3 @@
+// Package floodtest is a hostile gRPC client for tests: it begins many messages on one
+// connection and ends none.
+package floodtest

@@ -1,0 +1,353 @@
+package ingress
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	// receiveWithin is how long a message may take from its length to its end; the
+	// connection of one that takes longer is closed.
+	receiveWithin = 30 * time.Second
+	// claimWithin is how long a whole message stays charged until its call begins (Claim): it
+	// does not for one that was refused.
+	claimWithin = 5 * time.Second
+	// mostUnfinished is how many streams of a connection may have an unfinished message:
+	// more than the server serves at once, since those it refused count until their client
+	// ends them.
+	mostUnfinished = 2 * 4096
+	prefaceBytes   = len(http2.ClientPreface)
+	frameHeader    = 9
+	messageHeader  = 5
+)
+
+// Meter charges the messages that come on a connection with HTTP/2 to a caller. Without a
+// caller they are its address's when the connection is admitted, else a stranger's, until a
+// call on it is admitted (Admit).
+func (in *Ingress) Meter(c net.Conn, caller string, admitted bool) net.Conn {
+	m := &metered{Conn: c, in: in, caller: caller, skip: prefaceBytes, streams: map[uint32]*unfinished{}}
+	if admitted {
+		m.admit()
+	}
+	return m
+}
+
+// Admit makes a stranger's connection known: from now on its messages are charged to its
+// address. addr is the address of a call's peer.
+func Admit(addr net.Addr) {
+	if a, ok := addr.(meteredAddr); ok {
+		a.c.admit()
+	}
+}
+
+// meteredAddr finds the connection of a call: gRPC hands on nothing else of it.
+type meteredAddr struct {
+	net.Addr
+	c *metered
+}
+
+// metered is a connection of which the frames are followed as they are read.
+type metered struct {
+	net.Conn
+	in *Ingress
+
+	// Only Read uses these. skip is how many bytes of no interest follow, head the
+	// header of the next frame, as far as it was read.
+	skip int
+	head [frameHeader]byte
+	have int
+	// Of a DATA frame: what is left of it, its padding, and whose it is.
+	data, pad int
+	padded    bool
+	stream    uint32
+	last      bool
+
+	mu     sync.Mutex
+	caller string
+	closed bool
+	// streams have those with an unfinished message, arrived the whole ones that are charged
+	// and not claimed yet.
+	streams map[uint32]*unfinished
+	arrived []*unfinished
+}
+
+// unfinished is a message of which not everything was read.
+type unfinished struct {
+	prefix [messageHeader]byte
+	have   int
+	left   int64
+	// charged is its length, once that is charged to caller, until expires.
+	charged int64
+	caller  string
+	expires *time.Timer
+}
+
+var (
+	errUnfinished = errors.New("too many streams of the connection have unfinished messages")
+	errRefused    = errors.New("too many bytes of requests are being received")
+)
+
+func (c *metered) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
+
+func (c *metered) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		if bad := c.follow(p[:n]); bad != nil {
+			return 0, bad
+		}
+	}
+	return n, err
+}
+
+// Close releases all charges.
+func (c *metered) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	for id, m := range c.streams {
+		c.finish(m)
+		delete(c.streams, id)
+	}
+	for _, m := range c.arrived {
+		c.finish(m)
+	}
+	c.arrived = nil
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *metered) admit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.caller == stranger {
+		c.caller = HostOf(c.Conn.RemoteAddr().String())
+	}
+}
+
+// follow looks through what was read. It changes the length of a message that is refused.
+func (c *metered) follow(b []byte) error {
+	for len(b) > 0 {
+		switch {
+		case c.skip > 0:
+			n := min(c.skip, len(b))
+			c.skip -= n
+			b = b[n:]
+		case c.data > 0:
+			if c.padded {
+				c.padded, c.pad, c.data = false, int(b[0]), c.data-1
+				b = b[1:]
+				if c.pad > c.data {
+					return errors.New("a DATA frame has more padding than bytes")
+				}
+				c.data -= c.pad
+				c.skipPadding()
+				continue
+			}
+			n := min(c.data, len(b))
+			if err := c.message(b[:n]); err != nil {
+				return err
+			}
+			c.data -= n
+			b = b[n:]
+			c.skipPadding()
+		default:
+			n := copy(c.head[c.have:], b)
+			c.have += n
+			b = b[n:]
+			if c.have == frameHeader {
+				c.have = 0
+				c.frame()
+			}
+		}
+	}
+	return nil
+}
+
+// skipPadding ends a DATA frame once all its data was read.
+func (c *metered) skipPadding() {
+	if c.data > 0 {
+		return
+	}
+	c.skip, c.pad = c.pad, 0
+	if c.last {
+		c.end(c.stream)
+	}
+}
+
+// frame begins a frame.
+func (c *metered) frame() {
+	length := int(c.head[0])<<16 | int(c.head[1])<<8 | int(c.head[2])
+	kind, flags := http2.FrameType(c.head[3]), http2.Flags(c.head[4])
+	id := binary.BigEndian.Uint32(c.head[5:]) & math.MaxInt32
+	switch kind {
+	case http2.FrameData:
+		c.data, c.stream, c.last = length, id, flags.Has(http2.FlagDataEndStream)
+		c.padded = flags.Has(http2.FlagDataPadded) && length > 0
+		if length == 0 {
+			c.skipPadding()
+		}
+	case http2.FrameRSTStream:
+		c.end(id)
+		c.skip = length
+	case http2.FrameHeaders:
+		if flags.Has(http2.FlagHeadersEndStream) {
+			c.end(id)
+		}
+		c.skip = length
+	default:
+		c.skip = length
+	}
+}
+
+// end forgets the message of a stream that ended.
+func (c *metered) end(id uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.streams[id]; m != nil {
+		c.finish(m)
+		delete(c.streams, id)
+	}
+}
+
+// finish releases what a message was charged. The caller has the lock.
+func (c *metered) finish(m *unfinished) {
+	if m.charged > 0 {
+		m.expires.Stop()
+		c.in.release(m.caller, m.charged)
+		m.charged = 0
+	}
+}
+
+// message follows the messages of the current stream through a part of a DATA frame, of
+// which c.data bytes are left, b included.
+func (c *metered) message(b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.streams[c.stream]
+	for rest := c.data; len(b) > 0; {
+		if m == nil {
+			// The usual case: all of a message in one part of a frame.
+			if n := wholeMessage(b); n > 0 {
+				b, rest = b[n:], rest-n
+				continue
+			}
+			if len(c.streams) >= mostUnfinished || c.closed {
+				return errUnfinished
+			}
+			m = &unfinished{}
+			c.streams[c.stream] = m
+		}
+		if m.have < messageHeader {
+			from := m.have
+			n := copy(m.prefix[m.have:], b)
+			m.have += n
+			rest -= n
+			if m.have == messageHeader {
+				m.left = int64(binary.BigEndian.Uint32(m.prefix[1:]))
+				if err := c.begin(m, b[:n], from, int64(rest)); err != nil {
+					return err
+				}
+			}
+			b = b[n:]
+		}
+		n := min(m.left, int64(len(b)))
+		m.left -= n
+		rest -= int(n)
+		b = b[n:]
+		if m.have == messageHeader && m.left == 0 {
+			c.arrive(m)
+			delete(c.streams, c.stream)
+			m = nil
+		}
+	}
+	return nil
+}
+
+// wholeMessage gives the bytes of the message that b begins with; 0 when it is not whole.
+func wholeMessage(b []byte) int {
+	if len(b) < messageHeader {
+		return 0
+	}
+	if n := uint64(binary.BigEndian.Uint32(b[1:])) + messageHeader; n <= uint64(len(b)) {
+		return int(n)
+	}
+	return 0
+}
+
+// begin charges a message whose length was read: its last bytes are those of prefix, its
+// first from bytes were handed on already. What its frame brings whole, of which rest bytes
+// are left, and what fits into the stream's window needs no charge. A message that is refused becomes one that is too long: gRPC ends its stream
+// with RESOURCE_EXHAUSTED.
+func (c *metered) begin(m *unfinished, prefix []byte, from int, rest int64) error {
+	if m.left <= max(rest, Window) || m.left > MaxMessage {
+		return nil // gRPC refuses what is too long by itself
+	}
+	if c.closed || !c.in.charge(c.caller, m.left) {
+		if c.closed || from > 1 {
+			return errRefused // a part of the length was handed on
+		}
+		for i := max(0, 1-from); i < len(prefix); i++ {
+			prefix[i] = math.MaxUint8
+		}
+		return nil
+	}
+	m.charged, m.caller = m.left, c.caller
+	m.expires = time.AfterFunc(receiveWithin, func() { _ = c.Close() })
+	return nil
+}
+
+// arrive keeps a whole message charged until it is claimed. The caller has the lock.
+func (c *metered) arrive(m *unfinished) {
+	if m.charged == 0 {
+		return
+	}
+	m.expires.Stop()
+	m.expires = time.AfterFunc(claimWithin, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i := slices.Index(c.arrived, m); i >= 0 {
+			c.arrived = slices.Delete(c.arrived, i, i+1)
+			c.finish(m)
+		}
+	})
+	c.arrived = append(c.arrived, m)
+}
+
+// Claim takes over the charge of a message of n bytes that a call received: it lasts until
+// release is called. addr is the address of the call's peer; where that is not metered, and
+// for a message that needs no charge, there is nothing to release. The error is OVERLOADED.
+func Claim(addr net.Addr, n int64) (release func(), err error) {
+	a, ok := addr.(meteredAddr)
+	if !ok || n <= Window {
+		return func() {}, nil
+	}
+	return a.c.claim(n)
+}
+
+func (c *metered) claim(n int64) (release func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.arrived, func(m *unfinished) bool { return m.charged == n })
+	if i < 0 {
+		return c.in.Body(c.caller, n) // it waited for too long
+	}
+	m := c.arrived[i]
+	m.expires.Stop()
+	c.arrived = slices.Delete(c.arrived, i, i+1)
+	return func() { c.in.release(m.caller, n) }, nil
+}
+
+// HostOf is an address without its port.
+func HostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
+}

@@ -1,0 +1,79 @@
+package security
+
+import (
+	"crypto/tls"
+	"net"
+	"runtime"
+	"testing"
+
+	"cellgate/internal/ingress/floodtest"
+	"cellgate/internal/security/testca"
+)
+
+// rawConn connects to the rig's server as HTTP/2 does.
+func (r *rig) rawConn(c ClientConfig) net.Conn {
+	r.t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	conn, err := tls.Dial("tcp", r.addr, config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse)
+}
+
+// Each flood sends 400 MiB of messages that never end.
+func TestFlood_UnfinishedMessages_HeapBounded(t *testing.T) {
+	const streams, sent = 400, 1 << 20
+	for name, c := range map[string]struct {
+		method  string
+		caller  string
+		most    int64
+		headers []string
+	}{
+		"health without a credential":     {method: "/grpc.health.v1.Health/Check", most: 64 << 20},
+		"reflection without a credential": {method: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", most: 32 << 20},
+		"an unknown token":                {method: "/cellgate.v1.Cells/ListCells", most: 32 << 20, headers: []string{"authorization", "Bearer x", "grpc-timeout", "1H"}},
+		"a role that may not":             {method: "/cellgate.v1.Cells/ListCells", caller: "cellgate://agent/h1", most: 32 << 20},
+		"an agent":                        {method: "/cellgate.agent.v1.HostReports/Report", caller: "cellgate://agent/h1", most: 160 << 20},
+		"a reader":                        {method: "/cellgate.v1.Cells/ListCells", caller: "cellgate://reader/x", most: 160 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(r *rig, c *ServerConfig) {
+				c.Tokens, c.ClientCertOptional = testca.Put(r.dir, "tokens", nil), true
+			})
+			caller := ClientConfig{}
+			if c.caller != "" {
+				caller = r.certificate("caller", testca.Leaf{URIs: []string{c.caller}})
+			}
+			conn := r.rawConn(caller)
+			before := heapInUse()
+			got, err := floodtest.Flood{Method: c.method, Headers: c.headers, Streams: streams, Declared: 4 << 20, Sent: sent}.Run(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			grown := heapInUse() - before
+			t.Logf("%+v; the heap grew by %d MiB, %d MiB are charged", got, grown>>20, r.s.in.Held()>>20)
+			if grown > c.most {
+				t.Errorf("the heap grew by %d MiB, most is %d", grown>>20, c.most>>20)
+			}
+			if got.Refused == 0 {
+				t.Error("nothing was refused")
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"fmt"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// EncodeProposal encodes the answer of a table, without its version and claims.
+func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
+	out := &cellv1.Proposal{
+		Hosts:      int32(p.Hosts),
+		Passed:     int32(p.Passed),
+		Rejects:    make([]*cellv1.Reject, len(p.Rejects)),
+		GroupHosts: make([]*cellv1.GroupHost, len(p.GroupHosts)),
+		Bounds:     boundsOf(p.Bounds), Candidates: columnsOf(p.Candidates), Multipliers: boundsOf(p.Multipliers),
+	}
+	for i, r := range p.Rejects {
+		out.Rejects[i] = &cellv1.Reject{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		}
+	}
+	for i, g := range p.GroupHosts {
+		out.GroupHosts[i] = &cellv1.GroupHost{
+			HostUuid: g.Host.String(), ServiceHost: g.ServiceHost, Members: int32(g.Members),
+		}
+	}
+	for _, w := range p.Warnings {
+		out.Warnings = append(out.Warnings, &cellv1.Warning{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
+	}
+	if r := p.Raised; r != nil {
+		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
+	}
+	return out
+}
+
+// DecodeProposal decodes a cell's answer. Its error names the malformed field.
+func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
+	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Raised: raisedFrom(p.GetRaised())}
+	var err error
+	if out.Bounds, err = boundsFrom(p.GetBounds()); err != nil {
+		return nil, fmt.Errorf("bounds: %w", err)
+	}
+	if out.Multipliers, err = boundsFrom(p.GetMultipliers()); err != nil {
+		return nil, fmt.Errorf("multipliers: %w", err)
+	}
+	for _, w := range p.GetWarnings() {
+		out.Warnings = append(out.Warnings, schedule.Warning{
+			Key: w.GetKey(), Hosts: int(w.GetHosts()), Example: w.GetExample(), Class: w.GetExceptionClass(), Message: w.GetExceptionMessage(),
+		})
+	}
+	if n := len(p.GetRejects()); n > 0 {
+		out.Rejects = make([]schedule.Reject, 0, n)
+	}
+	for _, r := range p.GetRejects() {
+		out.Rejects = append(out.Rejects, schedule.Reject{
+			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()),
+			Example: r.GetExample(), Class: r.GetExceptionClass(), Message: r.GetExceptionMessage(),
+		})
+	}
+	for i, g := range p.GetGroupHosts() {
+		id, err := schedule.ParseID(g.GetHostUuid())
+		if err != nil {
+			return nil, fmt.Errorf("group_hosts[%d].host_uuid: %w", i, err)
+		}
+		out.GroupHosts = append(out.GroupHosts, schedule.GroupHost{Host: id, ServiceHost: g.GetServiceHost(), Members: int(g.GetMembers())})
+	}
+	if out.Candidates, err = candidatesFrom(p.GetCandidates(), len(out.Bounds)); err != nil {
+		return nil, fmt.Errorf("candidates: %w", err)
+	}
+	return out, nil
+}
+
+func raisedFrom(r *cellv1.Raised) *schedule.Raised {
+	if r == nil {
+		return nil
+	}
+	return &schedule.Raised{
+		Stage: r.GetStage(), Filter: r.GetFilter(), Host: r.GetHost(), Class: r.GetClass(), Message: r.GetMessage(),
+	}
+}

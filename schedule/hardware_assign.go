@@ -1,0 +1,294 @@
+package schedule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Assignment is what an instance takes of a host's NUMA cells and PCI devices, by number.
+type Assignment struct {
+	Cells   []AssignedCell    `json:"cells,omitempty"`
+	Devices []AssignedDevices `json:"devices,omitempty"`
+}
+
+// AssignedCell is what an instance takes of one NUMA cell of a host.
+type AssignedCell struct {
+	// ID is the host cell's.
+	ID int64 `json:"id"`
+	// PageSize in KiB; 0 for the smallest that the host has.
+	PageSize int64 `json:"page_size,omitempty"`
+	MemoryMB int64 `json:"memory_mb,omitempty"`
+	// CPUs float over the cell's shared ones; Pinned are dedicated CPUs by number.
+	CPUs   int64 `json:"cpus,omitempty"`
+	Pinned []int `json:"pinned,omitempty"`
+}
+
+// AssignedDevices are devices of one kind: those of the pools that say the same of theirs.
+type AssignedDevices struct {
+	// Pool is what the devices say of themselves: "product_id=20b5,vendor_id=10de".
+	Pool  string `json:"pool"`
+	Count int64  `json:"count"`
+}
+
+// GuestCheck is what an instance asks for of a host's NUMA cells and devices, and which of
+// the filters that read these judge that. Of the request, NUMA, PCI and Networks are read.
+type GuestCheck struct {
+	Nova      *NovaRequest
+	NUMA, PCI bool
+}
+
+// guestText is a GuestCheck as JSON.
+type guestText struct {
+	NUMA      *InstanceNUMA `json:"numa,omitempty"`
+	PCI       []PCIRequest  `json:"pci,omitempty"`
+	Networks  *NetworkNeeds `json:"networks,omitempty"`
+	JudgeNUMA bool          `json:"judge_numa,omitempty"`
+	JudgePCI  bool          `json:"judge_pci,omitempty"`
+}
+
+// Encode gives the check as JSON.
+func (g *GuestCheck) Encode() []byte {
+	b, err := json.Marshal(guestText{g.Nova.NUMA, g.Nova.PCI, g.Nova.Networks, g.NUMA, g.PCI})
+	if err != nil {
+		panic(err) // Texts and whole numbers do not fail.
+	}
+	return b
+}
+
+// DecodeGuest reads what Encode wrote.
+func DecodeGuest(b []byte) (*GuestCheck, error) {
+	var in guestText
+	if err := json.Unmarshal(b, &in); err != nil {
+		return nil, err
+	}
+	if in.NUMA != nil && len(in.NUMA.Cells) == 0 {
+		return nil, errors.New("numa.cells: must not be empty")
+	}
+	for i := range in.PCI {
+		if in.PCI[i].Count < 1 {
+			return nil, fmt.Errorf("pci[%d].count: is %d, must be at least 1", i, in.PCI[i].Count)
+		}
+	}
+	return &GuestCheck{Nova: &NovaRequest{NUMA: in.NUMA, PCI: in.PCI, Networks: in.Networks}, NUMA: in.JudgeNUMA, PCI: in.JudgePCI}, nil
+}
+
+// Hardware is what is free of a host's NUMA cells and PCI devices.
+type Hardware struct {
+	left   hardware
+	limits numaLimits
+}
+
+// ReadHardware reads a host's texts (FactTexts.NUMATopology, FactTexts.PCIPools). The ratios
+// are the allocation ratios of its VCPU and MEMORY_MB. What is not readable has nothing
+// free; the error says what.
+func ReadHardware(numa, pci string, cpuRatio, ramRatio float64) (*Hardware, error) {
+	var err error
+	left := parseHardware(numa, pci, func(field, problem string) {
+		if err == nil {
+			err = fmt.Errorf("%s: %s", field, problem)
+		}
+	})
+	return &Hardware{left, numaLimits{cpuRatio, ramRatio}}, err
+}
+
+// Lack says what an instance does not find on a host.
+type Lack struct {
+	// Filter is the one that rejects the host.
+	Filter string
+	// Resource is what is missing, in few words: "dedicated CPUs", "pages of 2048 KiB",
+	// "product_id=20b5".
+	Resource string
+	// Message is for people.
+	Message string
+}
+
+// Assign says what the instance is to take of what is free, or what it lacks by the
+// filters that judge it. One that is not judged takes what there is. Nothing is taken.
+func (h *Hardware) Assign(g *GuestCheck) (*Assignment, *Lack) {
+	if lack := g.lack(&h.left, &h.limits); lack != nil {
+		return nil, lack
+	}
+	after, cells, _ := h.left.take(g.Nova, &h.limits)
+	a := &Assignment{Cells: cells}
+	for i, free := range h.left.free {
+		if n := free - after.free[i]; n != 0 {
+			a.add(h.left.pools[i].name(), n)
+		}
+	}
+	return a, nil
+}
+
+func (a *Assignment) add(pool string, n int64) {
+	for i := range a.Devices {
+		if a.Devices[i].Pool == pool {
+			a.Devices[i].Count += n
+			return
+		}
+	}
+	a.Devices = append(a.Devices, AssignedDevices{pool, n})
+}
+
+// Take takes what is assigned. It reports false, and takes nothing, where that is not free.
+func (h *Hardware) Take(a *Assignment) bool {
+	after, ok := h.left.less(a)
+	h.left = after
+	return ok
+}
+
+// less gives the hardware without what is assigned; as it is, and false, where a cell,
+// page, dedicated CPU or device of it is not free. Memory and CPUs that may be
+// overcommitted are not judged.
+func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
+	after = *hw
+	after.reported = false
+	if len(a.Cells) > 0 {
+		if hw.numa == nil {
+			return *hw, false
+		}
+		for k := range a.Cells {
+			c := &a.Cells[k]
+			i := hw.numa.cell(c.ID)
+			if i < 0 {
+				return *hw, false
+			}
+			if c.PageSize == 0 {
+				continue
+			}
+			if fits, _ := hw.numa.cells[i].holds(c.PageSize, c.MemoryMB*1024, true); !fits {
+				return *hw, false
+			}
+		}
+		if after.numa = hw.numa.with(a.Cells); after.numa == nil {
+			return *hw, false
+		}
+	}
+	if len(a.Devices) == 0 {
+		return after, true
+	}
+	after.free = slices.Clone(hw.free)
+	for _, d := range a.Devices {
+		n := d.Count
+		for i := range hw.pools {
+			if n > 0 && hw.pools[i].name() == d.Pool {
+				took := max(0, min(n, after.free[i]))
+				after.free[i] -= took
+				n -= took
+			}
+		}
+		if n > 0 {
+			return *hw, false
+		}
+	}
+	return after, true
+}
+
+// name tells a pool's devices from others.
+func (p *pciPool) name() string {
+	words := make([]string, 0, len(p.properties)+1)
+	for i := range p.properties {
+		words = append(words, p.properties[i].text())
+	}
+	if p.hasNode {
+		words = append(words, pciNode+"="+strconv.FormatInt(p.node, 10))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}
+
+func (p *PCIProperty) text() string {
+	if p.None {
+		return p.Key
+	}
+	return p.Key + "=" + p.Value
+}
+
+// lack asks the filters as they ask of a host; nil when they pass it.
+func (g *GuestCheck) lack(hw *hardware, limits *numaLimits) *Lack {
+	n := g.Nova
+	if g.NUMA && n.NUMA != nil && !n.finds(hw, limits) {
+		what := n.numaLack(hw, *limits)
+		return &Lack{NUMAFilter, what, "not enough " + what}
+	}
+	if !g.PCI {
+		return nil
+	}
+	var s pciSearch
+	for i := range n.PCI {
+		if ok, err := s.support(hw, n.PCI[:i+1], nil); !ok || err != nil {
+			what := n.PCI[i].text()
+			return &Lack{PCIFilter, what, fmt.Sprintf("not enough devices %s: %d asked for, %d free", what, n.PCI[i].Count, max(0, s.left()))}
+		}
+	}
+	return nil
+}
+
+// finds reports whether the guest's NUMA cells fit.
+func (n *NovaRequest) finds(hw *hardware, limits *numaLimits) bool {
+	if hw.numa == nil {
+		return false
+	}
+	s := numaSearch{need: n.NUMA, limits: limits, pci: n.PCI, nets: n.Networks}
+	ok, err := s.find(hw)
+	return ok && err == nil
+}
+
+// numaLack says what keeps the guest's cells from fitting: what they would fit without.
+func (n *NovaRequest) numaLack(hw *hardware, limits numaLimits) string {
+	relaxed := *n
+	finds := func(change func(c *InstanceCell)) bool {
+		numa := *n.NUMA
+		numa.Cells = slices.Clone(numa.Cells)
+		for i := range numa.Cells {
+			change(&numa.Cells[i])
+		}
+		relaxed.NUMA = &numa
+		return relaxed.finds(hw, &limits)
+	}
+	as := func(*InstanceCell) {}
+	if relaxed.Networks = nil; finds(as) {
+		return "networks near the NUMA cells"
+	}
+	if relaxed.PCI = nil; finds(as) {
+		return "devices near the NUMA cells"
+	}
+	limits.cpuRatio, limits.ramRatio = math.Inf(1), math.Inf(1)
+	first := &n.NUMA.Cells[0]
+	if finds(func(c *InstanceCell) { c.CPUs, c.Dedicated, c.Policy = 0, 0, "" }) {
+		if first.pinned() {
+			return "dedicated CPUs"
+		}
+		return "CPUs"
+	}
+	if finds(func(c *InstanceCell) { c.MemoryMB, c.PageSize = 0, 0 }) {
+		switch {
+		case first.PageSize > 0:
+			return fmt.Sprintf("pages of %d KiB", first.PageSize)
+		case first.PageSize < 0:
+			return "pages"
+		}
+		return "memory"
+	}
+	return "NUMA cells"
+}
+
+// maxSpecText bounds what a refusal says of the devices asked for.
+const maxSpecText = 120
+
+// text says which devices are asked for.
+func (r *PCIRequest) text() string {
+	var specs []string
+	for _, spec := range r.Specs {
+		words := make([]string, len(spec))
+		for i := range spec {
+			words[i] = spec[i].text()
+		}
+		specs = append(specs, strings.Join(words, ","))
+	}
+	s := strings.Join(specs, " or ")
+	return strings.ToValidUTF8(s[:min(len(s), maxSpecText)], "")
+}

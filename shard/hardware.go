@@ -1,0 +1,106 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+// HasHardware reports whether the instance asks for NUMA cells or PCI devices.
+func (g *Guest) HasHardware() bool { return g != nil && len(g.Hardware) > 0 }
+
+// TakesHardware reports whether a claim takes NUMA cells or devices of its host that no
+// report of the host has yet: while it is PENDING, and from its confirm until a report has
+// the instance. A claim that its host gave back takes nothing.
+func (c *Claim) TakesHardware() bool {
+	return c.State.Live() && c.Guest.HasHardware() && (c.State == Pending || c.Guest.Awaited) && !c.GaveBack()
+}
+
+// assigned gives the claim with other NUMA cells and devices; nil for none.
+func (c *Claim) assigned(a *schedule.Assignment) *Claim {
+	n, g := *c, *c.Guest
+	g.Assigned = a
+	n.Guest = &g
+	return &n
+}
+
+// assign gives the claim the NUMA cells and devices that it takes of the host, besides what
+// other claims take, or says what of them is not free.
+func (t *transaction) assign(h *Host, c *Claim) *Refusal {
+	if !c.Guest.HasHardware() {
+		return nil
+	}
+	guest, err := schedule.DecodeGuest(c.Guest.Hardware)
+	if err != nil {
+		return &Refusal{Kind: fault.InvalidRequest, Message: fmt.Sprintf("guest.hardware: %v", err)}
+	}
+	left := t.hardware(h)
+	for _, id := range t.liveOn(h.UUID) {
+		if o := t.view.Claims[id]; o.TakesHardware() && o.Guest.Assigned != nil {
+			left.Take(o.Guest.Assigned)
+		}
+	}
+	a, lack := left.Assign(guest)
+	if lack != nil {
+		return &Refusal{
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s: %s", h.ServiceHost, lack.Message),
+			Filter: lack.Filter, Detail: lack.Resource,
+		}
+	}
+	*c = *c.assigned(a)
+	return nil
+}
+
+// reassign brings what claims take of a host's NUMA cells and devices in line with its new
+// report: a compute pins an instance to other CPUs than were assigned, and those may be
+// another claim's. A claim keeps what the report still has free, and gets something else of
+// the same kind otherwise; one that finds nothing has nothing assigned until the next report.
+func (t *transaction) reassign(h *Host) {
+	takes := func(id string) bool { return t.view.Claims[id].TakesHardware() }
+	if !slices.ContainsFunc(t.view.LiveByHost[h.UUID], takes) {
+		return
+	}
+	var others []*Claim
+	left := t.hardware(h)
+	for _, id := range t.liveOn(h.UUID) {
+		if c := t.view.Claims[id]; takes(id) && (c.Guest.Assigned == nil || !left.Take(c.Guest.Assigned)) {
+			others = append(others, c)
+		}
+	}
+	for _, c := range others {
+		var a *schedule.Assignment
+		if guest, err := schedule.DecodeGuest(c.Guest.Hardware); err == nil {
+			if a, _ = left.Assign(guest); a != nil {
+				left.Take(a)
+			}
+		}
+		if a == nil && c.Guest.Assigned == nil {
+			continue
+		}
+		n := c.assigned(a)
+		n.UpdatedAt = t.after(c)
+		t.putClaim(n)
+	}
+}
+
+// hardware gives what a host reported to be free of its NUMA cells and devices; the caller
+// may take of it. What is not readable has nothing free.
+func (t *transaction) hardware(h *Host) *schedule.Hardware {
+	if known, ok := t.reported[h]; ok {
+		return new(known)
+	}
+	var numa, pci string
+	if h.Facts != nil {
+		numa, pci = h.Facts.NUMATopology, h.Facts.PCIStats
+	}
+	cpu, _ := h.inventory(h.UUID, "VCPU")
+	ram, _ := h.inventory(h.UUID, "MEMORY_MB")
+	left, _ := schedule.ReadHardware(numa, pci, cpu.AllocationRatio, ram.AllocationRatio)
+	if t.reported == nil {
+		t.reported = map[*Host]schedule.Hardware{}
+	}
+	t.reported[h] = *left
+	return left
+}

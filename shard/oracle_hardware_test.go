@@ -1,0 +1,199 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+// naiveGuest is what an instance asks for: so many devices of each kind, in order.
+type naiveGuest struct {
+	kinds  []string
+	counts []int64
+	judged bool
+}
+
+var (
+	// guestsOf and poolsOf are what the texts of claims and hosts say.
+	guestsOf = map[string]naiveGuest{}
+	poolsOf  = map[string]map[string]int64{}
+)
+
+func genGuest(t *rapid.T) *Guest {
+	if rapid.SampledFrom(small).Draw(t, "hardware?") < "4" {
+		return nil
+	}
+	g := rapid.SampledFrom([]naiveGuest{
+		{[]string{"a"}, []int64{1}, true},
+		{[]string{"a"}, []int64{2}, true},
+		{[]string{"b"}, []int64{1}, true},
+		{[]string{"a", "b"}, []int64{1, 1}, true},
+		{[]string{"b", "a"}, []int64{1, 2}, false},
+	}).Draw(t, "devices")
+	check := schedule.GuestCheck{Nova: &schedule.NovaRequest{}, PCI: g.judged}
+	for i, kind := range g.kinds {
+		check.Nova.PCI = append(check.Nova.PCI, schedule.PCIRequest{Count: g.counts[i], Specs: []schedule.PCISpec{{{Key: "product_id", Value: kind}}}})
+	}
+	text := check.Encode()
+	guestsOf[string(text)] = g
+	return &Guest{Hardware: text}
+}
+
+func genFacts(t *rapid.T) *Facts {
+	if rapid.SampledFrom(small).Draw(t, "no facts") == "7" {
+		return nil
+	}
+	return devices(rapid.Int64Range(-1, 4).Draw(t, "a"), rapid.Int64Range(0, 2).Draw(t, "b"))
+}
+
+func devices(a, b int64) *Facts {
+	text := fmt.Sprintf(`[{"vendor_id": "1", "product_id": "a", "count": %d}, {"vendor_id": "1", "product_id": "b", "count": %d}]`, a, b)
+	poolsOf[text] = map[string]int64{"a": a, "b": b}
+	return &Facts{PCIStats: text}
+}
+
+// takesDevices reports whether a report of the claim's host does not have yet what it takes.
+func takesDevices(c *Claim) bool {
+	gaveBack := c.Verdict != nil && c.Verdict.Outcome == VerdictRejected && c.Verdict.Reason == ReasonAborted
+	return c.Guest != nil && (c.State == Pending && !gaveBack || c.State == Confirmed && c.Guest.Awaited)
+}
+
+// devicesOf gives how many devices of a kind are assigned to a claim.
+func devicesOf(c *Claim, kind string) (n int64) {
+	if c.Guest == nil || c.Guest.Assigned == nil {
+		return 0
+	}
+	for _, d := range c.Guest.Assigned.Devices {
+		if strings.Contains(d.Pool, "product_id="+kind) {
+			n += d.Count
+		}
+	}
+	return n
+}
+
+// leftOn counts what nobody has of a host's devices.
+func (o *oracle) leftOn(host string, but ...*Claim) map[string]int64 {
+	left := map[string]int64{}
+	if f := o.hosts[host].Facts; f != nil {
+		for kind, n := range poolsOf[f.PCIStats] {
+			left[kind] = n
+		}
+	}
+	for _, c := range o.claims {
+		if c.HostUUID == host && takesDevices(c) && !slices.Contains(but, c) {
+			left["a"] -= devicesOf(c, "a")
+			left["b"] -= devicesOf(c, "b")
+		}
+	}
+	return left
+}
+
+// assignNaively gives a claim its devices; the kind that it lacks, if it is judged.
+func assignNaively(c *Claim, left map[string]int64) (lacks string) {
+	asks := guestsOf[string(c.Guest.Hardware)]
+	a := &schedule.Assignment{}
+	for i, kind := range asks.kinds {
+		if left[kind] < asks.counts[i] {
+			if asks.judged {
+				return kind
+			}
+			break
+		}
+		a.Devices = append(a.Devices, schedule.AssignedDevices{Pool: "product_id=" + kind, Count: asks.counts[i]})
+	}
+	c.Guest = &Guest{Hardware: c.Guest.Hardware, Awaited: c.Guest.Awaited, Assigned: a}
+	return ""
+}
+
+// hardware says why a host has not the devices that a claim asks for, or gives them to it.
+func (o *oracle) hardware(c *Claim) *answer {
+	if c.Guest == nil {
+		return nil
+	}
+	if lacks := assignNaively(c, o.leftOn(c.HostUUID, c)); lacks != "" {
+		return &answer{kind: fault.NoValidHost, filter: "PciPassthroughFilter", detail: "product_id=" + lacks}
+	}
+	return nil
+}
+
+// reassign has the claims on a host keep what a new report of it has free, those with lower
+// ids first, and then the others get what is left.
+func (o *oracle) reassign(host string) {
+	var there, others []*Claim
+	for _, c := range o.claims {
+		if c.HostUUID == host && takesDevices(c) {
+			there = append(there, c)
+		}
+	}
+	slices.SortFunc(there, func(a, b *Claim) int { return strings.Compare(a.ClaimID, b.ClaimID) })
+	left := o.leftOn(host, there...)
+	take := func(c *Claim) bool {
+		a, b := devicesOf(c, "a"), devicesOf(c, "b")
+		if a > max(0, left["a"]) || b > max(0, left["b"]) || c.Guest.Assigned == nil {
+			return false
+		}
+		left["a"] -= a
+		left["b"] -= b
+		return true
+	}
+	for _, c := range there {
+		if !take(c) {
+			others = append(others, c)
+		}
+	}
+	for _, c := range others {
+		c.Guest = &Guest{Hardware: c.Guest.Hardware, Awaited: c.Guest.Awaited}
+		if assignNaively(c, left) == "" {
+			take(c)
+		}
+	}
+}
+
+// await notes whether a confirmed claim's instance is awaited.
+func await(c *Claim, awaited bool) {
+	if c.Guest != nil {
+		c.Guest = &Guest{Hardware: c.Guest.Hardware, Assigned: c.Guest.Assigned, Awaited: awaited}
+	}
+}
+
+// giveBack takes what is assigned from claims that take nothing.
+func (o *oracle) giveBack() {
+	for _, c := range o.claims {
+		if c.Guest != nil && c.Guest.Assigned != nil && !takesDevices(c) {
+			c.Guest = &Guest{Hardware: c.Guest.Hardware, Awaited: c.Guest.Awaited}
+		}
+	}
+}
+
+// checkDevices compares what is assigned with the naive rules.
+func checkDevices(t *rapid.T, w *world, o *oracle) {
+	for _, c := range o.claims {
+		row := w.claims[c.ClaimID]
+		if c.Guest == nil || row == nil {
+			continue
+		}
+		if row.Guest.Awaited != c.Guest.Awaited || (row.Guest.Assigned == nil) != (c.Guest.Assigned == nil) ||
+			devicesOf(row, "a") != devicesOf(c, "a") || devicesOf(row, "b") != devicesOf(c, "b") {
+			t.Fatalf("claim %s is %s with %+v, %+v; by the naive rules %s with %+v, %+v", c.ClaimID, row.State, row.Guest, row.Guest.Assigned, c.State, c.Guest, c.Guest.Assigned)
+		}
+	}
+	for host, h := range o.hosts {
+		for kind, n := range o.leftOn(host) {
+			if n < min(0, poolsFree(h, kind)) {
+				t.Fatalf("I1: host %s has %d devices %s left", host, n, kind)
+			}
+		}
+	}
+}
+
+func poolsFree(h Host, kind string) int64 {
+	if h.Facts == nil {
+		return 0
+	}
+	return poolsOf[h.Facts.PCIStats][kind]
+}

@@ -1,0 +1,62 @@
+package pebbleshard
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"cellgate/shard"
+	"cellgate/shard/rowcodec"
+)
+
+// sizes is how many bytes the journal and the tombstones have, keys and rows, before
+// Pebble compresses them.
+type sizes struct{ journal, ended int64 }
+
+// add counts a row that is there, or will be.
+func (z *sizes) add(key []byte, rowLen int) {
+	switch key[0] {
+	case entryKey:
+		z.journal += int64(len(key) + rowLen)
+	case tombstoneKey:
+		z.ended += tombstoneSize(len(key), rowLen)
+	}
+}
+
+// tombstoneSize is that of a tombstone and, about, of its two indexes.
+func tombstoneSize(keyLen, rowLen int) int64 { return int64(3*keyLen + rowLen + 50) }
+
+// replace takes out the tombstones that changes write again, or bring back to life.
+func (z *sizes) replace(v *shard.View, changes []shard.Change) error {
+	for _, ch := range changes {
+		if ch.Claim == nil {
+			continue
+		}
+		old := v.Claims[ch.Claim.ClaimID]
+		if old == nil || old.State.Live() {
+			continue
+		}
+		_, _, row, err := rowcodec.Row(nil, shard.Change{Claim: old})
+		if err != nil {
+			return err
+		}
+		z.ended -= tombstoneSize(1+len(old.ClaimID), len(row))
+	}
+	return nil
+}
+
+// countSizes counts what there is, at Open.
+func (s *Store) countSizes() error {
+	for _, prefix := range []byte{entryKey, tombstoneKey} {
+		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: after([]byte{prefix})})
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			row := it.LazyValue()
+			s.sizes.add(it.Key(), row.Len())
+		}
+		if err := it.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

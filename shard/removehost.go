@@ -1,0 +1,50 @@
+package shard
+
+import (
+	"fmt"
+
+	"cellgate/internal/fault"
+)
+
+// RemoveHost removes a host that no live claim is on. What is left of it is a row as an
+// import leaves one (Host.Gone), so that readers of the journal follow; a registration makes
+// it a host again, with the AdminState and the namespaces that it had. A host that is not
+// there is NOT_FOUND, one that something holds FAILED_PRECONDITION.
+type RemoveHost struct {
+	HostUUID string
+	// Reason stays in the row, for people.
+	Reason string
+}
+
+func (t *transaction) removeHost(r *RemoveHost) Outcome {
+	if !isID(r.HostUUID) {
+		return refused(fault.InvalidRequest, "host_uuid: %s", idRule)
+	}
+	if p := textProblem("reason", r.Reason); p != "" {
+		return refused(fault.InvalidRequest, "%s", p)
+	}
+	old := t.view.Hosts[r.HostUUID]
+	if old == nil || old.Gone() {
+		return refused(fault.NotFound, "no host %s", r.HostUUID)
+	}
+	if live := t.liveOn(r.HostUUID); len(live) > 0 {
+		c := t.view.Claims[live[0]]
+		o := refused(fault.FailedPrecondition, "host %s has %s, of consumer %s: move or release what is on it first", r.HostUUID, claimsText(live), c.ConsumerUUID)
+		o.Claim = c
+		return o
+	}
+	t.view.Hosts[r.HostUUID] = &Host{
+		UUID: old.UUID, ServiceHost: old.ServiceHost, NodeName: old.NodeName, Disabled: true, DisabledReason: r.Reason,
+		Providers: []Provider{{UUID: old.UUID, Name: old.Providers[0].Name}}, AgentVersion: old.AgentVersion, Imported: true,
+		Generation: t.nextGeneration(r.HostUUID),
+	}
+	t.touch(hostRow, r.HostUUID)
+	return Outcome{}
+}
+
+func claimsText(ids []string) string {
+	if len(ids) == 1 {
+		return "claim " + ids[0]
+	}
+	return fmt.Sprintf("%d live claims, the first of them %s", len(ids), ids[0])
+}

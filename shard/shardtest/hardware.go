@@ -1,0 +1,460 @@
+package shardtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// hardwareKind is something of which a host has four, and an instance takes some.
+type hardwareKind struct {
+	name, filter, lack string
+	guest              func(n int64) *schedule.NovaRequest
+}
+
+var hardwareKinds = []hardwareKind{
+	{"devices", schedule.PCIFilter, "product_id=20b5", func(n int64) *schedule.NovaRequest {
+		return &schedule.NovaRequest{PCI: []schedule.PCIRequest{{Count: n, Specs: []schedule.PCISpec{{{Key: "product_id", Value: "20b5"}}}}}}
+	}},
+	{"dedicated CPUs", schedule.NUMAFilter, "dedicated CPUs", func(n int64) *schedule.NovaRequest {
+		return &schedule.NovaRequest{NUMA: &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{Dedicated: int(n), MemoryMB: 1, Policy: schedule.CPUDedicated}}}}
+	}},
+	{"pages", schedule.NUMAFilter, "pages of 2048 KiB", func(n int64) *schedule.NovaRequest {
+		return &schedule.NovaRequest{NUMA: &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{CPUs: 1, MemoryMB: 2 * n, PageSize: 2048}}}}
+	}},
+}
+
+// hardwareHost is host n in its version v with four free devices, dedicated CPUs (0 to 3) and
+// 2 MiB pages, but for those CPUs that are pinned.
+func hardwareHost(n int, v uint64, pinned ...int) *shard.PutHost {
+	p := BigHost(n)
+	p.Host.StateVersion = v
+	pins, _ := json.Marshal(append([]int{}, pinned...))
+	p.Host.Facts = &shard.Facts{
+		PCIStats: `[{"vendor_id": "10de", "product_id": "20b5", "count": 4}]`,
+		NUMATopology: `{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": [{"nova_object.data": {
+			"id": 0, "cpuset": [4, 5, 6, 7], "pcpuset": [0, 1, 2, 3], "pinned_cpus": ` + string(pins) + `, "siblings": [[0], [1], [2], [3], [4], [5], [6], [7]],
+			"socket": 0, "memory": 4096, "cpu_usage": 0, "memory_usage": 0, "network_metadata": null, "mempages": [
+				{"nova_object.data": {"size_kb": 4, "total": 1048576, "used": 0, "reserved": 0}},
+				{"nova_object.data": {"size_kb": 2048, "total": 4, "used": 0, "reserved": 0}}]}}]}}`,
+	}
+	return p
+}
+
+// takes makes claim n, which takes some of what a host has.
+func (k *hardwareKind) takes(n, host int, count int64) *shard.NewClaim {
+	c := NewClaim(n, host, 1)
+	judged := schedule.GuestCheck{Nova: k.guest(count), NUMA: true, PCI: true}
+	c.Guest.Hardware = judged.Encode()
+	return c
+}
+
+// withHardware lets a claim take three devices, which nothing judges.
+func withHardware(c *shard.NewClaim) *shard.NewClaim {
+	check := schedule.GuestCheck{Nova: hardwareKinds[0].guest(3)}
+	c.Guest.Hardware = check.Encode()
+	return c
+}
+
+// full checks that an operation is refused for want of the kind.
+func (s *suite) full(k *hardwareKind, op any) {
+	s.Helper()
+	r := s.refused(op, fault.NoValidHost).Refusal
+	if r.Filter != k.filter || r.Detail != k.lack || !strings.Contains(r.Message, k.lack) || !strings.Contains(r.Message, "host-") {
+		s.Fatalf("refused with %+v, want %s for %s of the host", r, k.filter, k.lack)
+	}
+}
+
+// expiredHardware makes claim n of two and lets its lease end.
+func (s *suite) expiredHardware(k *hardwareKind, n, host int) {
+	s.Helper()
+	c := k.takes(n, host, 2)
+	c.TTL = time.Second
+	s.do(c)
+	s.Advance(2 * time.Second)
+	s.do(expire(*Ref(n)))
+	if c := s.find(n); c.State != shard.Expired || c.Guest.Assigned != nil {
+		s.Fatalf("claim %d is %s with %+v", n, c.State, c.Guest.Assigned)
+	}
+}
+
+func hardwareClauses() []clause {
+	clauses := []clause{
+		{name: "I1_TheLastDeviceIsGivenToOne", test: theLastDevice},
+		{name: "I1_ConcurrentClaimsNeverShareADevice", test: devicesUnderConcurrency},
+		{name: "AReportThatPinsAssignedCPUsAssignsOthers", test: func(s *suite) {
+			k := &hardwareKinds[1]
+			s.do(hardwareHost(1, 1))
+			first := s.do(k.takes(1, 1, 2)).Claim.Guest.Assigned.Cells[0].Pinned
+			second := s.do(k.takes(2, 1, 2)).Claim.Guest.Assigned.Cells[0].Pinned
+			// The compute pins the first instance to what was assigned to the second.
+			p := hardwareHost(1, 2, second...)
+			p.Instances = state(2, 8, map[int]int64{1: 1}).Instances
+			s.do(p)
+			c := s.find(2)
+			if got := c.Guest.Assigned.Cells[0].Pinned; !slices.Equal(got, first) {
+				s.Errorf("assigned %v, want %v", got, first)
+			}
+			s.full(k, k.takes(3, 1, 1))
+			// It takes all: nothing is left for the claim, until a report has room again.
+			s.do(hardwareHost(1, 3, 0, 1, 2, 3))
+			if c := s.find(2); c.State != shard.Pending || c.Guest.Assigned != nil {
+				s.Errorf("the claim is %s with %+v", c.State, c.Guest.Assigned)
+			}
+			s.do(hardwareHost(1, 4, 0, 1))
+			if got := s.find(2).Guest.Assigned.Cells[0].Pinned; !slices.Equal(got, []int{2, 3}) {
+				s.Errorf("assigned %v", got)
+			}
+		}},
+		{name: "InstancesBeyondWhatIsFreeAreAdopted", test: func(s *suite) {
+			k := &hardwareKinds[0]
+			p := hardwareHost(1, 1)
+			p.Host.Facts.PCIStats = `[{"vendor_id": "10de", "product_id": "20b5", "count": -1}]`
+			p.Instances = state(1, 8, map[int]int64{8: 1}).Instances
+			if o := s.do(p); o.Adopted != 1 {
+				s.Errorf("outcome is %+v", o)
+			}
+			s.full(k, k.takes(1, 1, 1))
+		}},
+		{name: "WhoIsNotJudgedTakesWhatThereIs", test: func(s *suite) {
+			k := &hardwareKinds[0]
+			s.do(hardwareHost(1, 1))
+			s.do(withHardware(NewClaim(1, 1, 1)))
+			s.do(withHardware(NewClaim(2, 1, 1)))
+			s.do(k.takes(3, 1, 1))
+			s.full(k, k.takes(4, 1, 1))
+		}},
+		{name: "WhatCannotBeReadIsRefused", test: func(s *suite) {
+			s.do(hardwareHost(1, 1))
+			c := NewClaim(1, 1, 1)
+			c.Guest.Hardware = []byte("{")
+			s.refused(c, fault.InvalidRequest)
+			p := hardwareHost(1, 2)
+			p.Host.Facts.PCIStats = `[{"count": 4}]`
+			s.do(p)
+			s.full(&hardwareKinds[0], hardwareKinds[0].takes(1, 1, 1))
+		}},
+	}
+	for _, c := range []struct {
+		name, needs string
+		test        func(s *suite, k *hardwareKind)
+	}{
+		{"I1_ALateConfirmTakesNoDevicesOfOthers", "advance", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.expiredHardware(k, 1, 1)
+			s.apply(opOf(k.takes(2, 1, 2)), opOf(k.takes(3, 1, 2)), opOf(confirm(*Ref(2))), opOf(confirm(*Ref(3))))
+			for _, retake := range []bool{false, true} {
+				ref := confirm(*Ref(1))
+				ref.Retake = retake
+				if r := s.refused(ref, fault.ClaimExpired).Refusal; !strings.Contains(r.Message, k.lack) {
+					s.Errorf("refused: %s", r.Message)
+				}
+			}
+			s.state(1, shard.Expired)
+			s.do(release(*Ref(3)))
+			s.do(confirm(*Ref(1)))
+			s.full(k, k.takes(4, 1, 1))
+		}},
+		{"I1_ARetakenClaimTakesItsDevices", "advance", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.expiredHardware(k, 1, 1)
+			s.do(k.takes(2, 1, 2))
+			ref := confirm(*Ref(1))
+			ref.Retake = true
+			if c := s.do(ref).Claim; c.State != shard.Pending || c.Guest.Assigned == nil {
+				s.Errorf("the claim is %s with %+v", c.State, c.Guest.Assigned)
+			}
+			s.full(k, k.takes(3, 1, 1))
+		}},
+		{"I1_AClaimAndItsEndInOneBatch", "advance", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.do(hardwareHost(2, 1))
+			c := k.takes(1, 1, 2)
+			c.TTL = time.Second
+			s.do(c)
+			s.do(k.takes(5, 2, 4))
+			s.Advance(2 * time.Second)
+			a := s.apply(opOf(expire(*Ref(1))), opOf(k.takes(2, 1, 3)), opOf(confirm(*Ref(1))), opOf(k.takes(3, 1, 1)), opOf(swapTo(3, 2)), opOf(k.takes(4, 1, 1)))
+			for i, refused := range []bool{false, false, true, false, true, true} {
+				if o := a.Outcomes[i]; (o.Refusal != nil) != refused {
+					s.Errorf("operation %d: %+v", i, o.Refusal)
+				}
+			}
+		}},
+		{"I1_ASwapTakesNoDevicesOfOthers", "advance", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.do(hardwareHost(2, 1))
+			s.do(k.takes(1, 1, 2))
+			s.do(k.takes(2, 2, 3))
+			s.full(k, swapTo(1, 2))
+			s.do(release(*Ref(2)))
+			if c := s.do(swapTo(1, 2)).Claim; c.HostUUID != HostID(2) || c.Guest.Assigned == nil {
+				s.Errorf("the claim is %+v", c)
+			}
+			s.do(k.takes(3, 1, 4))
+			s.full(k, k.takes(4, 2, 3))
+			// An expired one comes back by a swap, to its own host as well.
+			s.do(k.takes(5, 2, 2))
+			s.Advance(2 * time.Minute)
+			s.do(expire(*Ref(1)))
+			s.do(k.takes(6, 2, 1))
+			s.full(k, swapTo(1, 2))
+			s.do(release(*Ref(6)))
+			s.do(swapTo(1, 2))
+		}},
+		{"I1_AMoveTakesDevicesBesideItsSource", "", func(s *suite, k *hardwareKind) {
+			move := func(n, from, host int, count int64) *shard.NewClaim {
+				c := k.takes(n, host, count)
+				c.ConsumerUUID, c.Moves = ConsumerID(from), ClaimID(from)
+				return c
+			}
+			s.do(hardwareHost(1, 1))
+			s.do(hardwareHost(2, 1))
+			s.do(k.takes(1, 1, 3))
+			s.do(confirm(*Ref(1)))
+			s.full(k, move(2, 1, 1, 3))
+			s.do(move(2, 1, 2, 3))
+			s.full(k, k.takes(3, 2, 2))
+			s.full(k, k.takes(3, 1, 2))
+			s.do(confirm(refOf(2, 1)))
+			s.full(k, k.takes(3, 2, 2))
+			s.do(k.takes(3, 1, 4))
+		}},
+		{"ATransferredOrKeptClaimKeepsItsDevices", "", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			before := s.do(k.takes(1, 1, 3)).Claim.Guest.Assigned
+			s.do(transferOf(1, 1, 9))
+			s.do(keep{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
+			s.do(confirm(refOf(1, 9)))
+			if after := s.find(1).Guest.Assigned; !equalRows(before, after) {
+				s.Errorf("assigned %+v, and later %+v", before, after)
+			}
+			s.full(k, k.takes(2, 1, 2))
+		}},
+		{"WhatAHostGivesBackIsFree", "", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.do(k.takes(1, 1, 3))
+			s.do(rejects(1, 1, 1))
+			s.full(k, k.takes(2, 1, 2))
+			s.do(aborts(1, 1, 2))
+			if c := s.find(1); c.Guest.Assigned != nil {
+				s.Errorf("given back, it has %+v", c.Guest.Assigned)
+			}
+			s.do(k.takes(2, 1, 4))
+		}},
+		{"AReportThatHasTheInstanceHasItsDevices", "", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			s.do(k.takes(1, 1, 3))
+			s.do(k.takes(2, 1, 1))
+			s.do(confirm(*Ref(2)))
+			s.full(k, k.takes(3, 1, 1))
+			// The report counts them as free all the same: that is the host's word.
+			p := hardwareHost(1, 2)
+			p.Instances = state(2, 8, map[int]int64{1: 1, 2: 1}).Instances
+			s.do(p)
+			for n := 1; n <= 2; n++ {
+				if c := s.find(n); c.State != shard.Confirmed || c.Guest.Assigned != nil {
+					s.Errorf("claim %d is %s with %+v", n, c.State, c.Guest.Assigned)
+				}
+			}
+			s.do(k.takes(3, 1, 4))
+		}},
+		{"AClaimRemembersWhatIsAssigned", "reopen", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1))
+			want := s.do(k.takes(1, 1, 3)).Claim
+			if got := s.find(1); !equalRows(got, want) || got.Guest.Assigned == nil {
+				s.Errorf("found as %+v, want %+v", got.Guest, want.Guest)
+			}
+			s.reopen()
+			if got := s.rows().Claims[ClaimID(1)]; !equalRows(got, want) {
+				s.Errorf("loaded as %+v, want %+v", got.Guest, want.Guest)
+			}
+			s.full(k, k.takes(2, 1, 2))
+		}},
+	} {
+		var needs []string
+		if c.needs != "" {
+			needs = []string{c.needs}
+		}
+		for i := range hardwareKinds {
+			k := &hardwareKinds[i]
+			clauses = append(clauses, clause{name: c.name + "/" + k.name, needs: needs, test: func(s *suite) { c.test(s, k) }})
+		}
+	}
+	return clauses
+}
+
+// theLastDevice lets lanes claim and swap to the last of a host's devices, all at once.
+func theLastDevice(s *suite) {
+	const lanes = 4
+	for round := range 4 * len(hardwareKinds) {
+		k := &hardwareKinds[round%len(hardwareKinds)]
+		at := 10 * round
+		s.do(hardwareHost(at, 1))
+		s.do(k.takes(at, at, 3))
+		s.do(hardwareHost(at+1, 1))
+		ops := make([]shard.Op, lanes)
+		for w := range lanes {
+			n := at + 1 + w
+			ops[w] = opOf(k.takes(n, at, 1))
+			if w%2 == 1 {
+				s.do(k.takes(n, at+1, 1))
+				swap := swapTo(n, at)
+				ops[w] = opOf(swap)
+			}
+		}
+		won := make([]bool, lanes)
+		var wg sync.WaitGroup
+		for w := range lanes {
+			l := s.openLane(fmt.Sprintf("lane-%d", w))
+			wg.Go(func() {
+				a, err := l.Apply(s.ctx, []shard.Op{ops[w]})
+				if err != nil {
+					s.Errorf("Apply: %v", err)
+					return
+				}
+				won[w] = a.Outcomes[0].Refusal == nil
+				if r := a.Outcomes[0].Refusal; r != nil && (r.Kind != fault.NoValidHost || r.Filter != k.filter) {
+					s.Errorf("lane %d: %+v", w, r)
+				}
+			})
+		}
+		wg.Wait()
+		winners := 0
+		for _, is := range won {
+			if is {
+				winners++
+			}
+		}
+		if winners != 1 {
+			s.Errorf("the last of a host's %s was given to %d of %d lanes", k.name, winners, lanes)
+		}
+	}
+}
+
+// devicesUnderConcurrency lets lanes claim, confirm, swap and release at random on a few
+// hosts that report anew at times: no picture of the shard has a device, page or dedicated
+// CPU twice (Overfull).
+func devicesUnderConcurrency(s *suite) {
+	const hosts, lanes, steps = 3, 4, 60
+	for h := range hosts {
+		s.do(hardwareHost(h, 1))
+	}
+	var writers sync.WaitGroup
+	for w := range lanes {
+		l := s.openLane(fmt.Sprintf("lane-%d", w))
+		s.seed()
+		rng := rand.New(rand.NewPCG(uint64(w), 2))
+		writers.Go(func() {
+			var mine []int
+			for i := range steps {
+				var op shard.Op
+				some := func() int { return mine[rng.IntN(len(mine))] }
+				switch n := w*steps + i; {
+				case len(mine) == 0 || rng.IntN(2) == 0:
+					k := &hardwareKinds[rng.IntN(len(hardwareKinds))]
+					op = opOf(k.takes(n, rng.IntN(hosts), 1+rng.Int64N(3)))
+					mine = append(mine, n)
+				case rng.IntN(8) == 0:
+					op = opOf(hardwareHost(rng.IntN(hosts), uint64(2+n), rng.Perm(4)[:rng.IntN(3)]...))
+				default:
+					op = []shard.Op{opOf(release(*Ref(some()))), opOf(confirm(*Ref(some()))), opOf(swapTo(some(), rng.IntN(hosts)))}[rng.IntN(3)]
+				}
+				if _, err := l.Apply(s.ctx, []shard.Op{op}); err != nil {
+					s.Errorf("Apply: %v", err)
+					return
+				}
+				if i%8 == 0 {
+					for _, wrong := range s.rows().Overfull() {
+						s.Error(wrong)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// twice says what of a host's report, read the naive way, more than one claim has, or none
+// may have.
+func twice(h *shard.Host, claims []*shard.Claim) (wrong []string) {
+	if h.Facts == nil {
+		return nil
+	}
+	var pools []struct{ Count int64 }
+	var numa struct {
+		Data struct {
+			Cells []struct {
+				Data struct {
+					ID       int64
+					CPUs     []int `json:"pcpuset"`
+					Pinned   []int `json:"pinned_cpus"`
+					MemPages []struct {
+						Data struct {
+							Size  int64 `json:"size_kb"`
+							Total int64
+							Used  int64
+						} `json:"nova_object.data"`
+					}
+				} `json:"nova_object.data"`
+			}
+		} `json:"nova_object.data"`
+	}
+	if json.Unmarshal([]byte(h.Facts.PCIStats), &pools) != nil || json.Unmarshal([]byte(h.Facts.NUMATopology), &numa) != nil {
+		return nil // not one that these tests report
+	}
+	var free, taken int64
+	for _, p := range pools {
+		free += p.Count
+	}
+	type cpu struct {
+		cell int64
+		cpu  int
+	}
+	type page struct{ cell, size int64 }
+	cpus, pages := map[cpu]bool{}, map[page]int64{}
+	for _, c := range numa.Data.Cells {
+		for _, n := range c.Data.CPUs {
+			cpus[cpu{c.Data.ID, n}] = true
+		}
+		for _, n := range c.Data.Pinned {
+			delete(cpus, cpu{c.Data.ID, n})
+		}
+		for _, p := range c.Data.MemPages {
+			pages[page{c.Data.ID, p.Data.Size}] += p.Data.Total - p.Data.Used
+		}
+	}
+	for _, c := range claims {
+		for _, d := range c.Guest.Assigned.Devices {
+			taken += d.Count
+		}
+		for _, cell := range c.Guest.Assigned.Cells {
+			for _, n := range cell.Pinned {
+				at := cpu{cell.ID, n}
+				if !cpus[at] {
+					wrong = append(wrong, fmt.Sprintf("I1: claim %s has CPU %d of cell %d of host %s, which is not free", c.ClaimID, n, cell.ID, h.UUID))
+				}
+				delete(cpus, at)
+			}
+			if cell.PageSize == 0 {
+				continue
+			}
+			at := page{cell.ID, cell.PageSize}
+			if pages[at] -= cell.MemoryMB * 1024 / cell.PageSize; pages[at] < 0 {
+				wrong = append(wrong, fmt.Sprintf("I1: claim %s takes pages of %d KiB of cell %d of host %s beyond those that there are", c.ClaimID, cell.PageSize, cell.ID, h.UUID))
+			}
+		}
+	}
+	if taken > max(0, free) {
+		wrong = append(wrong, fmt.Sprintf("I1: claims have %d devices of host %s, of %d free", taken, h.UUID, free))
+	}
+	return wrong
+}
