@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,8 @@ type member struct {
 	args []string
 	log  string
 	cmd  *exec.Cmd
+	// binary is what it runs; "" for the test's own.
+	binary string
 }
 
 func (m *member) start() {
@@ -44,7 +47,7 @@ func (m *member) start() {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }() // the child has its own
-	m.cmd = exec.Command(os.Args[0], m.args...)
+	m.cmd = exec.Command(cmp.Or(m.binary, os.Args[0]), m.args...)
 	m.cmd.Env = append(os.Environ(), asCellgate+"=1")
 	m.cmd.Stdout, m.cmd.Stderr = f, f
 	if err := m.cmd.Start(); err != nil {

@@ -41,7 +41,7 @@ func refusalOf(ctx context.Context) error {
 
 // inTapHandle makes the one handle that gRPC takes of all handles in options.
 func inTapHandle(options []grpc.ServerOption) grpc.ServerOption {
-	var handles []TapHandle
+	handles := []TapHandle{judgeRelease}
 	for _, o := range options {
 		if t, ok := o.(tapOption); ok {
 			handles = append(handles, t.handle)
