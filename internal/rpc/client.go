@@ -21,7 +21,7 @@ func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
-		grpc.WithUserAgent(agentProduct+release),
+		grpc.WithUserAgent(agentProduct + release),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.MaxCallSendMsgSize(maxAnswerBytes)),
 		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithStaticConnWindowSize(connWindow),
