@@ -119,8 +119,8 @@ func (c *fakeCell) heardDeltas() []*agentv1.Delta {
 	return append([]*agentv1.Delta(nil), c.deltas...)
 }
 
-// tell sends a message on the stream that was opened last.
-func (c *fakeCell) tell(m *agentv1.ReportResponse) {
+// sendToAgent sends a message on the stream that was opened last.
+func (c *fakeCell) sendToAgent(m *agentv1.ReportResponse) {
 	c.mu.Lock()
 	s := c.last
 	c.mu.Unlock()
@@ -154,8 +154,8 @@ func (c *fakeCell) dial(string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// heard gives copies of what was heard so far.
-func (c *fakeCell) heard() (states []*agentv1.FullState, beats []time.Time, streams int) {
+// received gives copies of what was heard so far.
+func (c *fakeCell) received() (states []*agentv1.FullState, beats []time.Time, streams int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append(states, c.states...), append(beats, c.beats...), c.streams

@@ -63,21 +63,21 @@ func (c *Claims) observe(state *agentv1.FullState) {
 func (c *Claims) offered(by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.tell(c.ledger.confirmations)
+	defer c.notifyConfirmations(c.ledger.confirmations)
 	return c.ledger.offered(c.now(), by, o)
 }
 
 func (c *Claims) ended(id, state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.tell(c.ledger.confirmations)
+	defer c.notifyConfirmations(c.ledger.confirmations)
 	c.ledger.ended(c.now(), id, state)
 }
 
 func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.tell(c.ledger.confirmations)
+	defer c.notifyConfirmations(c.ledger.confirmations)
 	c.ledger.set(c.now(), by, s)
 }
 
@@ -87,7 +87,7 @@ func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 func (c *Claims) unsaid(by any) ([]*agentv1.Verdict, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ledger.say(by), c.said
+	return c.ledger.pendingVerdicts(by), c.said
 }
 
 // aborts gives the verdicts on all claims that were aborted, of those that somebody offered.
@@ -104,8 +104,8 @@ func (c *Claims) onNews(news func()) {
 	c.news = news
 }
 
-// tell tells when the ledger counts more confirmations than before; needs mu.
-func (c *Claims) tell(before uint64) {
+// notifyConfirmations tells when the ledger counts more confirmations than before; needs mu.
+func (c *Claims) notifyConfirmations(before uint64) {
 	if c.news != nil && c.ledger.confirmations != before {
 		c.news()
 	}
@@ -167,17 +167,17 @@ func (c *Claims) runs(ran map[string]string) {
 // CLAIM_REJECTED. Without an offer, as on a host that does not hear its cell, the host
 // judges by itself. Idempotent by claim_id.
 func (c *Claims) InstanceClaim(in *agentv1.InstanceClaimRequest) (*agentv1.HostClaim, error) {
-	return c.take(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
+	return c.takeUp(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // ResizeClaim takes up the claim of an instance's new size, beside what it has now.
 func (c *Claims) ResizeClaim(in *agentv1.ResizeClaimRequest) (*agentv1.HostClaim, error) {
-	return c.take(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+	return c.takeUp(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // MoveClaim takes up the claim of an instance that comes from another host.
 func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, error) {
-	return c.take(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+	return c.takeUp(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // AbortClaim gives back what an operation took up: the claim takes nothing on the host
@@ -224,7 +224,7 @@ func (c *Claims) List() []*agentv1.HostClaim {
 	return list
 }
 
-func (c *Claims) take(kind claimKind, id, instance, moves string, usages []*agentv1.Usage, ttl time.Duration) (*agentv1.HostClaim, error) {
+func (c *Claims) takeUp(kind claimKind, id, instance, moves string, usages []*agentv1.Usage, ttl time.Duration) (*agentv1.HostClaim, error) {
 	if ttl < 0 || ttl > localClaimAtAll {
 		return nil, fault.Invalid("ttl", "must be 0 to %v", localClaimAtAll)
 	}

@@ -51,7 +51,7 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 		open = true
 		c.mu.Unlock()
 		<-f.Ready()
-		if _, _, streams := c.heard(); streams != 2*hosts {
+		if _, _, streams := c.received(); streams != 2*hosts {
 			t.Errorf("%d streams, want %d: one a host and replica", streams, 2*hosts)
 		}
 		cancel()
@@ -99,7 +99,7 @@ func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 		next.Disabled = true
 		source.states <- next
 		synctest.Wait()
-		states, _, _ := c.heard()
+		states, _, _ := c.received()
 		if len(states) != 4 || !states[2].GetDisabled() || states[2].GetVersion() != 2 || states[3].GetVersion() != 2 {
 			t.Errorf("heard %d states, want two of version 1 and two of version 2", len(states))
 		}
@@ -127,7 +127,7 @@ func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
 		go func() { done <- f.Run(ctx) }()
 		time.Sleep(11 * time.Minute) // asked at 0, 5 and 10
 		synctest.Wait()
-		if _, _, streams := c.heard(); streams != 3*hosts {
+		if _, _, streams := c.received(); streams != 3*hosts {
 			t.Errorf("%d streams in 11 minutes, want %d", streams, 3*hosts)
 		}
 		cancel()

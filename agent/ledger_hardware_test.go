@@ -34,7 +34,7 @@ func cardGuest() []byte {
 func (c *fakeCell) offered(t *testing.T, host *Host, id string, instance int, guest []byte) *agentv1.Verdict {
 	t.Helper()
 	state, _ := host.State()
-	c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: &agentv1.ClaimOffer{
+	c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: &agentv1.ClaimOffer{
 		ClaimId: id, InstanceUuid: instanceUUID(instance), ConsumerUuid: instanceUUID(instance), Guest: guest, WantsVerdict: true,
 		Usages: []*agentv1.Usage{{ProviderUuid: state.GetHostUuid(), ResourceClass: "VCPU", Amount: 1}},
 	}}})
@@ -83,7 +83,7 @@ func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 				}
 				expect("full", "late", 10, c.reason)
 				expect("one that is held, again", "c0", 0, ok)
-				cell.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c0", State: "RELEASED"}}})
+				cell.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c0", State: "RELEASED"}}})
 				expect("one has ended", "late", 10, ok)
 				expect("full again", "later", 11, c.reason)
 				// Once its instance is reported, what it takes is what the report says: here

@@ -40,9 +40,9 @@ func (l *ledger) recheck() {
 	}
 }
 
-// say gives the rejections of offers that were taken before, and of claims that were
+// pendingVerdicts gives the rejections of offers that were taken before, and of claims that were
 // aborted, those that whoever offered has not been told, once.
-func (l *ledger) say(by any) (verdicts []*agentv1.Verdict) {
+func (l *ledger) pendingVerdicts(by any) (verdicts []*agentv1.Verdict) {
 	for _, id := range l.unsaid[by] {
 		if r, is := l.rejected[id]; is {
 			verdicts = append(verdicts, r.verdict)

@@ -219,7 +219,7 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					delete(held, id)
 				}
 				var said []string
-				for _, v := range l.say("r") {
+				for _, v := range l.pendingVerdicts("r") {
 					said = append(said, v.GetClaimId())
 				}
 				if !slices.Equal(said, gone) {
@@ -247,7 +247,7 @@ func TestAnOfferIsJudgedAgainByANewerState(t *testing.T) {
 	said := func(by string, want ...string) {
 		t.Helper()
 		var got []string
-		for _, v := range l.say(by) {
+		for _, v := range l.pendingVerdicts(by) {
 			if v.GetOutcome() != agentv1.Verdict_REJECTED || v.GetReason() != agentv1.Verdict_NO_ROOM || v.GetVersion() != l.state.GetVersion() {
 				t.Errorf("said is %v", v)
 			}

@@ -35,7 +35,7 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 		began := time.Now()
 		time.Sleep(20*heartbeatEvery + time.Second)
 		synctest.Wait()
-		_, beats, streams := c.heard()
+		_, beats, streams := c.received()
 		if n := len(beats); n < 21 || n > 22 || beats[0] != began || streams != 1 {
 			t.Fatalf("%d heartbeats in 20 intervals, over %d streams: %v", n, streams, beats)
 		}
@@ -51,7 +51,7 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		_, beats, _ = c.heard()
+		_, beats, _ = c.received()
 		for i := 1; i < len(beats); i++ {
 			if d := beats[i].Sub(beats[i-1]); d > heartbeatEvery {
 				t.Errorf("beat %d after %v", i, d)
@@ -82,16 +82,16 @@ func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
 		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{})
 		time.Sleep(5 * heartbeatEvery)
 		synctest.Wait()
-		if _, beats, _ := c.heard(); len(beats) > 0 {
+		if _, beats, _ := c.received(); len(beats) > 0 {
 			t.Fatalf("%d heartbeats where nothing is held", len(beats))
 		}
 		state, _ := host.State()
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
 			BootId: state.GetBootId(), Version: state.GetVersion(), Reason: "INVALID_REQUEST", Problems: []string{"io_workload: must be 7"}, HeldVersion: 9,
 		}}})
 		time.Sleep(5 * heartbeatEvery)
 		synctest.Wait()
-		states, beats, _ := c.heard()
+		states, beats, _ := c.received()
 		if len(states) != 1 || len(beats) == 0 || c.named[0] != 9 || !strings.Contains(host.Refused(), "stays in service there by version 9") {
 			t.Errorf("%d states, heartbeats %v name %v; %s", len(states), beats, c.named, host.Refused())
 		}
@@ -107,21 +107,21 @@ func TestARefusedAgentIsAskedForItsState(t *testing.T) {
 		reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		time.Sleep(2 * heartbeatEvery)
 		synctest.Wait()
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 1, Renew: true}}})
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 1, Renew: true}}})
 		synctest.Wait()
-		states, _, _ := c.heard()
+		states, _, _ := c.received()
 		if len(states) != 2 || states[1].GetVersion() != 2 || states[1].GetEpoch() != 1 {
 			t.Fatalf("states: %v", states)
 		}
 		c.mu.Lock()
 		c.held = 0
 		c.mu.Unlock()
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 2}}})
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 2}}})
 		synctest.Wait()
-		_, before, _ := c.heard()
+		_, before, _ := c.received()
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
-		if _, beats, _ := c.heard(); len(beats) != len(before) {
+		if _, beats, _ := c.received(); len(beats) != len(before) {
 			t.Errorf("%d heartbeats where nothing is held", len(beats)-len(before))
 		}
 		for _, v := range c.named {

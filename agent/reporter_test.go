@@ -19,7 +19,7 @@ func TestReporterSendsStateThenHeartbeats(t *testing.T) {
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{Accepted: func(time.Duration) { accepted++ }})
 		time.Sleep(10*heartbeatEvery + time.Second)
 		synctest.Wait()
-		states, beats, _ := c.heard()
+		states, beats, _ := c.received()
 		if len(states) != 1 || states[0].GetVersion() != 1 || states[0].GetBootId() != host.bootID {
 			t.Fatalf("states = %v, want one, version 1 of boot %s", states, host.bootID)
 		}
@@ -53,7 +53,7 @@ func TestReporterResendsWholeStateAfterReconnect(t *testing.T) {
 		c.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		states, _, streams := c.heard()
+		states, _, streams := c.received()
 		if len(states) != 2 || streams != 2 {
 			t.Fatalf("%d states over %d streams, want 2 over 2", len(states), streams)
 		}
@@ -82,7 +82,7 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		})
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
-		if states, beats, _ := c.heard(); len(states) != 1 || len(beats) != 0 {
+		if states, beats, _ := c.received(); len(states) != 1 || len(beats) != 0 {
 			t.Fatalf("%d states and %d heartbeats in 9 minutes of refusal, want 1 and 0", len(states), len(beats))
 		}
 		if why := host.Refused(); !strings.Contains(why, "version 1: INVALID_REQUEST: io_workload: must be 7 (the host is not heard there)") {
@@ -90,7 +90,7 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 {
+		if states, _, _ := c.received(); len(states) != 2 {
 			t.Fatalf("%d states after the slow retry, want 2", len(states))
 		}
 		if n := strings.Count(out.String(), "io_workload: must be 7"); n != 1 {
@@ -101,7 +101,7 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		host.Put(next)
 		time.Sleep(2 * heartbeatEvery)
 		synctest.Wait()
-		states, beats, streams := c.heard()
+		states, beats, streams := c.received()
 		if why := host.Refused(); why != "" {
 			t.Errorf("once it is accepted: %q", why)
 		}
@@ -127,7 +127,7 @@ func TestReporterOffersAgainSoonToABusyCell(t *testing.T) {
 			reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
 			time.Sleep(2*2*busyRetry + time.Second)
 			synctest.Wait()
-			if states, _, streams := c.heard(); len(states) != 3 || streams != 1 {
+			if states, _, streams := c.received(); len(states) != 3 || streams != 1 {
 				t.Errorf("%s: %d states over %d streams, want 3 over 1", reason, len(states), streams)
 			}
 			if out.Len() > 0 {
@@ -144,7 +144,7 @@ func TestReporterGivesUpSilentCell(t *testing.T) {
 		reporting(t, c, ReporterConfig{AnswerWithin: 30 * time.Second}, ReporterDeps{})
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
-		if states, _, streams := c.heard(); len(states) != 2 || streams != 2 {
+		if states, _, streams := c.received(); len(states) != 2 || streams != 2 {
 			t.Errorf("%d states over %d streams after 35 s, want 2 over 2", len(states), streams)
 		}
 	})
@@ -173,12 +173,12 @@ func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		time.Sleep(heartbeatEvery)
 		synctest.Wait()
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
 			BootId: host.bootID, Version: 1, Reason: "STALE_GENERATION",
 		}}})
 		time.Sleep(2 * busyRetry)
 		synctest.Wait()
-		if states, _, streams := c.heard(); len(states) != 2 || len(c.heardDeltas()) != 0 || streams != 1 {
+		if states, _, streams := c.received(); len(states) != 2 || len(c.heardDeltas()) != 0 || streams != 1 {
 			t.Errorf("%d states and %d deltas over %d streams, want 2, none and 1", len(states), len(c.heardDeltas()), streams)
 		}
 	})

@@ -113,7 +113,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		case <-changed:
 			err = s.sendState()
 		case <-s.said:
-			err = s.sendVerdicts()
+			err = s.sendPendingVerdicts()
 		case <-s.retry.C:
 			err = s.sendState()
 		case <-s.beat.C:
@@ -169,17 +169,17 @@ func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 	if err := s.stream.Send(state); err != nil {
 		return err
 	}
-	return s.sendVerdicts()
+	return s.sendPendingVerdicts()
 }
 
-// sendVerdicts sends those that no offer waits for.
-func (s *session) sendVerdicts() error {
+// sendPendingVerdicts sends the verdicts that no offer waits for.
+func (s *session) sendPendingVerdicts() error {
 	verdicts, said := s.host.claims.unsaid(s.Reporter)
 	s.said = said
-	return s.say(verdicts)
+	return s.sendVerdicts(verdicts)
 }
 
-func (s *session) say(verdicts []*agentv1.Verdict) error {
+func (s *session) sendVerdicts(verdicts []*agentv1.Verdict) error {
 	for _, v := range verdicts {
 		s.deps.Tel.Verdict(true)
 		if err := s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
@@ -224,14 +224,14 @@ func (s *session) hear(m *agentv1.ReportResponse) error {
 	case m.GetClaimSet() != nil:
 		s.host.claims.set(s.Reporter, m.GetClaimSet())
 	default:
-		return s.take(m)
+		return s.handleResponse(m)
 	}
 	return nil
 }
 
-// take acts on an answer; one about an older version is not the answer waited
+// handleResponse acts on an answer; one about an older version is not the answer waited
 // for and is left aside.
-func (s *session) take(m *agentv1.ReportResponse) error {
+func (s *session) handleResponse(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetAccepted() != nil && m.GetAccepted().GetVersion() == s.sent:
 		return s.takeAccepted(m.GetAccepted())
@@ -271,7 +271,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	s.unknowing = s.sending.GetInstancesUnknown()
 	if known {
 		// Who knew no instances was not believed about confirmed claims.
-		return s.say(s.host.claims.aborts(s.Reporter))
+		return s.sendVerdicts(s.host.claims.aborts(s.Reporter))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestChangesGoAsDeltas(t *testing.T) {
 			busier(host, 10+io)
 			synctest.Wait()
 		}
-		states, _, streams := c.heard()
+		states, _, streams := c.received()
 		deltas := c.heardDeltas()
 		if len(states) != 1 || len(deltas) != 3 || streams != 1 {
 			t.Fatalf("%d states and %d deltas over %d streams, want 1, 3, 1", len(states), len(deltas), streams)
@@ -59,7 +59,7 @@ func TestACellThatTakesNoDeltasGetsWholeStates(t *testing.T) {
 		synctest.Wait()
 		busier(host, 10)
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 || len(c.heardDeltas()) != 0 {
+		if states, _, _ := c.received(); len(states) != 2 || len(c.heardDeltas()) != 0 {
 			t.Errorf("%d states and %d deltas, want 2 and 0", len(states), len(c.heardDeltas()))
 		}
 	})
@@ -89,7 +89,7 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 		c.mu.Lock()
 		late = false
 		c.mu.Unlock()
-		c.tell(c.accepted(host.bootID, 2))
+		c.sendToAgent(c.accepted(host.bootID, 2))
 		synctest.Wait()
 		if deltas := c.heardDeltas(); len(deltas) != 2 || deltas[1].GetBaseVersion() != 2 || deltas[1].GetVersion() != 6 || deltas[1].GetIoWorkload() != 14 {
 			t.Errorf("after the answer: %v", deltas)
@@ -112,7 +112,7 @@ func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 		synctest.Wait()
 		busier(host, 10)
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
+		if states, _, _ := c.received(); len(states) != 2 || states[1].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
 			t.Errorf("%d states, %d deltas: want the whole of version 2 after its delta", len(states), len(c.heardDeltas()))
 		}
 	})
@@ -127,11 +127,11 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
 		const within = 10 * time.Minute
-		c.tell(resync(3, within, false))
-		c.tell(resync(3, within, false)) // again: no other time is drawn
+		c.sendToAgent(resync(3, within, false))
+		c.sendToAgent(resync(3, within, false)) // again: no other time is drawn
 		time.Sleep(within + time.Second)
 		synctest.Wait()
-		states, beats, _ := c.heard()
+		states, beats, _ := c.received()
 		if len(states) != 2 || states[1].GetEpoch() != 3 || states[1].GetVersion() != 1 {
 			t.Fatalf("%d states within the time, want the same one with epoch 3", len(states))
 		}
@@ -143,11 +143,11 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 		if d := c.heardDeltas(); len(d) != 1 || d[0].GetEpoch() != 3 {
 			t.Errorf("after that: %v", d)
 		}
-		c.tell(resync(4, longestPause, true))
+		c.sendToAgent(resync(4, longestPause, true))
 		synctest.Wait()
 		busier(host, 11)
 		synctest.Wait()
-		states, _, _ = c.heard()
+		states, _, _ = c.received()
 		if len(states) != 3 || states[2].GetEpoch() != 4 || states[2].GetIoWorkload() != 11 || states[2].GetVersion() != 3 {
 			t.Errorf("a change in the pause: %d states, the last %v", len(states), states[len(states)-1].GetVersion())
 		}
@@ -161,10 +161,10 @@ func TestResyncRenewsTheState(t *testing.T) {
 		c.start()
 		reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
-		c.tell(resync(1, -time.Hour, true))
+		c.sendToAgent(resync(1, -time.Hour, true))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetVersion() != 2 || states[1].GetEpoch() != 1 {
+		if states, _, _ := c.received(); len(states) != 2 || states[1].GetVersion() != 2 || states[1].GetEpoch() != 1 {
 			t.Fatalf("%d states, want version 2 with epoch 1", len(states))
 		}
 	})
@@ -181,13 +181,13 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 		for n, above := range []uint64{40, 40} {
 			m := resync(uint64(n+1), 0, true)
 			m.GetResync().Above = above
-			c.tell(m)
+			c.sendToAgent(m)
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		busier(host, 10)
 		synctest.Wait()
-		states, _, _ := c.heard()
+		states, _, _ := c.received()
 		if len(states) != 3 || states[1].GetVersion() != 41 || states[2].GetVersion() != 42 {
 			t.Fatalf("the states are %v, want the versions 1, 41 and 42", states)
 		}
@@ -222,7 +222,7 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 		s, _ := host.State()
 		o := offerTo("a", 10, 1)
 		o.Usages[0].ProviderUuid, o.TakesAbort, o.Confirmed, o.WantsVerdict = s.GetHostUuid(), true, true, false
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}})
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}})
 		synctest.Wait()
 		if _, err := host.Claims().AbortClaim("a"); err != nil {
 			t.Fatal(err)
@@ -248,29 +248,29 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 		c.start()
 		host := reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
 		synctest.Wait()
-		c.tell(resync(1, 0, false))
+		c.sendToAgent(resync(1, 0, false))
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 || states[1].GetEpoch() != 1 || states[1].GetVersion() != 1 {
+		if states, _, _ := c.received(); len(states) != 2 || states[1].GetEpoch() != 1 || states[1].GetVersion() != 1 {
 			t.Fatalf("%d states, want the same one again with epoch 1", len(states))
 		}
-		c.tell(resync(2, 0, false))
+		c.sendToAgent(resync(2, 0, false))
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 2 {
+		if states, _, _ := c.received(); len(states) != 2 {
 			t.Errorf("%d states: asked a second time the agent does not wait", len(states))
 		}
 		time.Sleep(busyRetry)
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 3 {
+		if states, _, _ := c.received(); len(states) != 3 {
 			t.Errorf("%d states", len(states))
 		}
 		// Accepted, it is as the first one again.
-		c.tell(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{Version: 1}}})
+		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{Version: 1}}})
 		synctest.Wait()
 		busier(host, 10)
 		synctest.Wait()
-		c.tell(resync(3, 0, false))
+		c.sendToAgent(resync(3, 0, false))
 		synctest.Wait()
-		if states, _, _ := c.heard(); len(states) != 5 || states[4].GetVersion() != 2 {
+		if states, _, _ := c.received(); len(states) != 5 || states[4].GetVersion() != 2 {
 			t.Errorf("%d states, want the changed one twice", len(states))
 		}
 	})
@@ -284,10 +284,10 @@ func TestResyncAfterResyncIsPaced(t *testing.T) {
 		reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
 		synctest.Wait()
 		for range 100 {
-			c.tell(resync(1, 0, false))
+			c.sendToAgent(resync(1, 0, false))
 			synctest.Wait()
 		}
-		if states, _, _ := c.heard(); len(states) > 3 {
+		if states, _, _ := c.received(); len(states) > 3 {
 			t.Errorf("%d states at once", len(states))
 		}
 	})

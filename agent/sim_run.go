@@ -38,22 +38,22 @@ type computes struct {
 func newComputes(hosts []*Host) *computes {
 	c := &computes{hosts: hosts, ran: make([]map[string]string, len(hosts)), due: map[int]time.Time{}, wake: make(chan struct{}, 1)}
 	for i, h := range hosts {
-		h.claims.onNews(func() { c.tell(i) })
+		h.claims.onNews(func() { c.notifyClaims(i) })
 	}
 	return c
 }
 
-// tell notes that there is news of claims on a host. It never waits.
-func (c *computes) tell(host int) {
-	c.look(host, time.Now().Add(simPace))
+// notifyClaims notes that there is news of claims on a host. It never waits.
+func (c *computes) notifyClaims(host int) {
+	c.scheduleRead(host, time.Now().Add(simPace))
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// look has a host looked at, then or before.
-func (c *computes) look(host int, at time.Time) {
+// scheduleRead has a host looked at, then or before.
+func (c *computes) scheduleRead(host int, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if due, is := c.due[host]; !is || at.Before(due) {
@@ -61,8 +61,8 @@ func (c *computes) look(host int, at time.Time) {
 	}
 }
 
-// take gives the hosts that are due, and when the next one is; zero for none.
-func (c *computes) take(now time.Time) (hosts []int, next time.Time) {
+// dueHosts gives the hosts that are due, and when the next one is; zero for none.
+func (c *computes) dueHosts(now time.Time) (hosts []int, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for host, at := range c.due {
@@ -95,13 +95,13 @@ func (c *computes) run(ctx context.Context) error {
 			continue
 		case <-pace.C:
 		}
-		hosts, _ := c.take(time.Now())
+		hosts, _ := c.dueHosts(time.Now())
 		for _, i := range hosts {
 			if at := c.follow(i); !at.IsZero() {
-				c.look(i, at)
+				c.scheduleRead(i, at)
 			}
 		}
-		if _, next = c.take(time.Time{}); !next.IsZero() {
+		if _, next = c.dueHosts(time.Time{}); !next.IsZero() {
 			pace.Reset(max(simPace, time.Until(next)))
 		}
 	}

@@ -90,7 +90,7 @@ func (a *agreement) sameAnswers(warm, cold proposing.Version, q *schedule.Query)
 		}
 		pick := want.Candidates[a.rng.IntN(len(want.Candidates))].Host
 		q.Takes = append(q.Takes, schedule.Take{Host: pick, Instance: schedule.ID{0xee, byte(round)}})
-		q.Known = &schedule.Knowledge{Bounds: slices.Clone(want.Bounds), Passed: int64(want.Passed + 1)}
+		q.Known = &schedule.GlobalStats{Bounds: slices.Clone(want.Bounds), Passed: int64(want.Passed + 1)}
 		q.Known.Bounds[0].Max++
 	}
 	return passed

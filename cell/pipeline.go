@@ -16,7 +16,7 @@ const applyTimeout = shard.ApplyLimit
 
 // pipeline commits operations through the replica's lane. Operations that come
 // while a transaction is in flight go together in the next one, which may wait a
-// little for more (shard.Gathering).
+// little for more (shard.BatchWindow).
 type pipeline struct {
 	queue *queue
 	batch int
@@ -33,11 +33,11 @@ type pipeline struct {
 	// stored hears how each transaction went.
 	stored *storeWatch
 	tel    *telemetry.Cell
-	// gathering, failures and last are run's: last is when the newest transaction ended and
+	// window, failures and last are run's: last is when the newest transaction ended and
 	// how long it took.
-	gathering shard.Gathering
-	failures  failureLog
-	last      struct {
+	window   shard.BatchWindow
+	failures failureLog
+	last     struct {
 		ended time.Time
 		took  time.Duration
 	}
@@ -97,7 +97,7 @@ func (p *pipeline) run(ctx context.Context) error {
 // gather waits a little for those who were just answered, when that pays.
 func (p *pipeline) gather(ctx context.Context) {
 	before := p.queue.length()
-	want, limit := p.gathering.Wait(before, p.batch)
+	want, limit := p.window.Wait(before, p.batch)
 	if limit == 0 {
 		return
 	}
@@ -106,13 +106,13 @@ func (p *pipeline) gather(ctx context.Context) {
 	defer timer.Stop()
 	for there := before; ; there = p.queue.length() {
 		if there >= want {
-			p.gathering.Waited(before, there, time.Since(began))
+			p.window.Waited(before, there, time.Since(began))
 			return
 		}
 		select {
 		case <-p.queue.wake:
 		case <-timer.C:
-			p.gathering.Waited(before, p.queue.length(), time.Since(began))
+			p.window.Waited(before, p.queue.length(), time.Since(began))
 			return
 		case <-ctx.Done():
 			return
@@ -175,7 +175,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	ended(err)
 	took := time.Since(began)
 	p.last.ended, p.last.took = began.Add(took), took
-	p.gathering.Applied(len(ops), p.queue.length(), took)
+	p.window.Applied(len(ops), p.queue.length(), took)
 	if err != nil {
 		err = storeFault(err)
 	}

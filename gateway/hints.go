@@ -32,7 +32,7 @@ type hints struct {
 
 type hint struct {
 	key   shape
-	known *schedule.Knowledge
+	known *schedule.GlobalStats
 	contention
 }
 
@@ -42,7 +42,7 @@ func newHints(limit int) *hints {
 
 // get gives the last knowledge of a shape, to be read only; nil when there is
 // none.
-func (h *hints) get(key shape) *schedule.Knowledge {
+func (h *hints) get(key shape) *schedule.GlobalStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, ok := h.byKey[key]
@@ -55,7 +55,7 @@ func (h *hints) get(key shape) *schedule.Knowledge {
 
 // put remembers the knowledge of a shape and forgets the shape unused for
 // longest when there are too many.
-func (h *hints) put(key shape, known schedule.Knowledge) {
+func (h *hints) put(key shape, known schedule.GlobalStats) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e, ok := h.byKey[key]; ok {

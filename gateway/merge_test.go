@@ -137,11 +137,11 @@ func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
 func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
 	h := newHints(2)
 	shapes := []shape{{1}, {2}, {3}}
-	h.put(shapes[0], schedule.Knowledge{Passed: 1})
-	h.put(shapes[1], schedule.Knowledge{Passed: 2})
+	h.put(shapes[0], schedule.GlobalStats{Passed: 1})
+	h.put(shapes[1], schedule.GlobalStats{Passed: 2})
 	h.get(shapes[0])
-	h.put(shapes[2], schedule.Knowledge{Passed: 3})
-	h.put(shapes[2], schedule.Knowledge{Passed: 4})
+	h.put(shapes[2], schedule.GlobalStats{Passed: 3})
+	h.put(shapes[2], schedule.GlobalStats{Passed: 4})
 	if h.get(shapes[1]) != nil || h.get(shapes[0]).Passed != 1 || h.get(shapes[2]).Passed != 4 {
 		t.Errorf("hints %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
 	}

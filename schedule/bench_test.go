@@ -71,7 +71,7 @@ func BenchmarkPropose(b *testing.B) {
 		}{
 			{"plain", func(*Query) {}},
 			{"trait", func(q *Query) { q.Request.Required = []string{"HW_CPU_X86_AVX2"} }},
-			{"known", func(q *Query) { q.Known = &Knowledge{Bounds: own.Bounds, Passed: int64(own.Passed)} }},
+			{"known", func(q *Query) { q.Known = &GlobalStats{Bounds: own.Bounds, Passed: int64(own.Passed)} }},
 			{"pack", func(q *Query) { q.Rules.Weighers = PackWeighers() }},
 			{"take", func(q *Query) { q.Takes = []Take{{Host: own.Candidates[0].Host, Instance: testID('i', 1)}} }},
 		} {
@@ -170,7 +170,7 @@ func TestProposeAllocatesNothingPerHost(t *testing.T) {
 			switch name {
 			case "known":
 				own := propose(t, table, q)
-				q.Known = &Knowledge{Bounds: own.Bounds, Passed: int64(own.Passed)}
+				q.Known = &GlobalStats{Bounds: own.Bounds, Passed: int64(own.Passed)}
 			case "group":
 				q.Request.Group = &Group{UUID: testID('g', 1), Policy: SoftAntiAffinity}
 			}

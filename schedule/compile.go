@@ -19,7 +19,7 @@ type scan struct {
 	beyond bool
 	// unreadable is for a check to say which hosts it could not judge.
 	unreadable uint64
-	exceptions []Raised
+	exceptions []NovaException
 	// nested: TreeFilter is to run. spread are the hosts of the chunk at hand that
 	// passed some check by what their children have.
 	nested bool

@@ -180,11 +180,11 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 // PCI devices used, one instance and one io operation more, the consumer added besides (in the request's
 // group, unless its MembersExact says otherwise). It reports false when there
 // is no such host.
-func (e *Edit) Take(t Take, q *Request) bool { return e.take(t, q, !q.Forced()) }
+func (e *Edit) Take(t Take, q *Request) bool { return e.place(t, q, !q.Forced()) }
 
-// take is Take; limited: NUMATopologyFilter judged the host, by whose limits its
+// place is Take; limited: NUMATopologyFilter judged the host, by whose limits its
 // cells are taken.
-func (e *Edit) take(t Take, q *Request, limited bool) bool {
+func (e *Edit) place(t Take, q *Request, limited bool) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
 		return false

@@ -127,7 +127,7 @@ func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
 		e.RemoveConsumer(instance)
 		delete(m.consumers, instance)
 	case 9:
-		return e.Take(Take{Host: id, Instance: instance}, takenRequest) == m.take(id, instance)
+		return e.Take(Take{Host: id, Instance: instance}, takenRequest) == m.placeInstance(id, instance)
 	}
 	return true
 }
@@ -138,8 +138,8 @@ var takenRequest = &Request{
 	Group:     &Group{UUID: fleetGroup(1), Policy: AntiAffinity, MembersExact: true, Members: []ID{fleetInstance(3), fleetInstance(4)}},
 }
 
-// take is what Take of takenRequest does.
-func (m *model) take(id, instance ID) bool {
+// placeInstance is what Take of takenRequest does.
+func (m *model) placeInstance(id, instance ID) bool {
 	h, ok := m.hosts[id]
 	if !ok {
 		return false

@@ -30,7 +30,7 @@ type Expression interface {
 }
 
 // ExpressionBudget is what the Expressions of a query may cost together: beyond it the query ends
-// with ErrCostly. What is not asked again, since it is known (Standing), costs nothing.
+// with ErrCostly. What is not asked again, since it is known (FilterCache), costs nothing.
 const ExpressionBudget = 1_000_000
 
 // ErrCostly is the error of a query whose Expressions cost more.

@@ -75,7 +75,7 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 		Rules:   &Rules{Filters: []string{ConfiguredExpressionFilter, ExpressionFilter}, Expression: testExpression{cost: ExpressionBudget / 300}}, Limit: 1,
 	}
 	large := put(table, 140, 200)
-	k := NewStanding(q.Request, q.Rules)
+	k := NewFilterCache(q.Request, q.Rules)
 	for round := range 3 {
 		if p, err := table.Propose(q); err != nil || p.Passed != 140 {
 			t.Errorf("within the budget: %+v, %v", p, err)
@@ -138,7 +138,7 @@ func TestTheRulesExpressionAndTheRequestsMustHold(t *testing.T) {
 		Request: &Request{Expression: testExpression{least: 4}},
 		Rules:   &Rules{Filters: []string{ExpressionFilter, ConfiguredExpressionFilter}, Expression: testExpression{least: 2}}, Limit: 1,
 	}
-	k := NewStanding(q.Request, q.Rules)
+	k := NewFilterCache(q.Request, q.Rules)
 	for _, ask := range []func() (*Proposal, error){
 		func() (*Proposal, error) { return table.Propose(q) },
 		func() (*Proposal, error) { return k.Propose(table, q) },

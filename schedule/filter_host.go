@@ -54,7 +54,7 @@ func (s *scan) unreadRows(c *chunk) {
 	host := c.rows.v[bits.TrailingZeros64(s.unreadable)].host
 	field := host.Facts.firstFailed()
 	class, message, _ := strings.Cut(host.Facts.Failed[field], ": ")
-	s.exceptions = slices.Insert(s.exceptions, 0, Raised{
+	s.exceptions = slices.Insert(s.exceptions, 0, NovaException{
 		Stage: StageHostStates, Host: host.ServiceHost, Class: class, Message: field + ": " + message,
 	})
 }

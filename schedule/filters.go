@@ -7,7 +7,7 @@ const AllHostsFilter = "AllHostsFilter"
 
 // filters are all there are, by name. Each adds its checks to a query under way.
 // A new one is a function of its own file and a row here. One that reads more of
-// the table than the chunk and the names sets scan.beyond (see Standing).
+// the table than the chunk and the names sets scan.beyond (see FilterCache).
 var filters = map[string]func(*scan){
 	HostFilter:         (*scan).hostFilter,
 	ComputeFilter:      (*scan).computeFilter,

@@ -113,7 +113,7 @@ func (h *Hardware) Assign(g *GuestCheck) (*Assignment, *Lack) {
 	if lack := g.lack(&h.left, &h.limits); lack != nil {
 		return nil, lack
 	}
-	after, cells, _ := h.left.take(g.Nova, &h.limits)
+	after, cells, _ := h.left.assign(g.Nova, &h.limits)
 	a := &Assignment{Cells: cells}
 	for i, free := range h.left.free {
 		if n := free - after.free[i]; n != 0 {

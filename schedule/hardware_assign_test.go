@@ -52,7 +52,7 @@ func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 			if want != "" {
 				break
 			}
-			after, _, whole := left.left.take(n, &left.limits)
+			after, _, whole := left.left.assign(n, &left.limits)
 			if !left.Take(assigned) && whole {
 				t.Fatalf("instance %d: %+v is assigned, and is not free\n%s\n%s\n%+v", i, assigned, numa, pci, n)
 			}

@@ -2,13 +2,13 @@ package schedule
 
 import "slices"
 
-// take gives the hardware after an instance got its part of it, and that part, as Nova's
+// assign gives the hardware after an instance got its part of it, and that part, as Nova's
 // HostState does between the instances of one request (nova/scheduler/host_manager.py,
 // _locked_consume_from_request; nova/virt/hardware.py, numa_usage_from_instance_numa).
 // Nova goes on when that fails: whole is false then, and what was taken before it
 // failed stays taken. limits are those the filter judged by; nil when it did not
 // run.
-func (hw *hardware) take(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
+func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
 	after = *hw
 	after.reported = false
 	var ids []int64
@@ -186,7 +186,7 @@ func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
 	if limited {
 		limits = &numaLimits{r.view.CPURatio, r.view.RAMRatio}
 	}
-	after, _, whole := hw.take(n, limits)
+	after, _, whole := hw.assign(n, limits)
 	r.setHardware(after)
 	return whole
 }
@@ -209,7 +209,7 @@ func (r *row) setHardware(after hardware) {
 // reports false when there is no such host.
 func (e *Edit) SetGuests(id ID, guests []*NovaRequest) bool {
 	return e.setTaken(id, len(guests), func(hw *hardware, limits *numaLimits, i int) hardware {
-		after, _, _ := hw.take(guests[i], limits)
+		after, _, _ := hw.assign(guests[i], limits)
 		return after
 	})
 }

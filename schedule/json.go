@@ -77,7 +77,7 @@ func (p *jsonReader) next() byte {
 	return 0
 }
 
-func (p *jsonReader) word(w string) bool {
+func (p *jsonReader) readWord(w string) bool {
 	if strings.HasPrefix(p.s[p.at:], w) {
 		p.at += len(w)
 		return true
@@ -99,17 +99,17 @@ func (p *jsonReader) value(depth int) (value, error) {
 		return p.list(depth)
 	case c == '{':
 		return p.object(depth)
-	case p.word("null"):
+	case p.readWord("null"):
 		return value{}, nil
-	case p.word("true"):
+	case p.readWord("true"):
 		return boolValue(true), nil
-	case p.word("false"):
+	case p.readWord("false"):
 		return boolValue(false), nil
-	case p.word("NaN"):
+	case p.readWord("NaN"):
 		return floatValue(math.NaN()), nil
-	case p.word("Infinity"):
+	case p.readWord("Infinity"):
 		return floatValue(math.Inf(1)), nil
-	case p.word("-Infinity"):
+	case p.readWord("-Infinity"):
 		return floatValue(math.Inf(-1)), nil
 	}
 	return p.number()
@@ -187,22 +187,22 @@ func (p *jsonReader) number() (value, error) {
 		}
 		return n
 	}
-	p.word("-")
-	if !p.word("0") && digits() == 0 {
+	p.readWord("-")
+	if !p.readWord("0") && digits() == 0 {
 		p.at = from
 		return value{}, p.fail("Expecting value")
 	}
 	end := p.at
-	if p.word(".") {
+	if p.readWord(".") {
 		if digits() == 0 {
 			p.at = end // As in Python: the number ends before.
 		} else {
 			end = p.at
 		}
 	}
-	if p.at == end && (p.word("e") || p.word("E")) {
-		if !p.word("-") {
-			p.word("+")
+	if p.at == end && (p.readWord("e") || p.readWord("E")) {
+		if !p.readWord("-") {
+			p.readWord("+")
 		}
 		if digits() == 0 {
 			p.at = end

@@ -99,8 +99,8 @@ func (a *answer) complete() bool { return a.Passed <= len(a.Candidates) }
 // join adds up what all cells that answered know. The picks' hosts count as
 // group hosts, as in Nova, which appends them to the group's
 // (nova/scheduler/manager.py, _consume_selected_host).
-func (p *Plan) join() Knowledge {
-	k := Knowledge{Bounds: make([]Bounds, len(p.weighers.rules))}
+func (p *Plan) join() GlobalStats {
+	k := GlobalStats{Bounds: make([]Bounds, len(p.weighers.rules))}
 	for i := range k.Bounds {
 		k.Bounds[i] = Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
 	}
@@ -142,13 +142,13 @@ func (p *Plan) joinGroup() []string {
 }
 
 // scaleUnder is how one scheduler that knows k weighs.
-func (p *Plan) scaleUnder(k *Knowledge) scale {
+func (p *Plan) scaleUnder(k *GlobalStats) scale {
 	return scale{multipliers: p.weighers, bounds: k.Bounds, flat: k.Passed <= 1}
 }
 
 // weighed gives cell c's candidates with their weights under s, best first. Of
 // an answer that was filtered by other affinity hosts, those that k's allow.
-func (p *Plan) weighed(c int, s scale, k *Knowledge) []Candidate {
+func (p *Plan) weighed(c int, s scale, k *GlobalStats) []Candidate {
 	a := p.cells[c].answer
 	list := slices.Clone(a.Candidates)
 	for i := range list {

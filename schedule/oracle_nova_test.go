@@ -442,7 +442,7 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 	case RetryFilter:
 		return "", !slices.Contains(n.Retry, RetryHost{Host: h.ServiceHost, Node: h.NodeName})
 	case TypeAffinityFilter:
-		for _, c := range s.told(h, r) {
+		for _, c := range s.instancesOn(h, r) {
 			if c.Flavor == "" || c.Flavor != n.Flavor.ID {
 				return "", false
 			}
@@ -456,8 +456,8 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 	panic("no filter " + filter)
 }
 
-// told gives the instances on a host with what is known of them.
-func (s *naiveState) told(h *Host, r *Request) []Consumer {
+// instancesOn gives the instances on a host with what is known of them.
+func (s *naiveState) instancesOn(h *Host, r *Request) []Consumer {
 	all := slices.Clone(s.on[h.UUID])
 	for _, id := range s.picked[h.UUID] {
 		c := Consumer{Instance: id}

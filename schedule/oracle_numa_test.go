@@ -502,8 +502,8 @@ func (h *naiveHardware) sameSockets(ids []int64) (nodes []int64) {
 	return nodes
 }
 
-// take is what _locked_consume_from_request does to both; false when it raises.
-func (h *naiveHardware) take(n *NovaRequest, cpuRatio, ramRatio float64, limited bool) bool {
+// assign is what _locked_consume_from_request does to both; false when it raises.
+func (h *naiveHardware) assign(n *NovaRequest, cpuRatio, ramRatio float64, limited bool) bool {
 	var ids []int64
 	if n.NUMA != nil && len(h.cells) == 0 {
 		for _, c := range n.NUMA.Cells {
@@ -593,7 +593,7 @@ func (s *naiveState) takeHardware(h *Host, r *Request) bool {
 		return n
 	}
 	before := free()
-	ok := hw.take(r.Nova, h.View.CPURatio, h.View.RAMRatio, s.limited && !r.Forced())
+	ok := hw.assign(r.Nova, h.View.CPURatio, h.View.RAMRatio, s.limited && !r.Forced())
 	h.View.PCIFree -= before - free()
 	return ok
 }

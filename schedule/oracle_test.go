@@ -37,7 +37,7 @@ func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 	s := newNaiveState(hosts, consumers)
 	s.limited = slices.Contains(naiveRules(q.Rules).Filters, NUMAFilter)
 	for _, t := range q.Takes {
-		s.take(t, q.Request)
+		s.placeInstance(t, q.Request)
 	}
 	affinity := s.groupHosts(q.Request)
 	if q.Known != nil && q.Known.GroupHostsKnown {
@@ -133,7 +133,7 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		pick := last[at]
 		last = append([]Candidate{pick}, slices.Delete(last, at, at+1)...)
 		picks = append(picks, naivePick{Cell: s.host(pick.Host).Cell, Candidate: pick})
-		s.take(Take{Host: pick.Host, Instance: instance}, r)
+		s.placeInstance(Take{Host: pick.Host, Instance: instance}, r)
 	}
 	if alternates < 1 {
 		return picks, -1
@@ -196,8 +196,8 @@ func (s *naiveState) host(id ID) *Host {
 	return nil
 }
 
-// take uses a host (host_manager.py, _locked_consume_from_request).
-func (s *naiveState) take(t Take, r *Request) {
+// placeInstance uses a host (host_manager.py, _locked_consume_from_request).
+func (s *naiveState) placeInstance(t Take, r *Request) {
 	h := s.host(t.Host)
 	if h == nil {
 		return

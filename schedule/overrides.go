@@ -23,8 +23,8 @@ type override struct {
 	number64
 }
 
-// of gives the override of a key; nil when there is none.
-func (o *overrides) of(key string) *override {
+// find gives the override of a key; nil when there is none.
+func (o *overrides) find(key string) *override {
 	for i := range o.own {
 		if o.own[i].key == key {
 			return &o.own[i]

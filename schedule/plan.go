@@ -55,7 +55,7 @@ type PlanConfig struct {
 	Alternates int
 	// Hint is what was last known of this shape (Result.Known), or nil. A wrong
 	// one costs a round and changes no result.
-	Hint *Knowledge
+	Hint *GlobalStats
 	// MaxRounds of asks for one pick; below 1 means 4. A still table needs two,
 	// with hard affinity three.
 	MaxRounds int
@@ -84,10 +84,10 @@ type Result struct {
 	Last  []*Proposal
 	// Known is what the cells knew together at the first pick: the next hint
 	// for this shape.
-	Known Knowledge
+	Known GlobalStats
 	// Raised is what Nova raises instead of an answer, with
 	// Options.StrictNova: there are no picks then.
-	Raised *Raised
+	Raised *NovaException
 }
 
 // Pick is a host for an instance.
@@ -180,7 +180,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 }
 
 // affinityHosts are those a cell filtered by that was told k.
-func affinityHosts(g *Group, k *Knowledge, pr *Proposal) []string {
+func affinityHosts(g *Group, k *GlobalStats, pr *Proposal) []string {
 	if k != nil && k.GroupHostsKnown {
 		return k.GroupHosts
 	}

@@ -17,7 +17,7 @@ func (p *Plan) askMissing() bool {
 // askStale asks the cells whose answers are not true of the state after the
 // picks: they lack takes, or were filtered by other affinity hosts. What they
 // will be ranked by is k, the best guess there is.
-func (p *Plan) askStale(k *Knowledge) bool {
+func (p *Plan) askStale(k *GlobalStats) bool {
 	stale := p.cellsWhere(func(c int) bool {
 		at := &p.cells[c]
 		if at.answer.takes != len(at.takes) || p.affinity && !slices.Equal(at.answer.affinity, k.GroupHosts) {
@@ -32,7 +32,7 @@ func (p *Plan) askStale(k *Knowledge) bool {
 
 // askAgain asks cells under k, unless there are none or the rounds are used up;
 // then the plan makes do with what it has.
-func (p *Plan) askAgain(cells []int, k *Knowledge) bool {
+func (p *Plan) askAgain(cells []int, k *GlobalStats) bool {
 	if len(cells) == 0 {
 		return false
 	}
@@ -40,11 +40,11 @@ func (p *Plan) askAgain(cells []int, k *Knowledge) bool {
 		p.result.Exact = false
 		return false
 	}
-	p.ask(cells, p.told(k))
+	p.ask(cells, p.statsForCells(k))
 	return true
 }
 
-func (p *Plan) ask(cells []int, known *Knowledge) {
+func (p *Plan) ask(cells []int, known *GlobalStats) {
 	if len(cells) == 0 {
 		return
 	}
@@ -78,10 +78,10 @@ func (p *Plan) needed(c int) int {
 // subset is of how many of the best one is picked (Nova's host_subset_size).
 func (p *Plan) subset() int { return max(1, p.cfg.Rules.options().SubsetSize) }
 
-// told is what cells are told of k; nil when that is nothing. With one host in
+// statsForCells is what cells are told of k; nil when that is nothing. With one host in
 // all, or none, its bounds say nothing about those of others.
-func (p *Plan) told(k *Knowledge) *Knowledge {
-	var t Knowledge
+func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
+	var t GlobalStats
 	if k.Passed > 1 && len(k.Bounds) == len(p.weighers.rules) {
 		t.Bounds, t.Passed = k.Bounds, k.Passed
 	}
@@ -96,7 +96,7 @@ func (p *Plan) told(k *Knowledge) *Knowledge {
 
 // hint is what the cells are told first: the caller's hint as far as it could be
 // true.
-func (p *Plan) hint() *Knowledge {
+func (p *Plan) hint() *GlobalStats {
 	if p.cfg.Hint == nil {
 		return nil
 	}
@@ -107,5 +107,5 @@ func (p *Plan) hint() *Knowledge {
 	h.GroupHosts = slices.Clone(h.GroupHosts)
 	slices.Sort(h.GroupHosts)
 	h.GroupHosts = slices.Compact(h.GroupHosts)
-	return p.told(&h)
+	return p.statsForCells(&h)
 }

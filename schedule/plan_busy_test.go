@@ -45,7 +45,7 @@ func (f *busyFleet) cells() []proposer {
 }
 
 // place plans and takes; the instances are new ones.
-func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates int, hint *Knowledge) (*Result, int, int) {
+func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates int, hint *GlobalStats) (*Result, int, int) {
 	cfg := PlanConfig{
 		Request: r, Rules: rules, Seed: uint64(f.placed), Cells: len(f.tables), Alternates: alternates, Hint: hint,
 	}
@@ -111,7 +111,7 @@ func TestPlanRoundsOnABusyFleet(t *testing.T) {
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			f, rng := newBusyFleet(3, 300), rand.New(rand.NewPCG(3, 3))
-			requests, hints := busyRequests(), map[*Request]*Knowledge{}
+			requests, hints := busyRequests(), map[*Request]*GlobalStats{}
 			var without, with mergeShare
 			for i := range 600 {
 				r := requests[rng.IntN(len(requests))]

@@ -37,7 +37,7 @@ func (s *scenario) tableCells() []proposer {
 	return cells
 }
 
-func (s *scenario) plan(hint *Knowledge, maxRounds int) *Plan {
+func (s *scenario) plan(hint *GlobalStats, maxRounds int) *Plan {
 	return NewPlan(PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: s.instances,
 		Cells: len(s.cells), Alternates: s.alternates, Hint: hint, MaxRounds: maxRounds,

@@ -53,8 +53,8 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 }
 
 // wrongHint draws knowledge that has nothing to do with the fleet.
-func wrongHint(t *rapid.T, s *scenario, right *Knowledge) *Knowledge {
-	k := &Knowledge{Passed: rapid.Int64Range(0, 50).Draw(t, "hinted passed")}
+func wrongHint(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
+	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "hinted passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
 		for _, b := range right.Bounds {
 			b.Min += rapid.SampledFrom([]float64{0, -1, 5, 1000}).Draw(t, "min moved")
@@ -93,7 +93,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 				picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
 				cells := of.cells(s)
 				rng := rand.New(rand.NewPCG(s.seed, 1))
-				run := func(share *mergeShare, hint *Knowledge) *Result {
+				run := func(share *mergeShare, hint *GlobalStats) *Result {
 					p := s.plan(hint, 0)
 					rounds, asks := drive(t, p, cells, rng)
 					checkPicks(t, s, p.Result(), picks, failed)
@@ -122,7 +122,7 @@ func checkPass(t *rapid.T, s *scenario, r *Result) {
 		if !slices.ContainsFunc(passed, func(h *Host) bool { return h.UUID == p.Candidate.Host }) {
 			t.Fatalf("pick %d: %s does not pass\n%v", i, p.Candidate.ServiceHost, s)
 		}
-		state.take(Take{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
+		state.placeInstance(Take{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
 	}
 }
 

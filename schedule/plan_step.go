@@ -124,7 +124,7 @@ func (p *Plan) chosen(best []spot) spot {
 }
 
 // raises ends the plan when Nova would raise an exception instead of picking.
-func (p *Plan) raises(k *Knowledge) bool {
+func (p *Plan) raises(k *GlobalStats) bool {
 	for c := range p.cells {
 		a := p.cells[c].answer
 		if a == nil || a.Raised == nil || a.Raised.Stage == StageWeigh && k.Passed <= 1 {
@@ -146,7 +146,7 @@ var stages = map[string]int{StageHostStates: 0, StageFilter: 1, StageWeigh: 2}
 
 // pick takes one of the best candidates; when there are none, the instance finds
 // no host.
-func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *Knowledge) {
+func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalStats) {
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
@@ -229,7 +229,7 @@ func (p *Plan) picked(c int) map[ID]bool {
 }
 
 // lists gives each cell's candidates under s, best first.
-func (p *Plan) lists(s scale, k *Knowledge) [][]Candidate {
+func (p *Plan) lists(s scale, k *GlobalStats) [][]Candidate {
 	lists := make([][]Candidate, len(p.cells))
 	for c := range p.cells {
 		if p.cells[c].answer != nil {

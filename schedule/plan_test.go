@@ -216,7 +216,7 @@ func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
 		s.instances = append(s.instances, testID('i', i))
 	}
 	cells := s.tableCells()
-	p := s.plan(&Knowledge{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)
+	p := s.plan(&GlobalStats{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)
 	var asked []int
 	for !p.Done() {
 		open := p.Next()

@@ -87,7 +87,7 @@ func (t *Table) taken(q *Query) *Table {
 	e := t.Edit()
 	limited := !q.Request.Forced() && slices.Contains(q.Rules.filters(), NUMAFilter)
 	for _, take := range q.Takes {
-		e.take(take, q.Request, limited)
+		e.place(take, q.Request, limited)
 	}
 	return e.Table()
 }

@@ -289,8 +289,8 @@ func randomRules(rng *rand.Rand, host func() string) *Rules {
 }
 
 // randomKnowledge may be far from the truth, as a hint of another time is.
-func randomKnowledge(rng *rand.Rand, rules *Rules, host func() string) *Knowledge {
-	k := &Knowledge{Passed: rng.Int64N(4)}
+func randomKnowledge(rng *rand.Rand, rules *Rules, host func() string) *GlobalStats {
+	k := &GlobalStats{Passed: rng.Int64N(4)}
 	if rng.IntN(3) == 0 {
 		k.GroupHostsKnown = true
 		if rng.IntN(2) == 0 {

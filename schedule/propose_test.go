@@ -179,9 +179,9 @@ func TestProposeRefusesBadQueries(t *testing.T) {
 		"Rules.Weighers[0].Name":       func(q *Query) { q.Rules.Weighers = []Weigher{{"NoWeigher", 1}} },
 		"Rules.Weighers[0].Multiplier": func(q *Query) { q.Rules.Weighers = []Weigher{{PCIWeigher, -1}} },
 		"Rules.Weighers[1].Multiplier": func(q *Query) { q.Rules.Weighers = []Weigher{{RAMWeigher, 1}, {CPUWeigher, math.NaN()}} },
-		"Known.Bounds":                 func(q *Query) { q.Known = &Knowledge{Bounds: []Bounds{{0, 1}}} },
+		"Known.Bounds":                 func(q *Query) { q.Known = &GlobalStats{Bounds: []Bounds{{0, 1}}} },
 		"Known.Bounds[0]": func(q *Query) {
-			q.Rules.Weighers, q.Known = []Weigher{{RAMWeigher, 1}}, &Knowledge{Bounds: []Bounds{{0, math.Inf(1)}}}
+			q.Rules.Weighers, q.Known = []Weigher{{RAMWeigher, 1}}, &GlobalStats{Bounds: []Bounds{{0, math.Inf(1)}}}
 		},
 		"Request.Resources[0].N":     func(q *Query) { q.Request.Resources = []Amount{{"VCPU", 0}} },
 		"Request.Resources[1].Class": func(q *Query) { q.Request.Resources = []Amount{{"VCPU", 1}, {"VCPU", 2}} },

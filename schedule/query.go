@@ -11,7 +11,7 @@ type Query struct {
 	// Limit is how many candidates are wanted at most; at least 1.
 	Limit int
 	// Known is what is known over all cells; nil means nothing.
-	Known *Knowledge
+	Known *GlobalStats
 	// Takes are the picks already made on this table for this request, in
 	// order. The answer is as if the hosts were already used so. Those on hosts
 	// the table does not have are not its business.
@@ -37,9 +37,9 @@ type Take struct {
 	Instance ID
 }
 
-// Knowledge is what a table must know of the other cells to rank as one
+// GlobalStats is what a table must know of the other cells to rank as one
 // scheduler over all hosts would.
-type Knowledge struct {
+type GlobalStats struct {
 	// Bounds has one for each of Rules.Weighers. Empty: rank by own bounds.
 	Bounds []Bounds
 	// Passed is how many hosts passed in all cells. Nova weighs nothing when
@@ -87,7 +87,7 @@ type Proposal struct {
 	// Raised is what Nova raises instead of an answer; only with
 	// Options.StrictNova. Of the stage weigh it counts only when more than one
 	// host passed in all cells: Nova weighs no single host.
-	Raised *Raised
+	Raised *NovaException
 }
 
 // Reject counts the hosts a check was the first to reject. Detail says what of

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A query ends soon after its Stop says so, by itself and in a Standing, which then
+// A query ends soon after its Stop says so, by itself and in a FilterCache, which then
 // answers the next one as its table does.
 func TestQueriesStop(t *testing.T) {
 	e := NewTable().Edit()
@@ -20,12 +20,12 @@ func TestQueriesStop(t *testing.T) {
 	table := e.Table()
 	r := &Request{Resources: []Amount{{Class: "VCPU", N: 1}}}
 	rules := &Rules{Filters: []string{}, Weighers: []Weigher{{Name: RAMWeigher, Multiplier: 1}}}
-	standing := NewStanding(r, rules)
+	cache := NewFilterCache(r, rules)
 	asked := 0
 	q := &Query{Request: r, Rules: rules, Limit: 3, Stop: func() bool { asked++; return asked == 2 }}
 	for name, propose := range map[string]func() (*Proposal, error){
-		"table":    func() (*Proposal, error) { return table.Propose(q) },
-		"standing": func() (*Proposal, error) { return standing.Propose(table, q) },
+		"table": func() (*Proposal, error) { return table.Propose(q) },
+		"cache": func() (*Proposal, error) { return cache.Propose(table, q) },
 	} {
 		asked = 0
 		if p, err := propose(); !errors.Is(err, ErrStopped) || asked != 2 {
@@ -35,7 +35,7 @@ func TestQueriesStop(t *testing.T) {
 	free := *q
 	free.Stop = nil
 	want, err := table.Propose(&free)
-	got, failed := standing.Propose(table, &free)
+	got, failed := cache.Propose(table, &free)
 	if err != nil || failed != nil || got.Passed == 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("after a stop %+v %v, want %+v %v", got, failed, want, err)
 	}

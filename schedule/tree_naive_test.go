@@ -189,7 +189,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 	}
 }
 
-// What a Standing keeps of trees is what a fresh look finds.
+// What a FilterCache keeps of trees is what a fresh look finds.
 func TestStandingOfTrees(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	passed := 0
@@ -214,7 +214,7 @@ func TestStandingOfTrees(t *testing.T) {
 		for n := range 150 {
 			put(e, n)
 		}
-		table, kept := e.Table(), NewStanding(q.Request, rules)
+		table, kept := e.Table(), NewFilterCache(q.Request, rules)
 		for range 4 {
 			got, err := kept.Propose(table, q)
 			if err != nil {

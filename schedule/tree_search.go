@@ -234,7 +234,7 @@ func (s *treeSearch) place(n int) bool {
 		if isolated && s.providers[p].groups > 0 {
 			continue
 		}
-		if s.at[at], s.of[at] = i, p; !s.subtrees(slot.sets) || !s.take(p, slot.amounts) {
+		if s.at[at], s.of[at] = i, p; !s.subtrees(slot.sets) || !s.takeAmounts(p, slot.amounts) {
 			continue
 		}
 		if slot.group != nil {
@@ -252,8 +252,8 @@ func (s *treeSearch) place(n int) bool {
 	return false
 }
 
-// take takes amounts of a provider, each of another class, or nothing.
-func (s *treeSearch) take(p int, amounts []treeAmount) bool {
+// takeAmounts takes amounts of a provider, each of another class, or nothing.
+func (s *treeSearch) takeAmounts(p int, amounts []treeAmount) bool {
 	room := s.room[p*len(s.plan.classes):]
 	for _, a := range amounts {
 		if a.n > room[a.class] {

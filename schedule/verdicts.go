@@ -36,7 +36,7 @@ func (s *scan) raised(filter string, host *row, err *pyError) {
 			return
 		}
 	}
-	s.exceptions = append(s.exceptions, Raised{
+	s.exceptions = append(s.exceptions, NovaException{
 		Stage: StageFilter, Filter: filter, Host: host.host.ServiceHost, Class: err.class, Message: err.message,
 	})
 }

@@ -188,7 +188,7 @@ func (s *scan) warnOverrides(c *chunk, m uint64) {
 		}
 		for _, at := range s.overridden {
 			key := s.weighers[at].override
-			if o := p.of.own.of(key); o != nil && !o.ok {
+			if o := p.of.own.find(key); o != nil && !o.ok {
 				s.warn(key, p.of)
 			}
 		}

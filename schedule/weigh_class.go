@@ -48,7 +48,7 @@ func (s *scan) classOf(set *overrides) int {
 	}
 	s.scratch = append(s.scratch[:0], s.classes[0].multipliers...)
 	for _, i := range s.overridden {
-		if o := set.of(s.weighers[i].override); o != nil && o.ok {
+		if o := set.find(s.weighers[i].override); o != nil && o.ok {
 			s.scratch[i] = o.least
 		}
 	}

@@ -142,7 +142,7 @@ func TestWeightsCostOfTheBudget(t *testing.T) {
 		Request: &Request{Weigh: testWeigh{cost: ExpressionBudget / 100}},
 		Rules:   &Rules{Filters: []string{ComputeFilter}, Weighers: []Weigher{{ExpressionWeigher, 1}}}, Limit: 3,
 	}
-	k := NewStanding(q.Request, q.Rules)
+	k := NewFilterCache(q.Request, q.Rules)
 	for range 3 {
 		if p, err := table.Propose(q); err != nil || p.Passed != 100 {
 			t.Fatalf("%+v, %v", p, err)

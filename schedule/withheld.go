@@ -58,8 +58,8 @@ func (r *reasons) count(why string, n int) {
 	}
 }
 
-// told gives the reasons that are counted each by itself.
-func (r *reasons) told() []reason {
+// topReasons gives the reasons that are counted each by itself.
+func (r *reasons) topReasons() []reason {
 	if len(r.list) <= maxReasons {
 		return r.list
 	}
@@ -74,7 +74,7 @@ func (s *scan) withheldChecks() {
 	if r == nil {
 		return
 	}
-	told := r.told()
+	told := r.topReasons()
 	for i := range told {
 		why := told[i].why
 		s.check(ComputeFilter, why, func(_ int, c *chunk, m uint64) uint64 {

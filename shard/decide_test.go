@@ -14,7 +14,7 @@ import (
 	"cellgate/internal/raced"
 )
 
-// TestI1I2I9_DecideIsTheNaiveRules: on the rows of its footprint alone, Decide
+// TestI1I2I9_DecideIsTheNaiveRules: on the rows of its read set alone, Decide
 // answers as the naive rules do on everything; usage is the sum of the live
 // claims; and claims alone never make anything overfull.
 func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
@@ -251,12 +251,12 @@ func TestFootprintNamesEachRowOnce(t *testing.T) {
 		{SetSilent: &SetSilent{HostUUID: "h9"}},
 		{},
 	})
-	want := Footprint{
+	want := ReadSet{
 		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("footprint is %+v, want %+v", got, want)
+		t.Errorf("read set is %+v, want %+v", got, want)
 	}
 }
 

@@ -6,7 +6,7 @@
 // lately. A backend keeps the rows and gives serializable transactions; it does not decide anything: Decide does, for every backend
 // alike, as a pure function of the rows a batch of operations reads.
 //
-//	lane.Apply(ops):   rows := read(Footprint(ops))
+//	lane.Apply(ops):   rows := read(ReadSet(ops))
 //	                   d := Decide(now, rows, ops)
 //	                   write d.Changes as rows, and as one journal entry
 //	                   (lane, seq+1); commit

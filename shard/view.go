@@ -1,6 +1,6 @@
 package shard
 
-// Footprint names the rows that a batch of operations reads. A backend reads
+// ReadSet names the rows that a batch of operations reads. A backend reads
 // them, and what they imply, into a View:
 //
 //   - every host named, with its usage, its AdminState, and the live claims on it if
@@ -20,7 +20,7 @@ package shard
 //   - the gate, if Gate. One that is only read (not MovesGate) need not be kept from
 //     moving until the commit: a claim then counts as made before the move. It is read
 //     after what keeps others from the rows of the hosts and claims.
-type Footprint struct {
+type ReadSet struct {
 	Hosts      []string
 	HostClaims []string
 	Claims     []string
@@ -51,7 +51,7 @@ type View struct {
 	Claims map[string]*Claim
 	// LiveByConsumer, LiveByGroup and LiveByHost index the live claims:
 	// claim_ids by consumer, group and host uuid. Complete for what the
-	// Footprint names.
+	// ReadSet names.
 	LiveByConsumer map[string][]string
 	LiveByGroup    map[string][]string
 	LiveByHost     map[string][]string
@@ -67,8 +67,8 @@ type View struct {
 	Gate *Gate
 }
 
-// NewView makes an empty view, with room for what a footprint names.
-func NewView(f Footprint) *View {
+// NewView makes an empty view, with room for what a read set names.
+func NewView(f ReadSet) *View {
 	hosts, claims := len(f.Hosts), max(len(f.Claims), len(f.Consumers))
 	return &View{
 		Hosts:           make(map[string]*Host, hosts),

@@ -25,9 +25,9 @@ func newWorld() *world {
 	return &world{map[string]*Host{}, map[string]*Usage{}, map[string]*Claim{}, map[string]*Pin{}, nil, map[string]map[string]*Namespace{}, map[string]*AdminState{}}
 }
 
-// read gives the rows of a footprint, and no others.
-func (w *world) read(f Footprint) *View {
-	v := NewView(Footprint{})
+// read gives the rows of a read set, and no others.
+func (w *world) read(f ReadSet) *View {
+	v := NewView(ReadSet{})
 	host := func(id string) {
 		if h := w.hosts[id]; h != nil {
 			v.Hosts[id] = h

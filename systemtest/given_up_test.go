@@ -35,8 +35,8 @@ const (
 	oneIn = 40
 )
 
-// of says how late a call and its reply are, and whether the reply is lost.
-func (w *weather) of(kind string) (call, reply time.Duration, lost bool) {
+// faultsFor says how late a call and its reply are, and whether the reply is lost.
+func (w *weather) faultsFor(kind string) (call, reply time.Duration, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fair {

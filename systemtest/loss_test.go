@@ -119,7 +119,7 @@ func (n *network) between(pair string) grpc.DialOption {
 // weathered does a call in the weather. A caller that gives up on the way there
 // has done nothing; later, it is done all the same.
 func (n *network) weathered(ctx context.Context, kind string, do func() error) error {
-	call, reply, lost := n.weather.of(kind)
+	call, reply, lost := n.weather.faultsFor(kind)
 	if err := wait(ctx, call); err != nil {
 		return err
 	}
@@ -166,12 +166,12 @@ func (n *network) store(s shard.Store) shard.Store {
 		if n.weather == nil || c.Name != "Apply" {
 			return nil
 		}
-		call, _, _ := n.weather.of("Apply")
+		call, _, _ := n.weather.faultsFor("Apply")
 		return wait(ctx, call)
 	}
 	return &shardtest.Faulty{Store: s, Before: slow, After: func(ctx context.Context, c shardtest.Call) error {
 		if n.weather != nil && c.Name == "Apply" && slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.PutHost == nil }) {
-			_, reply, lost := n.weather.of("Apply")
+			_, reply, lost := n.weather.faultsFor("Apply")
 			if err := wait(ctx, reply); err != nil || lost {
 				return shardtest.Unknown()
 			}

@@ -101,7 +101,7 @@ func (p *Probe) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			report, err := p.Read(p.cfg)
-			p.take(report, err)
+			p.applyReport(report, err)
 		case cfg := <-p.reload:
 			report, err := p.Read(cfg)
 			if err != nil {
@@ -110,14 +110,14 @@ func (p *Probe) Run(ctx context.Context) error {
 			}
 			p.cfg = cfg
 			tick.Reset(cfg.Every)
-			p.take(report, nil)
+			p.applyReport(report, nil)
 			p.deps.Log.Info("the new configuration is taken")
 		}
 	}
 }
 
-// take puts what was read into the host, when it differs.
-func (p *Probe) take(report *Report, err error) {
+// applyReport puts what was read into the host, when it differs.
+func (p *Probe) applyReport(report *Report, err error) {
 	if err != nil {
 		p.deps.Telemetry.ReadFailed()
 		if text := err.Error(); text != p.failing {

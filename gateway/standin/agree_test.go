@@ -252,7 +252,7 @@ func TestI6_StandInAnswersAsTheCell(t *testing.T) {
 				}
 				some++
 				q.Takes = append(q.Takes, schedule.Take{Host: p.Candidates[a.rng.IntN(len(p.Candidates))].Host, Instance: schedule.ID{0xee, byte(round)}})
-				q.Known = &schedule.Knowledge{Bounds: slices.Clone(p.Bounds), Passed: int64(p.Passed + 1)}
+				q.Known = &schedule.GlobalStats{Bounds: slices.Clone(p.Bounds), Passed: int64(p.Passed + 1)}
 			}
 			r := q.Request
 			judged := len(q.Rules.Filters) == 0 || slices.Contains(q.Rules.Filters, schedule.ComputeFilter)

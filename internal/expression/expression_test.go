@@ -310,7 +310,7 @@ func drawNaive(rng *rand.Rand, depth int) naive {
 }
 
 // Whatever the split into cells, the same hosts pass and the others are counted under
-// the same details, as a naive evaluation has it; and so with what a Standing keeps.
+// the same details, as a naive evaluation has it; and so with what a FilterCache keeps.
 func TestAnswersAreThoseOfTheNaive(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	passed, lacking, asked := 0, 0, 0
@@ -370,10 +370,10 @@ func TestAnswersAreThoseOfTheNaive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept := schedule.NewStanding(r, rules)
+			kept := schedule.NewFilterCache(r, rules)
 			for range 2 {
 				if again, err := kept.Propose(table, q); err != nil || !reflect.DeepEqual(again, p) {
-					t.Fatalf("%s: a Standing gives %+v, %v; want %+v", question.text, again, err, p)
+					t.Fatalf("%s: a FilterCache gives %+v, %v; want %+v", question.text, again, err, p)
 				}
 			}
 			for _, x := range p.Rejects {

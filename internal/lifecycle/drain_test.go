@@ -13,7 +13,7 @@ import (
 // draining is a part of the journal that says when it is told to drain.
 func (j *journal) draining(name string, fail <-chan error) Part {
 	p := j.part(name, fail)
-	p.Drain = func() { j.say("~" + name) }
+	p.Drain = func() { j.add("~" + name) }
 	return p
 }
 

@@ -30,7 +30,7 @@ type journal struct {
 	log []string
 }
 
-func (j *journal) say(s string) {
+func (j *journal) add(s string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.log = append(j.log, s)
@@ -40,14 +40,14 @@ func (j *journal) say(s string) {
 func (j *journal) part(name string, fail <-chan error) Part {
 	ready := make(chan struct{})
 	return Part{Name: name, Ready: ready, Run: func(ctx context.Context) error {
-		j.say("+" + name)
+		j.add("+" + name)
 		close(ready)
 		select {
 		case <-ctx.Done():
-			j.say("-" + name)
+			j.add("-" + name)
 			return ctx.Err()
 		case err := <-fail:
-			j.say("!" + name)
+			j.add("!" + name)
 			return err
 		}
 	}}

@@ -42,8 +42,8 @@ func settings(t *testing.T, known Known, texts ...string) *Settings {
 	return s
 }
 
-// told gives the notes as text, without the folder of their files.
-func (s *Settings) told() string {
+// notesText gives the notes as text, without the folder of their files.
+func (s *Settings) notesText() string {
 	var b strings.Builder
 	for _, n := range s.Notes {
 		b.WriteString(filepath.Base(n.Where) + " " + n.What + ": " + n.Why + "\n")
@@ -223,9 +223,9 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 			if s.DefaultAvailabilityZone != c.zone {
 				t.Errorf("zone %q, want %q", s.DefaultAvailabilityZone, c.zone)
 			}
-			lines := strings.FieldsFunc(s.told(), func(r rune) bool { return r == '\n' })
+			lines := strings.FieldsFunc(s.notesText(), func(r rune) bool { return r == '\n' })
 			if len(lines) != len(c.notes) {
-				t.Fatalf("%d notes, want %d:\n%s", len(lines), len(c.notes), s.told())
+				t.Fatalf("%d notes, want %d:\n%s", len(lines), len(c.notes), s.notesText())
 			}
 			for i, want := range c.notes {
 				if !strings.HasPrefix(lines[i], want) {
@@ -293,8 +293,8 @@ weight_multiplier = 0
 weight_setting = cpu.percent=1
 `)
 	want := []Weigher{{"CPUWeigher", 1}, {"RAMWeigher", 1}, {"MetricsWeigher", 0}, {"RAMWeigher", 1}}
-	if !slices.Equal(s.Weighers, want) || !strings.Contains(s.told(), "RAMWeigher: is named twice") {
-		t.Errorf("weighers %v, notes %s", s.Weighers, s.told())
+	if !slices.Equal(s.Weighers, want) || !strings.Contains(s.notesText(), "RAMWeigher: is named twice") {
+		t.Errorf("weighers %v, notes %s", s.Weighers, s.notesText())
 	}
 }
 
@@ -318,8 +318,8 @@ func TestRead_OptionThatRefusesRequests_IsSetAndNoted(t *testing.T) {
 		"a.conf:2 [scheduler] query_placement_for_routed_network_aggregates: is on: requests that name ports or networks are refused",
 		"a.conf:4 [filter_scheduler] pci_in_placement: is on: requests for PCI devices by alias are refused",
 	} {
-		if !strings.Contains(s.told(), want) {
-			t.Errorf("notes do not say %q:\n%s", want, s.told())
+		if !strings.Contains(s.notesText(), want) {
+			t.Errorf("notes do not say %q:\n%s", want, s.notesText())
 		}
 	}
 }
@@ -349,12 +349,12 @@ reserved_host_memory_mb = 512
 		"a.conf:7 [DEFAULT] service_down_time: has no effect here: a cell says",
 		"a.conf:8 [DEFAULT] cpu_weight_multiplier: Nova's scheduler has no such option", "a.conf:9 [DEFAULT] scheduler_zebra: ",
 	} {
-		if !strings.Contains(s.told(), want) {
-			t.Errorf("not told: %s\n%s", want, s.told())
+		if !strings.Contains(s.notesText(), want) {
+			t.Errorf("not told: %s\n%s", want, s.notesText())
 		}
 	}
-	if strings.Contains(s.told(), "reserved_host_memory_mb") {
-		t.Errorf("told of an option that is not the scheduler's:\n%s", s.told())
+	if strings.Contains(s.notesText(), "reserved_host_memory_mb") {
+		t.Errorf("told of an option that is not the scheduler's:\n%s", s.notesText())
 	}
 	if got := s.From["[filter_scheduler] enabled_filters"]; !strings.HasSuffix(got, "a.conf:2") {
 		t.Errorf("enabled_filters come from %q", got)
@@ -408,7 +408,7 @@ func TestTableOfOptions(t *testing.T) {
 // the scheduler's, and no name is told of as unknown.
 func TestWorkarounds(t *testing.T) {
 	s := settings(t, everything(), "[workarounds]\ndisable_fallback_pcpu_query = true\nskip_cpu_compare_on_dest = true\n")
-	if !s.Options.NoPCPUFallback || strings.Contains(s.told(), "workarounds") {
-		t.Errorf("fallback off: %v; notes %q", s.Options.NoPCPUFallback, s.told())
+	if !s.Options.NoPCPUFallback || strings.Contains(s.notesText(), "workarounds") {
+		t.Errorf("fallback off: %v; notes %q", s.Options.NoPCPUFallback, s.notesText())
 	}
 }

@@ -34,8 +34,8 @@ io_ops_weight_multiplier = 2
 		"a.conf:2 [DEFAULT] scheduler_host_subset_size: is [filter_scheduler] host_subset_size today, and counts in Nova 23 (wallaby)",
 		"a.conf:4 [DEFAULT] scheduler_default_filters: is [filter_scheduler] enabled_filters today",
 	} {
-		if !strings.Contains(old.told(), want) {
-			t.Errorf("not told: %s\n%s", want, old.told())
+		if !strings.Contains(old.notesText(), want) {
+			t.Errorf("not told: %s\n%s", want, old.notesText())
 		}
 	}
 	for _, release := range []novarelease.Release{novarelease.Xena, 0} {
@@ -52,8 +52,8 @@ io_ops_weight_multiplier = 2
 			"a.conf:5 [DEFAULT] scheduler_available_filters: does not count", "a.conf:6 [DEFAULT] io_ops_weight_multiplier: does not count",
 			"a.conf:7 [DEFAULT] default-availability-zone: Nova reads no name with dashes: write default_availability_zone",
 		} {
-			if !strings.Contains(s.told(), want) {
-				t.Errorf("with %s not told: %s\n%s", release, want, s.told())
+			if !strings.Contains(s.notesText(), want) {
+				t.Errorf("with %s not told: %s\n%s", release, want, s.notesText())
 			}
 		}
 	}
@@ -79,18 +79,18 @@ func TestDefaultsAreTheReleases(t *testing.T) {
 	if got := zed.Filters[len(always):]; !slices.Equal(got, novas) {
 		t.Errorf("Zed filters by %v", got)
 	}
-	if told := ocata.told() + zed.told() + newest.told(); told != "" {
+	if told := ocata.notesText() + zed.notesText() + newest.notesText(); told != "" {
 		t.Errorf("of nothing that files say is told: %s", told)
 	}
 }
 
 func TestWeighersThatTheReleaseLacks(t *testing.T) {
 	const option = "[filter_scheduler]\nhypervisor_version_weight_multiplier = 2\n"
-	if s := settings(t, of(novarelease.Zed), option); !strings.Contains(s.told(), "a.conf:2 [filter_scheduler] hypervisor_version_weight_multiplier: has no effect: Nova 26 (zed) has no HypervisorVersionWeigher, which came with Nova 28 (2023.2)") {
-		t.Errorf("told %q", s.told())
+	if s := settings(t, of(novarelease.Zed), option); !strings.Contains(s.notesText(), "a.conf:2 [filter_scheduler] hypervisor_version_weight_multiplier: has no effect: Nova 26 (zed) has no HypervisorVersionWeigher, which came with Nova 28 (2023.2)") {
+		t.Errorf("told %q", s.notesText())
 	}
-	if s := settings(t, of(novarelease.Bobcat), option); s.told() != "" {
-		t.Errorf("told %q", s.told())
+	if s := settings(t, of(novarelease.Bobcat), option); s.notesText() != "" {
+		t.Errorf("told %q", s.notesText())
 	}
 	const class = "[filter_scheduler]\nweight_classes = nova.scheduler.weights.hypervisor_version.HypervisorVersionWeigher\n"
 	_, err := Read(write(t, class), of(novarelease.Zed))

@@ -52,8 +52,8 @@ a.conf:2 [metrics] weight_setting: "z=0x1p3" does not count, as in Nova: it is n
 		},
 	} {
 		s := settings(t, everything(), text)
-		if !c.is(s) || c.note == "" && len(s.Notes) > 0 || !strings.Contains(s.told(), c.note) {
-			t.Errorf("%s: %+v, zone %q, notes\n%s", text, s.Options, s.DefaultAvailabilityZone, s.told())
+		if !c.is(s) || c.note == "" && len(s.Notes) > 0 || !strings.Contains(s.notesText(), c.note) {
+			t.Errorf("%s: %+v, zone %q, notes\n%s", text, s.Options, s.DefaultAvailabilityZone, s.notesText())
 		}
 	}
 }

@@ -160,8 +160,8 @@ func (p *Proxy) track(c net.Conn) bool {
 	return true
 }
 
-// end closes a connection.
-func (p *Proxy) end(c net.Conn) {
+// closeConn closes a connection.
+func (p *Proxy) closeConn(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, c)

@@ -232,7 +232,7 @@ func (c *conn) reset() {
 	if tcp, ok := c.client.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it may be closed already
 	}
-	c.proxy.end(c.client)
+	c.proxy.closeConn(c.client)
 }
 
 func encoded(m pgproto3.FrontendMessage) []byte {

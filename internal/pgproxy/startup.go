@@ -12,7 +12,7 @@ const dialLimit = 5 * time.Second
 
 // serve is the life of a client's connection.
 func (p *Proxy) serve(client net.Conn, n int) {
-	defer p.end(client)
+	defer p.closeConn(client)
 	heard := &hushed{Conn: client, silent: p.silence(), closing: p.closing}
 	c := &conn{
 		proxy: p, n: n, client: client, back: pgproto3.NewBackend(heard, heard),
@@ -26,7 +26,7 @@ func (p *Proxy) serve(client net.Conn, n int) {
 	if err != nil || !p.track(server) {
 		return
 	}
-	defer p.end(server)
+	defer p.closeConn(server)
 	c.server, c.front = server, pgproto3.NewFrontend(server, server)
 	c.front.Send(first)
 	if c.front.Flush() != nil {
@@ -37,12 +37,12 @@ func (p *Proxy) serve(client net.Conn, n int) {
 	}
 	go func() {
 		defer close(c.answered)
-		defer p.end(client)
+		defer p.closeConn(client)
 		c.answers()
 	}()
 	c.requests()
 	// What is on its way to the client still gets there.
-	p.end(server)
+	p.closeConn(server)
 	<-c.answered
 }
 

@@ -24,7 +24,7 @@ type memory struct {
 
 // kept is a memory and the epoch that it is of.
 type kept struct {
-	standing *schedule.Standing
+	standing *schedule.FilterCache
 	epoch    uint64
 }
 
@@ -62,7 +62,7 @@ func (m *memories) propose(of *Shape, t *schedule.Table, q *schedule.Query) (*sc
 // begin gives a shape a memory; nil when a query has it, or there is no room even
 // when all others are given up.
 func (m *memories) begin(of *Shape, hosts int) *kept {
-	standing := schedule.NewStanding(of.request, of.rules)
+	standing := schedule.NewFilterCache(of.request, of.rules)
 	bytes := standing.Bytes(hosts)
 	if bytes > m.most {
 		return nil

@@ -33,7 +33,7 @@ func shapeOf(vcpus int64) *Shape {
 // the table, with room for all shapes' memories, for one, and for none.
 func TestMemoriesAnswerAsTheTable(t *testing.T) {
 	const hosts = 500
-	one := schedule.NewStanding(shapeOf(1).request, shapeOf(1).rules).Bytes(hosts)
+	one := schedule.NewFilterCache(shapeOf(1).request, shapeOf(1).rules).Bytes(hosts)
 	for _, most := range []int{maxMemory, 3 * one / 2, one / 2} {
 		m := &memories{most: most}
 		shapes := []*Shape{shapeOf(1), shapeOf(2), shapeOf(3)}

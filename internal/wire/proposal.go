@@ -75,11 +75,11 @@ func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 	return out, nil
 }
 
-func raisedFrom(r *cellv1.Raised) *schedule.Raised {
+func raisedFrom(r *cellv1.Raised) *schedule.NovaException {
 	if r == nil {
 		return nil
 	}
-	return &schedule.Raised{
+	return &schedule.NovaException{
 		Stage: r.GetStage(), Filter: r.GetFilter(), Host: r.GetHost(), Class: r.GetClass(), Message: r.GetMessage(),
 	}
 }

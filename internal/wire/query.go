@@ -33,7 +33,7 @@ func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *sched
 	return q
 }
 
-func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
+func knowledgeOf(k *schedule.GlobalStats) *cellv1.Knowledge {
 	if k == nil {
 		return nil
 	}
@@ -43,11 +43,11 @@ func knowledgeOf(k *schedule.Knowledge) *cellv1.Knowledge {
 }
 
 // knowledge decodes what a query says of all cells; nil for nothing.
-func (r *Fields) knowledge(in *cellv1.Knowledge) *schedule.Knowledge {
+func (r *Fields) knowledge(in *cellv1.Knowledge) *schedule.GlobalStats {
 	if in == nil {
 		return nil
 	}
-	out := &schedule.Knowledge{
+	out := &schedule.GlobalStats{
 		Passed:          in.GetPassed(),
 		GroupHosts:      in.GetGroupHosts(),
 		GroupHostsKnown: in.GetGroupHostsKnown(),

@@ -215,7 +215,7 @@ func TestQuery_EveryField_RoundTrips(t *testing.T) {
 		(&filler{t: t}).fill(reflect.ValueOf(q).Elem().Field(i), name)
 		queries[name] = q
 	}
-	for name, known := range onlyField[schedule.Knowledge](t) {
+	for name, known := range onlyField[schedule.GlobalStats](t) {
 		queries["Known."+name] = &schedule.Query{Known: known}
 	}
 	for name, want := range queries {

@@ -11,7 +11,7 @@ import (
 // the group's members are, then how the hosts that pass weigh, and then their order.
 func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer, error) {
 	q.Limit = max(1, len(hosts))
-	known := &schedule.Knowledge{}
+	known := &schedule.GlobalStats{}
 	var all []*schedule.Proposal
 	for round := range 3 {
 		asked := *q
@@ -60,8 +60,8 @@ func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer
 }
 
 // joined is what is known over all cells; of bounds only when the members were.
-func joined(q *schedule.Query, all []*schedule.Proposal, bounds bool) *schedule.Knowledge {
-	k := &schedule.Knowledge{}
+func joined(q *schedule.Query, all []*schedule.Proposal, bounds bool) *schedule.GlobalStats {
+	k := &schedule.GlobalStats{}
 	if g := q.Request.Group; g != nil {
 		k.GroupHosts, k.GroupHostsKnown = slices.Clone(g.Hosts), true
 		for _, p := range all {

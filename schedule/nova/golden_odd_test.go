@@ -60,7 +60,7 @@ func TestOddCasesDoNotEndTheRun(t *testing.T) {
 		t.Errorf("%d of %d cases can be read, %d cannot", len(cases), len(lines), len(unreadable))
 	}
 	all := goldenScores(t, cases)
-	x := all.of("(cases)")
+	x := all.scoreOf("(cases)")
 	t.Logf("%d cases, %d unreadable, %d agree", x.cases, len(unreadable), x.agree)
 	if x.cases != len(cases) || x.agree == x.cases || x.agree < len(cases)/3 {
 		t.Errorf("%d of %d cases are compared, %d agree", x.cases, len(cases), x.agree)
@@ -142,13 +142,13 @@ func TestOptionsOfOtherCases(t *testing.T) {
 			}
 		}
 		all := goldenScores(t, cases)
-		if x := all.of("(cases)"); x.agree != len(cases) {
+		if x := all.scoreOf("(cases)"); x.agree != len(cases) {
 			t.Errorf("%v: %v", options, all)
 		}
 		drawn := scores{}
 		replayInto(t, drawn, cases, 4)
 		for _, picks := range []string{"single picks", "sequences"} {
-			if x := drawn.of(picks); x.agree != x.cases || x.cases == 0 {
+			if x := drawn.scoreOf(picks); x.agree != x.cases || x.cases == 0 {
 				t.Errorf("%v: %s: %s", options, picks, x.first)
 			}
 		}

@@ -55,8 +55,8 @@ func loadReleases(t *testing.T) *releases {
 	return r
 }
 
-// of names the releases of a filter or weigher; "" when it is none of theirs.
-func (r *releases) of(name string) string {
+// namesOf names the releases of a filter or weigher; "" when it is none of theirs.
+func (r *releases) namesOf(name string) string {
 	source, ok := r.Filters[name]
 	if !ok {
 		source = r.Weighers[name]
@@ -76,7 +76,7 @@ func TestReleasesHaveEveryFilterAndWeigher(t *testing.T) {
 		schedule.TreeFilter, schedule.PlacesFilter, schedule.ExpressionFilter, schedule.ConfiguredExpressionFilter,
 	}
 	for _, f := range schedule.Filters() {
-		if !slices.Contains(own, f) && !slices.Contains(filtersAlone, f) && r.of(f) == "" {
+		if !slices.Contains(own, f) && !slices.Contains(filtersAlone, f) && r.namesOf(f) == "" {
 			t.Errorf("no release of Nova has answered for %s", f)
 		}
 	}
@@ -120,7 +120,7 @@ func compareReleases(t *testing.T, name string, least, saying int) {
 	r := loadReleases(t)
 	for _, list := range []map[string]releaseSource{r.Filters, r.Weighers} {
 		for name := range list {
-			if x := all.of(name); x.cases < least/3 || x.rejecting < saying {
+			if x := all.scoreOf(name); x.cases < least/3 || x.rejecting < saying {
 				t.Errorf("%s: %d cases, of which %d say something", name, x.cases, x.rejecting)
 			}
 		}

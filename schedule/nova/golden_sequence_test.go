@@ -17,9 +17,9 @@ const splits = 12
 // hosts. Cases without a sequence are a sequence of one.
 func TestI5_GoldenSequences(t *testing.T) {
 	all := replayCases(t, loadGolden(t), splits)
-	if bundled() && (all.of("sequences").cases < 50*splits || all.of("single picks").cases < 480*splits) {
+	if bundled() && (all.scoreOf("sequences").cases < 50*splits || all.scoreOf("single picks").cases < 480*splits) {
 		t.Errorf("only %d sequences and %d single picks were compared",
-			all.of("sequences").cases/splits, all.of("single picks").cases/splits)
+			all.scoreOf("sequences").cases/splits, all.scoreOf("single picks").cases/splits)
 	}
 }
 
@@ -55,7 +55,7 @@ func replayInto(t *testing.T, all scores, cases []*goldenCase, splits uint64) {
 			continue
 		}
 		if reason != "" {
-			all.of(name+": "+reason).notYet++
+			all.scoreOf(name+": "+reason).notYet++
 			continue
 		}
 		for seed := range splits {

@@ -34,7 +34,7 @@ type score struct {
 // scores are by name.
 type scores map[string]*score
 
-func (s scores) of(name string) *score {
+func (s scores) scoreOf(name string) *score {
 	if s[name] == nil {
 		s[name] = &score{}
 	}
@@ -44,7 +44,7 @@ func (s scores) of(name string) *score {
 // count takes in a comparison; err says how it disagrees.
 func (s scores) count(t *testing.T, name, id string, says bool, err error) {
 	t.Helper()
-	x := s.of(name)
+	x := s.scoreOf(name)
 	x.cases++
 	if says {
 		x.rejecting++
@@ -107,7 +107,7 @@ func TestGolden(t *testing.T) {
 	all.settle(t)
 	if bundled() {
 		all.complete(t)
-		if n := all.of("(cases)").cases; n != 600 {
+		if n := all.scoreOf("(cases)").cases; n != 600 {
 			t.Errorf("%d cases, 600 are bundled", n)
 		}
 	}
@@ -117,13 +117,13 @@ func goldenScores(t *testing.T, cases []*goldenCase) scores {
 	t.Helper()
 	all := scores{}
 	for _, f := range filtersAlone {
-		all.of(f)
+		all.scoreOf(f)
 	}
 	for _, c := range cases {
 		g := goldenRun{T: t, c: c, all: all}
 		all.count(t, "(cases)", c.ID, true, guarded(t, g.run))
 		if g.partly {
-			all.of("(cases)").notYet++
+			all.scoreOf("(cases)").notYet++
 		}
 	}
 	replayInto(t, all, cases, 1)
@@ -235,7 +235,7 @@ func (g *goldenRun) failsAs(want *goldenError) bool {
 	return slices.ContainsFunc(g.hosts, func(h goldenHost) bool {
 		for field, exception := range h.Facts.Failed {
 			class, message, _ := strings.Cut(exception, ": ")
-			if class == want.Class && want.said(field+": "+message) {
+			if class == want.Class && want.isNovaMessage(field+": "+message) {
 				return true
 			}
 		}
@@ -243,9 +243,9 @@ func (g *goldenRun) failsAs(want *goldenError) bool {
 	})
 }
 
-// said reports whether a message is Nova's. Of a row that cannot be read, its column and
+// isNovaMessage reports whether a message is Nova's. Of a row that cannot be read, its column and
 // key stand before.
-func (e *goldenError) said(message string) bool {
+func (e *goldenError) isNovaMessage(message string) bool {
 	return e.reworded || message == e.Message || e.Stage == schedule.StageHostStates && strings.HasSuffix(message, ": "+e.Message)
 }
 
@@ -277,7 +277,7 @@ func (g *goldenRun) alone() (bad error) {
 		want, listed := g.c.Expected.PerFilter[f]
 		raised, raises := g.c.Expected.PerFilterError[f]
 		if !there(f) {
-			g.all.of(f).notYet++
+			g.all.scoreOf(f).notYet++
 			continue
 		}
 		if !listed {
@@ -300,7 +300,7 @@ func (g *goldenRun) alone() (bad error) {
 func (g *goldenRun) together() error {
 	ch, err := g.c.chain(g.r, g.hosts)
 	if g.partly = err != nil || len(ch.missing) > 0; g.partly {
-		g.all.of("(together)").notYet++
+		g.all.scoreOf("(together)").notYet++
 	}
 	if err != nil {
 		return nil
@@ -379,11 +379,11 @@ func (g *goldenRun) ask(hosts []goldenHost, q *schedule.Query) (answer, error) {
 	return ask(tableOf(hosts, nil), hosts, q)
 }
 
-func sameError(want *goldenError, got *schedule.Raised) error {
+func sameError(want *goldenError, got *schedule.NovaException) error {
 	switch {
 	case got == nil:
 		return fmt.Errorf("nothing is raised, want %s: %s", want.Class, want.Message)
-	case !want.said(got.Message):
+	case !want.isNovaMessage(got.Message):
 		return fmt.Errorf("raises %s, want %s: %s", got, want.Class, want.Message)
 	case want.Class != got.Class || want.Stage != "" && want.Stage != got.Stage:
 		return fmt.Errorf("raises %s (%s), want %s: %s (%s)", got, got.Stage, want.Class, want.Message, want.Stage)
@@ -473,7 +473,7 @@ type answered struct {
 
 type answer struct {
 	hosts  []answered
-	raised *schedule.Raised
+	raised *schedule.NovaException
 }
 
 func ask(table *schedule.Table, hosts []goldenHost, q *schedule.Query) (answer, error) {

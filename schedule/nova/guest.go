@@ -65,8 +65,8 @@ func (g *guest) words(key string, allowed ...string) (flavor, image string) {
 	return flavor, image
 }
 
-// word is what either says; both must not say different things.
-func (g *guest) word(key string, allowed ...string) string {
+// oneOf is what either says; both must not say different things.
+func (g *guest) oneOf(key string, allowed ...string) string {
 	flavor, image := g.words(key, allowed...)
 	if flavor != "" && image != "" && flavor != image {
 		g.invalid(g.at(key, property(key)), "is %s, but the image has %s=%s", flavor, property(key), image)

@@ -12,7 +12,7 @@ import (
 // compared by ComputeCapabilitiesFilter and ImagePropertiesFilter.
 func (r *resourceRequest) addressWidth(g *guest) {
 	const key = "hw:maxphysaddr_mode"
-	switch g.word(key, "passthrough", "emulate") {
+	switch g.oneOf(key, "passthrough", "emulate") {
 	case "passthrough":
 		r.require(g.at(key, property(key)), "COMPUTE_ADDRESS_SPACE_PASSTHROUGH")
 	case "emulate":
@@ -31,7 +31,7 @@ const pciPolicyKey = "hw:pci_numa_affinity_policy"
 
 // pciPolicy is where devices are to be, seen from the guest's NUMA nodes.
 func (g *guest) pciPolicy() string {
-	return g.word(pciPolicyKey, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket)
+	return g.oneOf(pciPolicyKey, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket)
 }
 
 // persistentMemory takes one namespace for each label of hw:pmem, by class.

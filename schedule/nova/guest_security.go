@@ -12,11 +12,11 @@ const (
 // virtualTPM is the version and the model of the virtual TPM; empty for none
 // (get_vtpm_constraint).
 func (g *guest) virtualTPM() (version, model string) {
-	version = g.word("hw:tpm_version", tpm12, tpm20)
+	version = g.oneOf("hw:tpm_version", tpm12, tpm20)
 	if version == "" {
 		return "", ""
 	}
-	if model = g.word("hw:tpm_model", tpmTIS, tpmCRB); model == tpmCRB && version != tpm20 {
+	if model = g.oneOf("hw:tpm_model", tpmTIS, tpmCRB); model == tpmCRB && version != tpm20 {
 		g.invalid(g.at("hw:tpm_model", "hw_tpm_model"), "is tpm-crb, which needs TPM version %s", tpm20)
 	}
 	if model == "" {
@@ -49,7 +49,7 @@ func (r *resourceRequest) secureBoot(g *guest) {
 	if !g.options.has(releaseSecureBoot) {
 		return
 	}
-	if g.word("os:secure_boot", "required", "disabled", "optional") == "required" {
+	if g.oneOf("os:secure_boot", "required", "disabled", "optional") == "required" {
 		r.require(g.at("os:secure_boot", "os_secure_boot"), "COMPUTE_SECURITY_UEFI_SECURE_BOOT")
 	}
 }

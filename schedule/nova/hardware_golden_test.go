@@ -240,7 +240,7 @@ func ask1(t *testing.T, table *schedule.Table, q *schedule.Query) *schedule.Prop
 	return p
 }
 
-func classOf(r *schedule.Raised) string {
+func classOf(r *schedule.NovaException) string {
 	if r == nil {
 		return ""
 	}

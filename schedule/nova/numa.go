@@ -59,8 +59,8 @@ func (o *object) guestCell(path string, v any) (c schedule.InstanceCell, ok bool
 	cell.required("id", "cpuset", "memory")
 	c = schedule.InstanceCell{
 		CPUs: cell.cpus("cpuset"), Dedicated: cell.cpus("pcpuset"), MemoryMB: cell.amount("memory"),
-		Policy:  cell.word("cpu_policy", schedule.CPUShared, schedule.CPUDedicated, schedule.CPUMixed),
-		Threads: cell.word("cpu_thread_policy", schedule.ThreadPrefer, schedule.ThreadIsolate, schedule.ThreadRequire),
+		Policy:  cell.oneOf("cpu_policy", schedule.CPUShared, schedule.CPUDedicated, schedule.CPUMixed),
+		Threads: cell.oneOf("cpu_thread_policy", schedule.ThreadPrefer, schedule.ThreadIsolate, schedule.ThreadRequire),
 	}
 	// Before version 1.5 dedicated CPUs stood in cpuset.
 	if c.Policy == schedule.CPUDedicated && c.CPUs > 0 {
@@ -108,8 +108,8 @@ func (o *object) integer(key string, least, most int64) int64 {
 	return n
 }
 
-// word reads one of some words; empty when there is none.
-func (o *object) word(key string, words ...string) string {
+// oneOf reads one of some words; empty when there is none.
+func (o *object) oneOf(key string, words ...string) string {
 	w := o.text(key)
 	if w != "" && !slices.Contains(words, w) {
 		o.invalid(o.at(key), "must be one of %s, not %q", strings.Join(words, ", "), shorten(w))
@@ -138,7 +138,7 @@ func (s *Spec) pciRequests(spec *object) {
 		}
 		s.PCI = append(s.PCI, schedule.PCIRequest{
 			Count: n, Specs: r.pciSpecs("spec"),
-			Policy: r.word("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
+			Policy: r.oneOf("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
 		})
 		if r.get("alias_name") != nil { // As in Nova, one without is of a port.
 			s.AliasFields = append(s.AliasFields, r.path)

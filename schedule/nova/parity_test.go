@@ -75,11 +75,11 @@ func (p *parity) row(name string) []any {
 	if sum.cases > 0 {
 		by = append(by, "26.2.2 (Zed)")
 	}
-	if x := p.newest[name]; x != nil && x.cases > 0 && p.index.of(name) == "" {
+	if x := p.newest[name]; x != nil && x.cases > 0 && p.index.namesOf(name) == "" {
 		add(p.newest)
 		by = append(by, "33.0.0 (2026.1)")
 	}
-	if of := p.index.of(name); of != "" {
+	if of := p.index.namesOf(name); of != "" {
 		add(p.releases)
 		by = append(by, of)
 	}
@@ -123,11 +123,11 @@ func parityTables(p *parity) string {
 	for _, name := range []string{
 		"(cases)", "(accepted)", "(hosts)", "(host states)", "(host states raise)", "(together)", "(raise)", "(weights and order)", "single picks", "sequences",
 	} {
-		x := all.of(name)
+		x := all.scoreOf(name)
 		row(strings.Trim(name, "()"), x.cases, x.agree, x.rejecting, x.notYet)
 	}
 	b.WriteString("\nNot yet: a filter that is not there decides too; its word is taken from the case, and the rest is compared.\n")
-	n := p.newest.of("(cases)")
+	n := p.newest.scoreOf("(cases)")
 	fmt.Fprintf(&b, "\nOf the same cases and the bent ones %d, answered by Nova 33.0.0 (2026.1): %d agree. %d are left out for the two rules that it has changed since (above).\n", n.cases, n.agree, p.left)
 	b.WriteString("\nBelow: cases that Nova's own code answered, of all kinds. The oracle of schedule holds every row besides.\n")
 	head("Filters", "filter", "cases alone", "agree", "Nova rejects a host or raises in", "answered by Nova")

@@ -11,7 +11,7 @@ func (p *prefiltering) ephemeralEncryption() {
 		return
 	}
 	p.requireRoot(p.at(key, property(key)), "COMPUTE_EPHEMERAL_ENCRYPTION")
-	if f := p.word(format, "plain", "luks", "luksv2"); f != "" {
+	if f := p.oneOf(format, "plain", "luks", "luksv2"); f != "" {
 		p.requireRoot(p.at(format, property(format)), "COMPUTE_EPHEMERAL_ENCRYPTION_"+strings.ToUpper(f))
 	}
 }

@@ -7,7 +7,7 @@ var soundModels = []string{"sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "u
 // host that has it.
 func (p *prefiltering) virtioSound() {
 	const key = "hw:sound_model"
-	if p.word(key, soundModels...) == "virtio" {
+	if p.oneOf(key, soundModels...) == "virtio" {
 		p.requireRoot(p.at(key, property(key)), "COMPUTE_SOUND_MODEL_VIRTIO")
 	}
 }

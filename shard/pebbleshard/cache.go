@@ -112,7 +112,7 @@ func (c *cache) load(n *shard.Claim) error {
 	if !n.State.Live() {
 		return fmt.Errorf("claim %s is %s among the live ones", n.ClaimID, n.State)
 	}
-	others := c.byConsumer.of(n.ConsumerUUID)
+	others := c.byConsumer.claimsOf(n.ConsumerUUID)
 	if len(others) > 1 {
 		return fmt.Errorf("consumer %s has three live claims: %s and %s", n.ConsumerUUID, strings.Join(others, ", "), n.ClaimID)
 	}
@@ -154,8 +154,8 @@ func (c consumers) drop(consumer, id string) {
 	}
 }
 
-// of lists a consumer's claims, in no order.
-func (c consumers) of(consumer string) []string {
+// claimsOf lists a consumer's claims, in no order.
+func (c consumers) claimsOf(consumer string) []string {
 	one, ok := c.one[consumer]
 	if !ok {
 		return nil

@@ -44,7 +44,7 @@ func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) 
 	if q.ID != "" {
 		d, _, err := readDecision(r, q.ID)
 		if err == nil && d != nil {
-			_, err = p.take(d)
+			_, err = p.addMatching(d)
 		}
 		return p.page, err
 	}
@@ -80,7 +80,7 @@ func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) 
 			}
 		}
 		if err == nil {
-			more, err = p.take(d)
+			more, err = p.addMatching(d)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -97,8 +97,8 @@ type decisionPage struct {
 	bytes  int
 }
 
-// take adds a decision that matches, with its body; false when the page is full.
-func (p *decisionPage) take(d *shard.Decision) (bool, error) {
+// addMatching adds a decision that matches, with its body; false when the page is full.
+func (p *decisionPage) addMatching(d *shard.Decision) (bool, error) {
 	if !p.query.Matches(d) {
 		return true, nil
 	}

@@ -6,7 +6,7 @@
 // after the other against rows decoded in memory, and wait for their syncs
 // together, so that one sync serves many lanes:
 //
-//	lock; view := rows(Footprint(ops)); Decide; write the batch; unlock
+//	lock; view := rows(ReadSet(ops)); Decide; write the batch; unlock
 //	wait for the sync; answer
 //
 // A decision may read rows whose sync is still under way. Their batch is before

@@ -157,7 +157,7 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 		return slices.Clone(q.ClaimIDs), true
 	case len(q.ConsumerUUIDs) > 0:
 		for _, u := range q.ConsumerUUIDs {
-			named = append(named, s.rows.byConsumer.of(u)...)
+			named = append(named, s.rows.byConsumer.claimsOf(u)...)
 		}
 		return named, true
 	case q.HostUUID != "" && !q.Ended:

@@ -12,8 +12,8 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// view reads the rows of a footprint. The caller holds s.mu.
-func (s *Store) view(f shard.Footprint) (*shard.View, error) {
+// view reads the rows of a read set. The caller holds s.mu.
+func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 	v := shard.NewView(f)
 	r := &viewReader{rows: s.rows, view: v}
 	for _, id := range f.Hosts {
@@ -107,7 +107,7 @@ func (r *viewReader) claims(set ids) []string {
 }
 
 func (r *viewReader) consumer(id string) {
-	if list := r.rows.byConsumer.of(id); len(list) > 0 {
+	if list := r.rows.byConsumer.claimsOf(id); len(list) > 0 {
 		for _, c := range list {
 			r.claim(r.rows.claims[c])
 		}

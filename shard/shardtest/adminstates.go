@@ -344,7 +344,7 @@ func adminStateClauses() []clause {
 				s.Errorf("of usage %+v comes %+v and usage %+v", used, a, after)
 			}
 			s.do(putFacts(1, "cinder", `{}`))
-			if n := s.said(1, "cinder"); n.Generation != a.Generation+1 || !equalRows(s.admin(1), a) {
+			if n := s.namespaceOf(1, "cinder"); n.Generation != a.Generation+1 || !equalRows(s.admin(1), a) {
 				s.Errorf("facts after it are %+v, beside %+v", n, s.admin(1))
 			}
 			s.used(1, 1)

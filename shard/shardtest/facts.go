@@ -15,8 +15,8 @@ func putFacts(n int, namespace, facts string) *shard.PutFacts {
 	return &shard.PutFacts{HostUUID: HostID(n), Namespace: namespace, Facts: facts}
 }
 
-// said gives a host's namespace; nil when there is none.
-func (s *suite) said(n int, namespace string) *shard.Namespace {
+// namespaceOf gives a host's namespace; nil when there is none.
+func (s *suite) namespaceOf(n int, namespace string) *shard.Namespace {
 	s.Helper()
 	return s.rows().Namespaces[HostID(n)+" "+namespace]
 }
@@ -26,7 +26,7 @@ func factsClauses() []clause {
 		{name: "ANamespaceIsKeptInOneForm", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			o := s.do(putFacts(1, "cinder", "{ \"b\": [1.50, \"ä<&\"],\n\t\"a\": {\"x\": null} }"))
-			got := s.said(1, "cinder")
+			got := s.namespaceOf(1, "cinder")
 			if want := `{"a":{"x":null},"b":[1.50,"ä<&"]}`; got == nil || got.Facts != want || got.HostUUID != HostID(1) || got.Name != "cinder" {
 				s.Fatalf("the namespace is %+v, want the facts %s", got, want)
 			}
@@ -35,7 +35,7 @@ func factsClauses() []clause {
 			}
 			s.nothing(putFacts(1, "cinder", `{"a":{"x":null},"b":[1.50,"ä<&"]}`))
 			s.do(putFacts(1, "cinder", `{}`))
-			if got := s.said(1, "cinder"); got == nil || got.Facts != "{}" || got.Generation != 3 {
+			if got := s.namespaceOf(1, "cinder"); got == nil || got.Facts != "{}" || got.Generation != 3 {
 				s.Errorf("the namespace is %+v", got)
 			}
 		}},
@@ -46,7 +46,7 @@ func factsClauses() []clause {
 			again.Host.BootID, again.Host.Facts.Namespaces = "boot-2", `{"rack":{"power":1}}`
 			s.do(again)
 			s.do(NewClaim(1, 1, 2))
-			if got := s.said(1, "cinder"); !equalRows(got, before) {
+			if got := s.namespaceOf(1, "cinder"); !equalRows(got, before) {
 				s.Errorf("the namespace is %+v, was %+v", got, before)
 			}
 			if h := s.rows().Hosts[HostID(1)]; h.Facts.Namespaces != `{"rack":{"power":1}}` {
@@ -76,17 +76,17 @@ func factsClauses() []clause {
 			if o := s.do(putFacts(1, "cinder", "")); o.Namespace != nil {
 				s.Errorf("answered was %+v", o.Namespace)
 			}
-			if got := s.said(1, "cinder"); got != nil {
+			if got := s.namespaceOf(1, "cinder"); got != nil {
 				s.Errorf("there is %+v", got)
 			}
-			if s.said(1, "neutron") == nil {
+			if s.namespaceOf(1, "neutron") == nil {
 				s.Error("another namespace went with it")
 			}
 			if n := s.do(putFacts(1, "cinder", `{"a":1}`)).Namespace; n.Generation <= first.Generation {
 				s.Errorf("it came back as %+v, was %+v", n, first)
 			}
 			s.apply(opOf(putFacts(1, "cinder", "")), opOf(putFacts(1, "cinder", `{"a":2}`)))
-			if n := s.said(1, "cinder"); n == nil || n.Facts != `{"a":2}` {
+			if n := s.namespaceOf(1, "cinder"); n == nil || n.Facts != `{"a":2}` {
 				s.Errorf("in one batch taken away and put, it is %+v", n)
 			}
 		}},
@@ -119,7 +119,7 @@ func factsClauses() []clause {
 			s.do(NewClaim(1, 1, 1)) // what is on the host moves its generation, and no namespace
 			s.do(putFacts(1, "neutron", `{}`))
 			again := s.do(over(2, `{ "a": 1 }`)).Namespace
-			if again.Facts != n.Facts || again.Generation != 5 || !equalRows(again, s.said(1, "cinder")) {
+			if again.Facts != n.Facts || again.Generation != 5 || !equalRows(again, s.namespaceOf(1, "cinder")) {
 				s.Errorf("of %+v the same again makes %+v", n, again)
 			}
 			s.refused(over(4, ""), fault.StaleGeneration)
@@ -147,7 +147,7 @@ func factsClauses() []clause {
 			s.refused(putFacts(1, "cinder", `{}`), fault.NotFound)
 			s.refused(putFacts(1, "cinder", ""), fault.NotFound)
 			s.apply(opOf(NewHost(1, 8)), opOf(putFacts(1, "cinder", `{}`)))
-			if s.said(1, "cinder") == nil {
+			if s.namespaceOf(1, "cinder") == nil {
 				s.Error("a host of the same batch is not there")
 			}
 		}},
@@ -219,7 +219,7 @@ func factsClauses() []clause {
 			}
 			all.Wait()
 			for n := range writers {
-				if got := s.said(1, fmt.Sprintf("n%d", n)); got == nil || got.Facts != fmt.Sprintf(`{"k":%d}`, times-1) {
+				if got := s.namespaceOf(1, fmt.Sprintf("n%d", n)); got == nil || got.Facts != fmt.Sprintf(`{"k":%d}`, times-1) {
 					s.Errorf("namespace %d is %+v", n, got)
 				}
 			}
@@ -235,7 +235,7 @@ func factsClauses() []clause {
 			for _, d := range before.Diff(s.rows()) {
 				s.Error(d)
 			}
-			n := s.said(1, "cinder")
+			n := s.namespaceOf(1, "cinder")
 			if n == nil || n.Facts != `{"a":1}` {
 				s.Fatalf("there is %+v", n)
 			}

@@ -52,7 +52,7 @@ func goneClauses() []clause {
 			for range 2 {
 				s.refused(over(3, "cinder", `{"a":2}`), fault.StaleGeneration)
 				s.refused(over(3, "cinder", ""), fault.StaleGeneration)
-				if n := s.said(1, "cinder"); n != nil {
+				if n := s.namespaceOf(1, "cinder"); n != nil {
 					s.Fatalf("there is %+v", n)
 				}
 				s.reopen()
@@ -61,11 +61,11 @@ func goneClauses() []clause {
 			s.do(over(4, "cinder", "")) // 6
 			s.refused(over(5, "cinder", `{"a":2}`), fault.StaleGeneration)
 			n := s.do(over(6, "cinder", `{"a":2}`)).Namespace
-			if n.Generation != 7 || !equalRows(n, s.said(1, "cinder")) {
-				s.Errorf("it came back as %+v, there is %+v", n, s.said(1, "cinder"))
+			if n.Generation != 7 || !equalRows(n, s.namespaceOf(1, "cinder")) {
+				s.Errorf("it came back as %+v, there is %+v", n, s.namespaceOf(1, "cinder"))
 			}
 			s.apply(opOf(over(7, "cinder", "")), opOf(over(8, "cinder", `{"a":3}`)))
-			if n := s.said(1, "cinder"); n == nil || n.Generation != 9 {
+			if n := s.namespaceOf(1, "cinder"); n == nil || n.Generation != 9 {
 				s.Errorf("in one batch taken away and put, it is %+v", n)
 			}
 		}},
@@ -107,7 +107,7 @@ func goneClauses() []clause {
 			if r := a.Outcomes[3].Refusal; r == nil || r.Kind != fault.StaleGeneration {
 				s.Errorf("a word over the generation at which a forgotten one went: %v", r)
 			}
-			if s.said(1, name(4)) == nil || s.said(1, name(5)) == nil {
+			if s.namespaceOf(1, name(4)) == nil || s.namespaceOf(1, name(5)) == nil {
 				s.Error("what was forgotten and put again is not there")
 			}
 		}},

@@ -113,7 +113,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 		}
 		*operations += len(ops)
 		a, err := s.lanes[s.rng.IntN(lanes)].Apply(s.ctx, ops)
-		s.say(fmt.Sprintf("step %d", n), a.Outcomes, err)
+		s.writeLine(fmt.Sprintf("step %d", n), a.Outcomes, err)
 		for _, o := range a.Outcomes {
 			if o.Gate != nil {
 				s.gate = o.Gate
@@ -122,7 +122,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 				s.last[o.Claim.ClaimID] = o.Claim.HostUUID
 			}
 		}
-		s.look(n)
+		s.readJournal(n)
 		if s.rng.IntN(8) == 0 {
 			s.Advance(time.Duration(1+s.rng.IntN(6)) * grain)
 		}
@@ -130,17 +130,17 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 	return s.lines
 }
 
-// look follows the journal, and sometimes reads.
-func (s *storyteller) look(step int) {
+// readJournal follows the journal, and sometimes reads.
+func (s *storyteller) readJournal(step int) {
 	entries, at, err := s.Tail(s.ctx, s.at, 100)
 	for i := range entries {
 		e := &entries[i]
 		e.Lane.Life = 0 // its number is the store's own
 		slices.SortFunc(e.Changes, func(a, b shard.Change) int { return strings.Compare(plain(a), plain(b)) })
-		s.say("journal", e, nil)
+		s.writeLine("journal", e, nil)
 	}
 	if err != nil {
-		s.say("journal", nil, err)
+		s.writeLine("journal", nil, err)
 	} else {
 		s.at = at
 	}
@@ -153,11 +153,11 @@ func (s *storyteller) look(step int) {
 		for _, w := range rows.Check() {
 			s.Error(w)
 		}
-		s.say("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, rows.AdminStates, len(at)}, nil)
+		s.writeLine("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, rows.AdminStates, len(at)}, nil)
 	case 1:
 		due, err := s.Due(s.ctx, 1000)
 		slices.SortFunc(due, func(a, b shard.ClaimRef) int { return strings.Compare(a.ClaimID, b.ClaimID) })
-		s.say("due", due, err)
+		s.writeLine("due", due, err)
 	case 2:
 		q := shard.ClaimQuery{Ended: s.rng.IntN(2) == 0, Limit: 1 + s.rng.IntN(5)}
 		switch s.rng.IntN(4) {
@@ -172,7 +172,7 @@ func (s *storyteller) look(step int) {
 			q.After = ClaimID(s.rng.IntN(s.made + 1))
 		}
 		p, err := s.FindClaims(s.ctx, q)
-		s.say("found", p, err)
+		s.writeLine("found", p, err)
 	case 3:
 		if step%5 == 0 {
 			now, err := s.Now(s.ctx)
@@ -180,7 +180,7 @@ func (s *storyteller) look(step int) {
 				s.Fatalf("Now: %v", err)
 			}
 			// Half a grain beside all that was written.
-			s.say("trim", nil, s.Trim(s.ctx, now.Add(-grain/2-time.Duration(s.rng.IntN(3))*grain)))
+			s.writeLine("trim", nil, s.Trim(s.ctx, now.Add(-grain/2-time.Duration(s.rng.IntN(3))*grain)))
 		}
 	}
 }
@@ -326,8 +326,8 @@ func plain(v any) string {
 	return string(b)
 }
 
-// say writes a line, with moments as grains since the beginning.
-func (s *storyteller) say(what string, v any, err error) {
+// writeLine writes a line, with moments as grains since the beginning.
+func (s *storyteller) writeLine(what string, v any, err error) {
 	s.Helper()
 	text := moment.ReplaceAllStringFunc(plain(v), func(m string) string {
 		at, err := time.Parse(time.RFC3339Nano, m)

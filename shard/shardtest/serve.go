@@ -21,19 +21,19 @@ type Answer struct {
 
 // Serve applies what is queued until the queue is closed, for benchmarks: as a cell
 // does, what comes while a transaction is under way goes as the next one, and that
-// waits a little for those who were just answered (shard.Gathering). A transaction has
+// waits a little for those who were just answered (shard.BatchWindow). A transaction has
 // at most batch operations. applied hears of each before its callers do.
 func Serve(ctx context.Context, l shard.Lane, queue <-chan Asked, batch int, applied func(shard.Applied)) {
-	var gathering shard.Gathering
+	var window shard.BatchWindow
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for first := range queue {
 		asked := fill([]Asked{first}, queue, batch, nil)
-		if want, limit := gathering.Wait(len(asked), batch); limit > 0 {
+		if want, limit := window.Wait(len(asked), batch); limit > 0 {
 			before, began := len(asked), time.Now()
 			timer.Reset(limit)
 			asked = fill(asked, queue, want, timer.C)
-			gathering.Waited(before, len(asked), time.Since(began))
+			window.Waited(before, len(asked), time.Since(began))
 		}
 		ops := make([]shard.Op, len(asked))
 		for i, a := range asked {
@@ -41,7 +41,7 @@ func Serve(ctx context.Context, l shard.Lane, queue <-chan Asked, batch int, app
 		}
 		began := time.Now()
 		done, err := l.Apply(ctx, ops)
-		gathering.Applied(len(ops), len(queue), time.Since(began))
+		window.Applied(len(ops), len(queue), time.Since(began))
 		if err == nil {
 			applied(done)
 		}

@@ -96,7 +96,7 @@ func topics() []topic {
 func Run(t *testing.T, b Backend) {
 	count := &tally{backend: b, summary: Summary{Backend: b.Name}}
 	// Its subtests are done then.
-	t.Cleanup(func() { count.tell(t) })
+	t.Cleanup(func() { count.printSummary(t) })
 	has := capabilities(t, b)
 	for name, is := range has {
 		t.Logf("backend %s: capability %-8s %v", b.Name, name, is)

@@ -122,7 +122,7 @@ func (c *tally) ended(t *testing.T, clause, lacks string) {
 	}
 }
 
-func (c *tally) tell(t *testing.T) {
+func (c *tally) printSummary(t *testing.T) {
 	s := c.summary
 	s.Seeds, s.Operations, s.Faults = c.seeds.Load()+c.backend.Seeds, c.operations.Load(), c.faults.Load()
 	s.Kinds = map[string]int64{"restart or crash": s.Faults}

@@ -61,7 +61,7 @@ func (f *decisionSearch) run(ctx context.Context) error {
 	if f.query.ID != "" {
 		found, err := decisionsOf(ctx, f.conn, readDecisions, []string{keyOf(f.query.ID)})
 		if err == nil {
-			_, err = f.take(ctx, found)
+			_, err = f.addMatching(ctx, found)
 		}
 		return err
 	}
@@ -70,7 +70,7 @@ func (f *decisionSearch) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		full, err := f.take(ctx, found)
+		full, err := f.addMatching(ctx, found)
 		if err != nil || full || last == "" {
 			return err
 		}
@@ -136,8 +136,8 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []*shar
 	return found, floor, err
 }
 
-// take adds those that match, with their bodies, until the page is full.
-func (f *decisionSearch) take(ctx context.Context, found []*shard.Decision) (full bool, err error) {
+// addMatching adds those that match, with their bodies, until the page is full.
+func (f *decisionSearch) addMatching(ctx context.Context, found []*shard.Decision) (full bool, err error) {
 	found = slices.DeleteFunc(found, func(d *shard.Decision) bool { return !f.query.Matches(d) })
 	for len(found) > 0 {
 		if len(f.page.Decisions) == f.query.Limit {

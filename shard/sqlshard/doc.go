@@ -3,7 +3,7 @@
 //
 // Every Apply is one transaction of two trips to the server:
 //
-//	BEGIN; lock and read rows(Footprint(ops))       one trip
+//	BEGIN; lock and read rows(ReadSet(ops))       one trip
 //	shard.Decide
 //	write the rows, the journal entry and the lane's position; COMMIT    one trip
 //

@@ -68,7 +68,7 @@ type homes struct {
 
 const maxHomes = 1 << 16
 
-func (h *homes) of(claim string) string {
+func (h *homes) hostOfClaim(claim string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if host, ok := h.now[claim]; ok {

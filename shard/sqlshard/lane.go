@@ -143,7 +143,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 		// A failed rollback loses nothing: the pool throws the connection away.
 		_ = s.rollback(c.Conn())
 	}()
-	p, err := l.look(ctx, c.Conn(), n)
+	p, err := l.lockAndRead(ctx, c.Conn(), n)
 	if err != nil {
 		return applied, false, err
 	}

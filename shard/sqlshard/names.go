@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// names are what a transaction locks and reads: the footprint of its operations, and
+// names are what a transaction locks and reads: the read set of its operations, and
 // what an earlier try found that it has to lock as well. Lists are sorted and have
 // each name once.
 type names struct {
@@ -35,7 +35,7 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{},
 	}
 	for _, id := range f.Claims {
-		if h := s.homes.of(id); h != "" {
+		if h := s.homes.hostOfClaim(id); h != "" {
 			n.hosts = append(n.hosts, h)
 		}
 	}

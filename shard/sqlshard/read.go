@@ -49,9 +49,9 @@ type question struct {
 	scan func(pgx.Rows) error
 }
 
-// look begins a transaction, locks what is named and reads it, in one trip, and in a
+// lockAndRead begins a transaction, locks what is named and reads it, in one trip, and in a
 // second one the rows of hosts that are not in memory.
-func (l *lane) look(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
+func (l *lane) lockAndRead(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := newPicture(n)
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
@@ -185,7 +185,7 @@ func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 
 // view gives what Decide works on. It shares the rows, and nothing else.
 func (p *picture) view(n *names) *shard.View {
-	v := shard.NewView(shard.Footprint{Hosts: n.hosts, Claims: n.claims, Consumers: n.consumers})
+	v := shard.NewView(shard.ReadSet{Hosts: n.hosts, Claims: n.claims, Consumers: n.consumers})
 	for id, h := range p.hosts {
 		v.Hosts[id] = h
 	}

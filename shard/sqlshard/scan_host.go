@@ -56,8 +56,8 @@ func (s *hostScan) host(rows pgx.Rows) error {
 	return err
 }
 
-// of gives the host that a row belongs to.
-func (s *hostScan) of(uuid string) (*shard.Host, error) {
+// hostOf gives the host that a row belongs to.
+func (s *hostScan) hostOf(uuid string) (*shard.Host, error) {
 	if h := s.hosts[uuid]; h != nil {
 		return h, nil
 	}
@@ -68,7 +68,7 @@ func (s *hostScan) facts(rows pgx.Rows) error {
 	var id string
 	var f shard.Facts
 	_, err := pgx.ForEachRow(rows, []any{&id, &f.CPUInfo, &f.SupportedInstances, &f.Stats, &f.Metrics, &f.NUMATopology, &f.PCIStats, &f.Namespaces}, func() error {
-		h, err := s.of(id)
+		h, err := s.hostOf(id)
 		if err == nil {
 			one := f
 			h.Facts = &one
@@ -82,7 +82,7 @@ func (s *hostScan) provider(rows pgx.Rows) error {
 	var id string
 	var p shard.Provider
 	_, err := pgx.ForEachRow(rows, []any{&id, &p.UUID, &p.ParentUUID, &p.Name}, func() error {
-		h, err := s.of(id)
+		h, err := s.hostOf(id)
 		if err == nil {
 			s.providers[id+" "+p.UUID] = len(h.Providers)
 			h.Providers = append(h.Providers, p)
@@ -132,7 +132,7 @@ func (s *hostScan) aggregate(rows pgx.Rows) error {
 	var id, metadata string
 	var a shard.Aggregate
 	_, err := pgx.ForEachRow(rows, []any{&id, &a.UUID, &a.Name, &metadata}, func() error {
-		h, err := s.of(id)
+		h, err := s.hostOf(id)
 		if err != nil {
 			return err
 		}

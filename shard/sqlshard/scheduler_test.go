@@ -241,7 +241,7 @@ func (s *scheduler) reach(ctx context.Context, l *laneClient) error {
 	}
 }
 
-func (s *scheduler) end() error {
+func (s *scheduler) stop() error {
 	err := s.kill()
 	for i := range s.lanes {
 		if c := s.lanes[i].conn; c != nil {

@@ -60,11 +60,11 @@ func (c *attentiveConn) SetDeadline(t time.Time) error {
 
 // do is a Read or a Write with both deadlines.
 func (c *attentiveConn) do(h *half, call func([]byte) (int, error), b []byte) (int, error) {
-	if err := h.begin(time.Now().Add(c.limit)); err != nil {
+	if err := h.beginCall(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
 	n, err := call(b)
-	if ours := h.end(); ours && errors.Is(err, os.ErrDeadlineExceeded) {
+	if ours := h.endCall(); ours && errors.Is(err, os.ErrDeadlineExceeded) {
 		// pgx goes on with a connection after a timeout; nothing will come of this one.
 		_ = c.Close()
 		return n, silence{c.limit}
@@ -101,14 +101,14 @@ func (h *half) ask(t time.Time) error {
 	return h.apply()
 }
 
-func (h *half) begin(own time.Time) error {
+func (h *half) beginCall(own time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.own = own
 	return h.apply()
 }
 
-func (h *half) end() (ours bool) {
+func (h *half) endCall() (ours bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ours, h.own = h.ours(), time.Time{}

@@ -123,7 +123,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	}
 	m.sched.open()
 	t.Cleanup(func() {
-		if err := m.sched.end(); err != nil {
+		if err := m.sched.stop(); err != nil {
 			t.Errorf("ending the scheduler: %v", err)
 		}
 	})

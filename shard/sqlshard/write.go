@@ -168,7 +168,7 @@ func (w *writes) guardRows(claims []keyedClaim) {
 		if !c.State.Live() || old != nil && old.State.Live() && old.ConsumerUUID == c.ConsumerUUID && old.HostUUID == c.HostUUID {
 			continue
 		}
-		// The rules look at these only where the footprint names them.
+		// The rules look at these only where the read set names them.
 		for _, id := range []string{c.Instance(), c.ConsumerUUID} {
 			if has(w.names.consumers, id) {
 				consumers[id] = c.Claim

@@ -54,13 +54,13 @@ func (s *reportStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-func (s *reportStream) heard(r *agentv1.ReportRequest) {
+func (s *reportStream) recordReport(r *agentv1.ReportRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if full := r.GetFullState(); full != nil {
 		s.host = full.GetHostUuid()
 	}
-	s.said.heard(s.world, r)
+	s.said.recordReport(s.world, r)
 }
 
 // sends says what the replica did not.
@@ -84,7 +84,7 @@ func (s *reportStream) RecvMsg(m any) error {
 		if !is {
 			return nil
 		}
-		s.heard(r)
+		s.recordReport(r)
 		if v := r.GetVerdict(); v != nil {
 			if err := s.garbled(v); err != nil {
 				return err

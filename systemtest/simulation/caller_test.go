@@ -37,7 +37,7 @@ var errGivenUp = errors.New("the caller gave up")
 
 func (w *world) play(s story) {
 	c := &caller{world: w, n: s.n, group: s.group, rng: rand.New(rand.NewPCG(s.seed, 7))}
-	w.ends(c, c.tell())
+	w.ends(c, c.play())
 }
 
 // ends notes how a caller's story ended.
@@ -48,8 +48,8 @@ func (w *world) ends(c *caller, err error) {
 	}
 }
 
-// tell plays the story.
-func (c *caller) tell() error {
+// play plays the story.
+func (c *caller) play() error {
 	req, vcpus := c.request()
 	got, err := c.selects(req)
 	if err != nil {

@@ -113,7 +113,7 @@ func (k *checks) poll() {
 					c.at = shard.Cursor{}
 				}
 				c.at[e.Lane] = e.Seq
-				k.take(c, e)
+				k.checkEntry(c, e)
 			}
 			k.mu.Unlock()
 			c.at = at
@@ -164,8 +164,8 @@ func (k *checks) reload(c *checkedCell) {
 	c.at = at
 }
 
-// take checks one transaction. The caller holds mu.
-func (k *checks) take(c *checkedCell, e shard.Entry) {
+// checkEntry checks one transaction. The caller holds mu.
+func (k *checks) checkEntry(c *checkedCell, e shard.Entry) {
 	k.entries++
 	k.room(c, e)
 	k.withheld(c, e)
@@ -174,7 +174,7 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 		case ch.AdminState != nil:
 			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
 		case ch.Host != nil:
-			k.tell(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
+			k.logEntry(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
 			k.life(c, ch.Host)
 			c.hosts[ch.Host.UUID] = ch.Host
 			c.states[ch.Host.BootID]++
@@ -196,7 +196,7 @@ func (k *checks) take(c *checkedCell, e shard.Entry) {
 	}
 }
 
-func (k *checks) tell(c *checkedCell, e shard.Entry, format string, args ...any) {
+func (k *checks) logEntry(c *checkedCell, e shard.Entry, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	k.history = append(k.history, fmt.Sprintf("%s %s", c.cell.name, what))
 	k.world.trace("%s, lane %s/%d entry %d: %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, what)

@@ -73,8 +73,8 @@ func (d *door) start() {
 	w.trace("%s starts", d.name)
 }
 
-// end ends the life there is, at once: what it would still have released stays.
-func (d *door) end() {
+// kill ends the life there is, at once: what it would still have released stays.
+func (d *door) kill() {
 	d.mu.Lock()
 	run := d.runs
 	d.runs = nil

@@ -110,8 +110,8 @@ func (h *host) start() {
 	w.trace("%s starts its agent", h.name)
 }
 
-// end kills the agent: its connections break, and what it knew of claims is forgotten.
-func (h *host) end() {
+// killAgent kills the agent: its connections break, and what it knew of claims is forgotten.
+func (h *host) killAgent() {
 	h.mu.Lock()
 	t := h.agent
 	h.agent = nil

@@ -81,7 +81,7 @@ func (w *world) onGateway(f trouble) func() {
 			d.clock.jump(jump(f))
 			return nil
 		}
-		d.end()
+		d.kill()
 		return d.start
 	}
 	panic("no gateway " + f.target)
@@ -125,7 +125,7 @@ func (w *world) onHost(f trouble) func() {
 		}
 		switch f.kind {
 		case killAgent:
-			h.end()
+			h.killAgent()
 			return h.start
 		case jumpAgent:
 			h.clock.jump(jump(f))
@@ -185,10 +185,10 @@ func (r *replica) suffer(f trouble) func() {
 	}
 	switch f.kind {
 	case killReplica:
-		r.end(false)
+		r.stopIncarnation(false)
 		return r.start
 	case stopReplica:
-		r.end(true)
+		r.stopIncarnation(true)
 		return r.start
 	case pauseReplica:
 		if run == nil {

@@ -61,13 +61,13 @@ func (w *world) probeSilence() {
 		w.must(err)
 		return rows.AdminStates[h.uuid].SaidSilent()
 	}
-	h.end()
+	h.killAgent()
 	sleep(downAfter + downAfter/10 + 2*time.Second)
 	if !silent() {
 		w.wrong("the shard does not have it that the agent of %s is silent", h.name)
 	}
 	for _, r := range h.cell.replicas {
-		r.end(w.plan.seed%2 == 0)
+		r.stopIncarnation(w.plan.seed%2 == 0)
 	}
 	for _, r := range h.cell.replicas {
 		r.start()

@@ -123,14 +123,14 @@ func (r *replica) start() {
 			if !errors.Is(err, shard.ErrFenced) && !errors.Is(err, shard.ErrBroken) && !run.life.over() {
 				w.wrong("%s ended by itself: %v", r.name, err)
 			}
-			r.end(false)
+			r.stopIncarnation(false)
 			w.later(time.Second, r.start)
 		}
 	}()
 }
 
-// end ends the life there is: gently, or at once, with all that is on its way lost.
-func (r *replica) end(gently bool) {
+// stopIncarnation ends the life there is: gently, or at once, with all that is on its way lost.
+func (r *replica) stopIncarnation(gently bool) {
 	r.mu.Lock()
 	run := r.runs
 	r.runs = nil

@@ -24,7 +24,7 @@ func (k *checks) step(c *checkedCell, e shard.Entry, was, is *shard.Claim) {
 	if is.Moves != "" {
 		more += ", moves another"
 	}
-	k.tell(c, e, "claim of %s on %s: %s to %s%s", is.ConsumerUUID, is.ServiceHost, from, is.State, more)
+	k.logEntry(c, e, "claim of %s on %s: %s to %s%s", is.ConsumerUUID, is.ServiceHost, from, is.State, more)
 	k.world.trace("    it is %s", short8(is.ClaimID))
 	bad := func(format string, args ...any) {
 		k.world.wrong("%s, lane %s/%d entry %d: claim %s of %s on %s: "+format, append([]any{

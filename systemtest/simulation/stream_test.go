@@ -17,8 +17,8 @@ type said struct {
 	told     bool
 }
 
-// heard takes what an agent says.
-func (s *said) heard(w *world, r *agentv1.ReportRequest) {
+// recordReport takes what an agent says.
+func (s *said) recordReport(w *world, r *agentv1.ReportRequest) {
 	version, epoch := r.GetFullState().GetVersion(), r.GetFullState().GetEpoch()
 	switch {
 	case r.GetDelta() != nil:

@@ -118,17 +118,17 @@ func (w *world) startAll() {
 
 func (w *world) endAll() {
 	for _, d := range w.doors {
-		d.end()
+		d.kill()
 		d.life.die()
 		w.must(d.conn.Close())
 	}
 	for _, h := range w.hosts {
-		h.end()
+		h.killAgent()
 	}
 	w.net.astray.Wait()
 	for _, c := range w.cells {
 		for _, r := range c.replicas {
-			r.end(true)
+			r.stopIncarnation(true)
 		}
 	}
 	w.background.Wait()

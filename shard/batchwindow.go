@@ -2,7 +2,7 @@ package shard
 
 import "time"
 
-// Gathering says how long the owner of a lane waits for more operations before its
+// BatchWindow says how long the owner of a lane waits for more operations before its
 // next Apply.
 //
 // A transaction of one operation costs nearly what one of many does: trips, locks that
@@ -16,7 +16,7 @@ import "time"
 // and fewer are made.
 //
 // The zero value is ready. One goroutine at a time.
-type Gathering struct {
+type BatchWindow struct {
 	took   time.Duration
 	around int
 	// skip is how many waits are left out; each that does not pay doubles it.
@@ -33,13 +33,13 @@ const (
 
 // Applied notes a transaction: how many operations it had, how many were there for
 // the next one when it ended, and how long it took.
-func (g *Gathering) Applied(ops, waiting int, took time.Duration) {
+func (g *BatchWindow) Applied(ops, waiting int, took time.Duration) {
 	g.around, g.took = ops+waiting, took
 }
 
 // Wait says how many operations to wait for, at most limit long, when have are there
 // and a transaction takes at most most. Limit 0: do not wait. After a wait call Waited.
-func (g *Gathering) Wait(have, most int) (want int, limit time.Duration) {
+func (g *BatchWindow) Wait(have, most int) (want int, limit time.Duration) {
 	want = min(g.around, most)
 	limit = min(g.took/4, gatherMost)
 	if have == 0 || have >= want || limit < gatherLeast {
@@ -54,7 +54,7 @@ func (g *Gathering) Wait(have, most int) (want int, limit time.Duration) {
 
 // Waited notes a wait: how many operations were there before and after it, and how
 // long it was.
-func (g *Gathering) Waited(before, after int, waited time.Duration) {
+func (g *BatchWindow) Waited(before, after int, waited time.Duration) {
 	g.skipped = 0
 	if gained := after - before; time.Duration(gained)*g.took > time.Duration(before)*waited {
 		g.skip /= 4

@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever changed between two queries, and in whatever order versions of a table
-// are asked, a Standing answers as the table itself does.
+// are asked, a FilterCache answers as the table itself does.
 func TestStandingAnswersAsItsTable(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	var kept, found, passed, overridden, ranked int
@@ -48,7 +48,7 @@ func TestStandingAnswersAsItsTable(t *testing.T) {
 			})
 			q.Known = nil
 		}
-		standing := NewStanding(q.Request, q.Rules)
+		cache := NewFilterCache(q.Request, q.Rules)
 		for range rapid.IntRange(1, 12).Draw(t, "queries") {
 			table := tables[len(tables)-1]
 			switch rng.IntN(4) {
@@ -67,19 +67,19 @@ func TestStandingAnswersAsItsTable(t *testing.T) {
 				ask.Known = randomKnowledge(rng, q.Rules, func() string { return "host-1" })
 			}
 			q.Known = ask.Known // the next one may have the same
-			standing.skip = 0
-			got, err := standing.Propose(table, &ask)
+			cache.skip = 0
+			got, err := cache.Propose(table, &ask)
 			if err != nil {
 				t.Fatalf("Propose: %v", err)
 			}
 			if want := propose(t, table, &ask); !reflect.DeepEqual(got, want) {
 				t.Fatalf("query %+v\nrequest %+v\nrules %+v\nknown %+v\ngot  %+v\nwant %+v", ask, *q.Request, *q.Rules, ask.Known, got, want)
 			}
-			if standing.scan != nil {
+			if cache.scan != nil {
 				kept++
 				passed += min(got.Passed, 1)
 				overridden += min(len(got.Multipliers), 1)
-				ranked += min(len(standing.scan.active), 1)
+				ranked += min(len(cache.scan.active), 1)
 			}
 			found++
 		}
@@ -94,21 +94,21 @@ func TestStandingAnswersAsItsTable(t *testing.T) {
 func TestStandingIsOfItsRequest(t *testing.T) {
 	table := (&fleet{hosts: []Host{{UUID: fleetHost(1), ServiceHost: "a"}}}).table()
 	rules := &Rules{}
-	standing := NewStanding(&Request{}, rules)
+	cache := NewFilterCache(&Request{}, rules)
 	other := &Query{Request: &Request{Required: []string{"NOWHERE"}}, Rules: rules, Limit: 1}
-	if p, err := standing.Propose(table, other); err != nil || p.Passed != 0 {
+	if p, err := cache.Propose(table, other); err != nil || p.Passed != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, bad := range []*Query{
-		{Request: standing.request, Rules: rules},
-		{Request: standing.request, Rules: rules, Limit: 1, Known: &Knowledge{Bounds: []Bounds{{}}}},
+		{Request: cache.request, Rules: rules},
+		{Request: cache.request, Rules: rules, Limit: 1, Known: &GlobalStats{Bounds: []Bounds{{}}}},
 	} {
-		if _, err := standing.Propose(table, bad); err == nil {
+		if _, err := cache.Propose(table, bad); err == nil {
 			t.Error("a bad query has an answer")
 		}
 	}
 	named := &Rules{Filters: []string{"NoFilter"}}
-	if _, err := NewStanding(&Request{}, named).Propose(table, &Query{Request: &Request{}, Rules: named, Limit: 1}); err == nil {
+	if _, err := NewFilterCache(&Request{}, named).Propose(table, &Query{Request: &Request{}, Rules: named, Limit: 1}); err == nil {
 		t.Error("a filter that there is none of has an answer")
 	}
 }

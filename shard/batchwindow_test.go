@@ -8,7 +8,7 @@ import (
 // A lane whose callers come back at once: a transaction waits for those of the last
 // one, and has all of them.
 func TestCallersThatComeBackGoTogether(t *testing.T) {
-	var g Gathering
+	var g BatchWindow
 	if _, limit := g.Wait(1, 256); limit != 0 {
 		t.Errorf("the first transaction waits %v", limit)
 	}
@@ -36,7 +36,7 @@ func TestCallersThatComeBackGoTogether(t *testing.T) {
 // Callers that do not come back: waits are made ever more rarely, and again when they
 // pay.
 func TestWaitsThatDoNotPayAreLeftOut(t *testing.T) {
-	var g Gathering
+	var g BatchWindow
 	waits, since := 0, 0
 	for range 10 * gatherSkip {
 		g.Applied(10, 10, 4*time.Millisecond)
@@ -64,7 +64,7 @@ func TestWaitsThatDoNotPayAreLeftOut(t *testing.T) {
 
 // A single caller never waits, nor does who is served in no time.
 func TestWhoIsAloneDoesNotWait(t *testing.T) {
-	var g Gathering
+	var g BatchWindow
 	for range 10 {
 		g.Applied(1, 0, 4*time.Millisecond)
 		if _, limit := g.Wait(1, 256); limit != 0 {

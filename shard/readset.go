@@ -1,8 +1,8 @@
 package shard
 
 // FootprintOf names the rows that a batch reads.
-func FootprintOf(ops []Op) Footprint {
-	var f Footprint
+func FootprintOf(ops []Op) ReadSet {
+	var f ReadSet
 	var hostClaims, groups, pins, namespaces names
 	var hardware map[string]bool // claims of the batch that have some
 	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Raised is an exception of Nova's that ends a whole request there: a filter or
+// NovaException is an exception of Nova's that ends a whole request there: a filter or
 // weigher met a row or a request that it cannot work with. Here such a host is
 // left out and counted, unless Options.StrictNova asks for Nova's own way.
-type Raised struct {
+type NovaException struct {
 	// Stage is host_states, filter or weigh.
 	Stage string
 	// Filter is the filter's or weigher's name; empty for host_states.
@@ -22,7 +22,7 @@ type Raised struct {
 	Message string
 }
 
-func (r *Raised) Error() string {
+func (r *NovaException) Error() string {
 	s := r.Class + ": " + r.Message
 	if r.Filter != "" {
 		s = r.Filter + " raises " + s
@@ -79,7 +79,7 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 				continue
 			}
 			if w.raised++; w.raised == 1 {
-				s.exceptions = append(s.exceptions, Raised{
+				s.exceptions = append(s.exceptions, NovaException{
 					Stage: StageWeigh, Filter: w.name, Host: r.host.ServiceHost, Class: err.class, Message: err.message,
 				})
 			}
@@ -94,11 +94,11 @@ var noOwnRatio = &pyError{"TypeError", "unsupported operand type(s) for *: 'int'
 
 // strictly gives the exception that Nova raises first: while it reads rows, in
 // the order of its filters, then while it weighs.
-func (s *scan) strictly() *Raised {
+func (s *scan) strictly() *NovaException {
 	if len(s.exceptions) == 0 {
 		return nil
 	}
-	place := func(r *Raised) int {
+	place := func(r *NovaException) int {
 		switch r.Stage {
 		case StageHostStates:
 			return -1
@@ -107,7 +107,7 @@ func (s *scan) strictly() *Raised {
 		}
 		return slices.IndexFunc(s.checks, func(k check) bool { return k.filter == r.Filter })
 	}
-	first := slices.MinFunc(s.exceptions, func(a, b Raised) int { return cmp.Compare(place(&a), place(&b)) })
+	first := slices.MinFunc(s.exceptions, func(a, b NovaException) int { return cmp.Compare(place(&a), place(&b)) })
 	return &first
 }
 
@@ -138,6 +138,6 @@ func (s *scan) explainWarning(w *Warning) {
 }
 
 // reason is the message, cut.
-func (r *Raised) reason() string {
+func (r *NovaException) reason() string {
 	return strings.ToValidUTF8(r.Message[:min(len(r.Message), maxReason)], "")
 }

@@ -19,9 +19,9 @@ func BenchmarkStanding(b *testing.B) {
 		}
 		changed := e.Table()
 		q := benchQuery()
-		q.Known = &Knowledge{Bounds: propose(b, table, q).Bounds, Passed: int64(n)}
+		q.Known = &GlobalStats{Bounds: propose(b, table, q).Bounds, Passed: int64(n)}
 		other := *q
-		other.Known = &Knowledge{Bounds: append([]Bounds{}, q.Known.Bounds...), Passed: int64(n)}
+		other.Known = &GlobalStats{Bounds: append([]Bounds{}, q.Known.Bounds...), Passed: int64(n)}
 		other.Known.Bounds[0].Max++
 		for _, c := range []struct {
 			name   string
@@ -33,12 +33,12 @@ func BenchmarkStanding(b *testing.B) {
 			{"hosts-and-bounds", [2]*Table{table, changed}, [2]*Query{q, &other}},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
-				standing := NewStanding(q.Request, q.Rules)
+				cache := NewFilterCache(q.Request, q.Rules)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					ask := *c.asks[i%2]
 					ask.Seed = uint64(i)
-					if _, err := standing.Propose(c.tables[i%2], &ask); err != nil {
+					if _, err := cache.Propose(c.tables[i%2], &ask); err != nil {
 						b.Fatal(err)
 					}
 				}

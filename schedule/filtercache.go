@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Standing answers queries that share a request and rules, each exactly as
+// FilterCache answers queries that share a request and rules, each exactly as
 // Table.Propose does, and keeps what it found out from one to the next. Tables
 // share the chunks that stayed the same, so what it found out about those holds:
 // filters and bounds cost what changed since the last query, whatever table that
@@ -18,7 +18,7 @@ import (
 // queries, and those with takes, are answered by Table.Propose.
 //
 // It is used by one goroutine at a time.
-type Standing struct {
+type FilterCache struct {
 	request *Request
 	rules   *Rules
 	// never: the request is one of those that Table.Propose answers. skip is for
@@ -45,14 +45,16 @@ type Standing struct {
 	ahead    []int
 }
 
-// skipped is for how many queries a Standing that could not keep what it found
+// skipped is for how many queries a FilterCache that could not keep what it found
 // does not try to.
 const skipped = 64
 
-// NewStanding keeps the answers about a request and rules, which must not change.
-func NewStanding(r *Request, rules *Rules) *Standing { return &Standing{request: r, rules: rules} }
+// NewFilterCache keeps the answers about a request and rules, which must not change.
+func NewFilterCache(r *Request, rules *Rules) *FilterCache {
+	return &FilterCache{request: r, rules: rules}
+}
 
-// Keeps reports whether a Standing could keep anything of a request at all.
+// Keeps reports whether a FilterCache could keep anything of a request at all.
 func Keeps(r *Request, rules *Rules) bool { return r.Group == nil && !rules.options().StrictNova }
 
 // ground is what checks and weighers were made from, beyond the query: equal
@@ -67,7 +69,7 @@ type ground struct {
 func (t *Table) ground() ground { return ground{t.names, t.services, t.nodes, t.withheld} }
 
 // Bytes is about how much memory it keeps on a table of so many hosts.
-func (k *Standing) Bytes(hosts int) int {
+func (k *FilterCache) Bytes(hosts int) int {
 	const compiled, perChunk = 16 << 10, 8 + 8 + 8 + 8
 	chunks := (hosts + chunkSize - 1) / chunkSize
 	checks := len(k.rules.filters()) + len(k.request.Resources) + len(k.request.Required)
@@ -85,7 +87,7 @@ func (k *Standing) Bytes(hosts int) int {
 }
 
 // Propose answers a query as t does. One of another request is answered too.
-func (k *Standing) Propose(t *Table, q *Query) (*Proposal, error) {
+func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
 	if k.never || q.Request != k.request || q.Rules != k.rules || len(q.Takes) > 0 {
 		return t.Propose(q)
 	}
@@ -120,7 +122,7 @@ func (k *Standing) Propose(t *Table, q *Query) (*Proposal, error) {
 
 // follow brings what is kept from the table of the last query to this one; false
 // when it cannot be kept.
-func (k *Standing) follow(t *Table, q *Query) (bool, error) {
+func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 	if k.scan == nil || k.ground != t.ground() || len(k.chunks) != len(t.chunks) {
 		if err := k.begin(t, q); err != nil || k.never {
 			return false, err
@@ -158,7 +160,7 @@ func (k *Standing) follow(t *Table, q *Query) (bool, error) {
 }
 
 // begin compiles the query, with nothing found out yet.
-func (k *Standing) begin(t *Table, q *Query) error {
+func (k *FilterCache) begin(t *Table, q *Query) error {
 	s, err := t.compile(q, t)
 	if err != nil {
 		return err
@@ -181,14 +183,14 @@ func (k *Standing) begin(t *Table, q *Query) error {
 	return nil
 }
 
-func (k *Standing) ownOf(weigher int) []Bounds {
+func (k *FilterCache) ownOf(weigher int) []Bounds {
 	n := len(k.chunks)
 	return k.own[weigher*n : (weigher+1)*n]
 }
 
 // renew finds out about a chunk anew. It gives the weighers whose bounds over all
 // chunks have to be made anew.
-func (k *Standing) renew(at int, c *chunk) (stale uint64) {
+func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 	s := k.scan
 	counts := k.rejected[at*len(s.checks) : (at+1)*len(s.checks)]
 	for i, n := range counts {
@@ -242,7 +244,7 @@ func (w *weigher) spanOf(at int, c *chunk, m uint64) Bounds {
 
 // rank finds the best under bounds: first in the chunk that could have the best of
 // all, so that few others are worth a look.
-func (k *Standing) rank(bounds []Bounds, single bool) {
+func (k *FilterCache) rank(bounds []Bounds, single bool) {
 	s := k.scan
 	if k.by == nil || single != k.single || !slices.Equal(bounds, k.by) {
 		s.active = s.active[:0]
@@ -282,7 +284,7 @@ const mostAhead = 16
 
 // foremost gives the chunks with the highest ceilings, as many as hosts are wanted
 // and at most mostAhead.
-func (k *Standing) foremost() []int {
+func (k *FilterCache) foremost() []int {
 	s, wanted := k.scan, min(k.scan.q.Limit, mostAhead)
 	ahead := k.ahead[:0]
 	for i, m := range k.masks {
@@ -310,7 +312,7 @@ func (k *Standing) foremost() []int {
 
 // rankChunk is rankClass, and lowers the chunk's ceiling to what its hosts that
 // passed weigh.
-func (k *Standing) rankChunk(at int) {
+func (k *FilterCache) rankChunk(at int) {
 	s, c, m := k.scan, k.chunks[at], k.masks[at]
 	same, size := 0.0, 0.0
 	s.terms = s.terms[:0]
@@ -363,7 +365,7 @@ func (s *scan) ceiling(at int, c *chunk) float64 {
 }
 
 // markClasses says anew which classes of multipliers passed.
-func (k *Standing) markClasses() {
+func (k *FilterCache) markClasses() {
 	s := k.scan
 	for i := range s.classes {
 		s.classes[i].passed = false
