@@ -28,6 +28,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if load := os.Getenv(asOverloadClient); load != "" {
+		if err := overloadClientMain(load); err != nil {
+			fmt.Fprintln(os.Stderr, "overload client:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	raced.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice", "TestSampleThatGoesWrongEndsWith1", "TestSampleUnderAnOperatorsRules", "TestStaticBinary", "TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether")
 	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }

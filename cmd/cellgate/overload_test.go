@@ -2,41 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"cellgate/internal/bench"
 	"cellgate/internal/fault"
-	"cellgate/internal/rpc"
 )
 
 const (
-	// overloadStep is how long each rate is offered, overloadCalm how long half of the peak is
+	// overloadFlood is how long each rate is offered, overloadCalm how long half of the peak is
 	// offered after it.
-	overloadStep, overloadCalm = 15 * time.Second, 4 * time.Second
-	overloadHosts              = 1000
-)
-
-const (
-	// overloadCallers flood, each with a connection to either gateway.
-	overloadCallers = 4
+	overloadFlood, overloadCalm = 15 * time.Second, 4 * time.Second
+	overloadHosts               = 1000
 	// politeRate is how many selections a second the polite caller sends.
 	politeRate = 5
-	// overloadDeadline is that of every call.
-	overloadDeadline = 2 * time.Second
 )
 
 // TestOverload_TwoGatewaysThreeCells_GoodputHolds offers a multiple of what the
@@ -49,63 +38,56 @@ func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	}
 	s := startSystem(t, 3, overloadHosts, nil)
 	gateways := []*member{s.gateway, s.addGateway()}
-	var flood [][]grpc.ClientConnInterface // by caller
-	for range overloadCallers {
-		flood = append(flood, connections(t, gateways))
+	var addrs []string
+	for _, m := range gateways {
+		addrs = append(addrs, m.args[slices.Index(m.args, "--grpc")+1])
 	}
-	polite := connections(t, gateways)
-	all := slices.Concat(flood...)
+	flood := overloadLoad{Addrs: addrs, From: []string{"127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4"}}
+	polite := overloadLoad{Addrs: addrs, From: []string{"127.0.2.1"}, Steps: []overloadStep{{Rate: politeRate, For: overloadFlood}}}
 
+	flood.Steps = []overloadStep{
+		{AtOnce: 128, For: overloadFlood / 8}, // warms up
+		{AtOnce: 16, For: overloadFlood / 3}, {AtOnce: 64, For: overloadFlood / 3}, {AtOnce: 128, For: overloadFlood / 3}, {AtOnce: 256, For: overloadFlood / 3},
+	}
 	var peak float64
-	for _, callers := range []int{16, 64, 128} {
-		r := bench.Run(t.Context(), all, bench.Load{
-			Callers: callers, Warmup: overloadStep / 8, Duration: overloadStep / 2, Shape: bench.Same, Release: bench.ReleaseEach,
-			CallWithin: 10 * time.Second, Seed: 1,
-		})
-		t.Logf("%d callers that wait for their answers: %.0f selections/s, p50 %.1f ms, p99 %.1f ms, errors %v", callers, r.SelectionsPerSecond, r.Latency.P50, r.Latency.P99, r.Errors)
-		peak = max(peak, r.SelectionsPerSecond)
+	for i, r := range offer(t, flood) {
+		a, step := r.calls(""), flood.Steps[i]
+		t.Logf("%d selections at once: %.0f/s, p50 %.1f ms, p99 %.1f ms, errors %s", step.AtOnce, float64(a.N)/step.For.Seconds(), a.P50, a.P99, r.others())
+		if i > 0 {
+			peak = max(peak, float64(a.N)/step.For.Seconds())
+		}
 	}
 	if peak == 0 {
 		t.Fatal("nothing was selected without overload")
 	}
 
-	yieldToServers(t)
 	var text strings.Builder
-	rows := newTable(&text, "OFFERED", "SENT/S", "NOT SENT", "GOODPUT/S", "OF PEAK", "ACCEPTED P50 (MS)", "P99", "REFUSED", "P50", "P99", "OTHER ERRORS", "POLITE", "P99", "RELEASES FAILED", "GATEWAY CPU", "RSS", "RECOVERED")
+	rows := newTable(&text, "OFFERED", "SENT/S", "NOT SENT", "GOODPUT/S", "OF PEAK", "ACCEPTED P50 (MS)", "P99", "REFUSED", "P50", "P99", "NO RETRYINFO", "OTHER ERRORS", "POLITE", "P50", "P99", "RELEASES FAILED", "GATEWAY CPU", "RSS", "RECOVERED", "LOAD")
 	for _, times := range []float64{1, 5, 20} {
 		cpu := cpuOfAll(t, gateways)
-		var politely, r bench.OpenResult
+		var politely *overloadResult
 		var beside sync.WaitGroup
-		beside.Go(func() {
-			politely = bench.RunOpen(t.Context(), polite, bench.OpenLoad{Rate: politeRate, Duration: overloadStep, MaxPending: 100, CallWithin: overloadDeadline, Seed: 3})
-		})
-		beside.Go(func() {
-			r = bench.RunOpen(t.Context(), all, bench.OpenLoad{Rate: times * peak, Duration: overloadStep, MaxPending: 20000, CallWithin: overloadDeadline, Seed: 2})
-		})
-		hold(t.Context(), overloadStep)
-		recovering := bench.RunOpen(t.Context(), all, bench.OpenLoad{Rate: peak / 2, Duration: overloadCalm, MaxPending: 20000, CallWithin: overloadDeadline, Seed: 4})
+		beside.Go(func() { politely = offer(t, polite)[0] })
+		flood.Steps = []overloadStep{{Rate: times * peak, For: overloadFlood}, {Rate: peak / 2, For: overloadCalm}}
+		both := offer(t, flood)
 		beside.Wait()
-		accepted, good := r.QuantilesOf("")
-		refused, no := r.QuantilesOf(fault.Overloaded)
-		others, texts := map[fault.Kind]int{}, map[string]int{}
-		for _, c := range r.Calls {
-			if c.Kind != "" && c.Kind != fault.Overloaded {
-				others[c.Kind]++
-				texts[c.Err.Error()]++
+		r, calm := both[0], both[1]
+		var recovered time.Duration
+		for kind, c := range calm.Selections {
+			if kind != "" {
+				recovered = max(recovered, c.Last)
 			}
 		}
-		for text, n := range texts {
-			if n > 20 {
-				t.Logf("%g x: %d calls failed: %s", times, n, text)
-			}
+		accepted, refused, served := r.calls(""), r.calls(fault.Overloaded), politely.calls("")
+		load, _ := os.ReadFile("/proc/loadavg")
+		rows.row(fmt.Sprintf("%g x", times), fmt.Sprintf("%.0f", float64(r.Sent)/overloadFlood.Seconds()), r.NotSent,
+			fmt.Sprintf("%.0f", float64(accepted.N)/overloadFlood.Seconds()), fmt.Sprintf("%.0f %%", 100*float64(accepted.N)/overloadFlood.Seconds()/peak), accepted.P50, accepted.P99,
+			refused.N, refused.P50, refused.P99, r.WithoutRetry, r.others(),
+			fmt.Sprintf("%d of %d", served.N, politely.Sent+politely.NotSent), served.P50, served.P99, sumOf(r.Releases),
+			(cpuOfAll(t, gateways) - cpu).Round(100*time.Millisecond), rssOfAll(t, gateways), recovered.Round(time.Millisecond), strings.Fields(string(load) + " ?")[0])
+		for text, n := range r.Releases {
+			t.Logf("%g x: %d releases failed: %s", times, n, text)
 		}
-		politeTook, politeGood := politely.QuantilesOf("")
-		goodput := float64(good) / overloadStep.Seconds()
-		rows.row(fmt.Sprintf("%g x", times), fmt.Sprintf("%.0f", float64(len(r.Calls))/overloadStep.Seconds()), r.NotSent,
-			fmt.Sprintf("%.0f", goodput), fmt.Sprintf("%.0f %%", 100*goodput/peak), ms(accepted.P50), ms(accepted.P99),
-			no, ms(refused.P50), ms(refused.P99), kindsText(others),
-			fmt.Sprintf("%d of %d", politeGood, len(politely.Calls)), ms(politeTook.P99), kindsText(r.ReleaseErrors),
-			(cpuOfAll(t, gateways) - cpu).Round(100*time.Millisecond), rssOfAll(t, gateways), recovery(recovering))
 	}
 	if err := rows.end(); err != nil {
 		t.Error(err)
@@ -118,35 +100,25 @@ func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	}
 }
 
-// yieldToServers lowers the priority of this process: the load client shares the processors
-// with what it loads, and clients elsewhere would take nothing from it.
-func yieldToServers(t *testing.T) {
+// offer sends a load from a process of its own.
+func offer(t *testing.T, load overloadLoad) (out []*overloadResult) {
 	t.Helper()
-	threads, err := os.ReadDir("/proc/self/task")
+	config, err := json.Marshal(load)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, 10); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
-		}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), asOverloadClient+"="+string(config))
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(text, &out)
 	}
-}
-
-// recovery is how long after a flood the last call was sent that failed, at half of
-// what the system can do.
-func recovery(r bench.OpenResult) time.Duration {
-	var last time.Duration
-	for _, c := range r.Calls {
-		if c.Kind != "" {
-			last = max(last, c.Sent)
-		}
+	if err != nil || len(out) != len(load.Steps) {
+		t.Errorf("the load client: %v: %s", err, text)
+		return make([]*overloadResult, len(load.Steps))
 	}
-	return last.Round(time.Millisecond)
+	return out
 }
 
 // addGateway starts a second gateway over the system's cells and waits until it is
@@ -175,30 +147,6 @@ func (s *realSystem) addGateway() *member {
 		return err == nil && code == http.StatusOK, fmt.Sprint(code, report, err)
 	})
 	return m
-}
-
-// connections dials each gateway once.
-func connections(t *testing.T, gateways []*member) []grpc.ClientConnInterface {
-	t.Helper()
-	var out []grpc.ClientConnInterface
-	for _, m := range gateways {
-		conn, err := rpc.Dial(m.args[slices.Index(m.args, "--grpc")+1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		out = append(out, conn)
-	}
-	return out
-}
-
-func kindsText(n map[fault.Kind]int) string {
-	var out []string
-	for k, n := range n {
-		out = append(out, fmt.Sprintf("%s %d", k, n))
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }
 
 // rssOfAll gives the most memory that each process ever had.

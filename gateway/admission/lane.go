@@ -37,8 +37,12 @@ type Caller struct{ Name, Part string }
 
 // Lane admits calls of one kind. Safe for concurrent use.
 type Lane struct {
-	what    string
-	most    int
+	what string
+	most int
+	// fixed lanes refuse last: only what they have no place for.
+	fixed bool
+	// full is the error of every call without a place: refusing must cost little.
+	full    *fault.Error
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 
 	mu sync.Mutex
@@ -69,19 +73,25 @@ type places struct {
 // NewLane makes a lane of what errors name, in which never more than most calls wait
 // or run.
 func NewLane(what string, most int) *Lane {
-	return newLane(what, most, leastLimit, firstLimit)
+	return newLane(what, most, false)
 }
 
-// NewFixedLane makes a lane whose limit does not adapt: for calls that are cheap, and that
-// a flood of others slows down.
+// NewFixedLane makes a lane whose limit does not adapt, and in which most calls may wait or
+// run, however near their deadlines are: for calls that are cheap, that a flood of others
+// slows down, and that free what others wait for.
 func NewFixedLane(what string, most int) *Lane {
-	return newLane(what, most, mostLimit, mostLimit)
+	return newLane(what, most, true)
 }
 
-func newLane(what string, most int, least, first uint) *Lane {
+func newLane(what string, most int, fixed bool) *Lane {
 	limit := uint(max(1, min(mostLimit, most)))
+	least, first := uint(leastLimit), uint(firstLimit)
+	if fixed {
+		least, first = limit, limit
+	}
 	return &Lane{
-		what: what, most: most, callers: map[string]*places{},
+		what: what, most: most, fixed: fixed, callers: map[string]*places{},
+		full: &fault.Error{Kind: fault.Overloaded, Message: "too many " + what + " are under way already", RetryAfter: retryAfter},
 		limiter: adaptivelimiter.NewBuilder[any]().
 			WithLimits(min(least, limit), limit, min(first, limit)).
 			WithRecentWindow(measuredOver, 30*time.Second, measuredCalls).
@@ -101,9 +111,7 @@ func (l *Lane) Enter(c Caller, deadline time.Time) (leave func(), err error) {
 	}
 	if !l.admits(c) {
 		l.refused++
-		e := fault.New(fault.Overloaded, "%d %s are under way already", l.taken, l.what)
-		e.RetryAfter = retryAfter
-		return nil, e
+		return nil, l.full
 	}
 	l.taken++
 	of := l.callers[c.Name]
@@ -158,8 +166,13 @@ func (l *Lane) admits(c Caller) bool {
 }
 
 // room is how many calls may be under way: as many wait as run, so that none waits
-// for longer than a call takes.
-func (l *Lane) room() int { return 2 * l.limiter.Limit() }
+// for longer than a call takes; in a fixed lane half of the most.
+func (l *Lane) room() int {
+	if l.fixed {
+		return max(1, l.most/2)
+	}
+	return 2 * l.limiter.Limit()
+}
 
 // wait is about how long a call that comes now waits for its turn. It needs mu.
 func (l *Lane) wait() time.Duration {
@@ -169,9 +182,9 @@ func (l *Lane) wait() time.Duration {
 
 // hopeless refuses a call that cannot meet its deadline: it waits so long, and then
 // takes at least as long as the fastest recent call. Without recent calls nothing is
-// known, and it refuses nothing. It needs mu.
+// known, and it refuses nothing. Neither does a fixed lane. It needs mu.
 func (l *Lane) hopeless(deadline, now time.Time, wait time.Duration) error {
-	if deadline.IsZero() || now.Sub(l.since) >= 2*fastestOver || l.now.calls+l.previous.calls < fewCalls {
+	if l.fixed || deadline.IsZero() || now.Sub(l.since) >= 2*fastestOver || l.now.calls+l.previous.calls < fewCalls {
 		return nil
 	}
 	fastest := l.now.fastest

@@ -274,3 +274,37 @@ func TestLane_SlowBackendBecomesFast_LimitRecovers(t *testing.T) {
 		}
 	})
 }
+
+// Who releases frees what others wait for: a deadline that is near refuses nothing.
+func TestEnter_FixedLaneDeadlineBeforeTheFastestCall_IsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewFixedLane("releases", 1024)
+		var all sync.WaitGroup
+		for range fewCalls {
+			all.Go(func() { call(t, l, 100*time.Millisecond) })
+		}
+		all.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		leave, err := l.Enter(Caller{Name: "a"}, deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+		end, err := l.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(true)
+	})
+}
+
+// Refusing is what a lane does most of in a flood: it makes nothing.
+func TestEnter_LaneIsFull_RefusesWithoutAllocation(t *testing.T) {
+	l := NewLane("selections", 4)
+	fill(t, l, Caller{Name: "a"})
+	if n := testing.AllocsPerRun(100, func() { _, _ = l.Enter(Caller{Name: "b"}, time.Time{}) }); n != 0 {
+		t.Errorf("%g allocations for a refusal", n)
+	}
+}

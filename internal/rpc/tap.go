@@ -2,10 +2,13 @@ package rpc
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/tap"
+
+	"cellgate/internal/fault"
 )
 
 // A TapHandle decides about a call once its headers are there: before a stream exists, and
@@ -21,6 +24,13 @@ func Tap(handle TapHandle) grpc.ServerOption { return tapOption{handle: handle} 
 type tapOption struct {
 	grpc.EmptyServerOption
 	handle TapHandle
+}
+
+// refusal is an error with its wire form. Making that takes longer than all else of a refusal:
+// a server keeps the last one, since handles that refuse many calls do so with one error.
+type refusal struct {
+	err    *fault.Error
+	status error
 }
 
 // refusedLater is the longest deadline of a call that is refused without a stream. gRPC keeps
@@ -47,6 +57,7 @@ func inTapHandle(options []grpc.ServerOption) grpc.ServerOption {
 			handles = append(handles, t.handle)
 		}
 	}
+	var last atomic.Pointer[refusal]
 	return grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		for _, handle := range handles {
 			next, err := handle(ctx, info)
@@ -57,7 +68,16 @@ func inTapHandle(options []grpc.ServerOption) grpc.ServerOption {
 			if end, ok := ctx.Deadline(); ok && time.Until(end) > refusedLater {
 				return context.WithValue(ctx, refusalKey{}, err), nil
 			}
-			return ctx, ToStatus(err).Err()
+			e, ok := err.(*fault.Error)
+			if !ok {
+				return ctx, ToStatus(err).Err()
+			}
+			known := last.Load()
+			if known == nil || known.err != e {
+				known = &refusal{e, ToStatus(e).Err()}
+				last.Store(known)
+			}
+			return ctx, known.status
 		}
 		return ctx, nil
 	})

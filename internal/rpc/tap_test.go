@@ -80,3 +80,24 @@ func TestTap_Refusal_KeepsDetails(t *testing.T) {
 		})
 	}
 }
+
+// The server keeps the wire form of the last refusal: each call gets that of its own.
+func TestTap_DifferentRefusals_EachKeepsItsOwn(t *testing.T) {
+	full := &fault.Error{Kind: fault.Overloaded, Message: "full", RetryAfter: time.Second}
+	late := &fault.Error{Kind: fault.Overloaded, Message: "too late", RetryAfter: time.Second}
+	refusals := []error{full, full, late, full, fault.New(fault.PermissionDenied, "not you"), full}
+	asked := 0 // one call at a time
+	claims := cellgatev1.NewClaimsClient(tapped(t, func(ctx context.Context, _ *tap.Info) (context.Context, error) {
+		asked++
+		return ctx, refusals[asked-1]
+	}))
+	for i, want := range refusals {
+		ctx, cancel := context.WithTimeout(t.Context(), refusedLater-time.Second)
+		_, err := claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: instance})
+		cancel()
+		var e, w *fault.Error
+		if errors.As(want, &w); !errors.As(err, &e) || e.Kind != w.Kind || e.Message != w.Message {
+			t.Errorf("call %d: %v, not %v", i, err, want)
+		}
+	}
+}

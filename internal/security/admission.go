@@ -40,7 +40,7 @@ type admissionKey struct{}
 // tap decides about a call when its headers are there, before anything of its body is
 // kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx), from: addressOf(ctx)}
+	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx, info.Header), from: addressOf(ctx, info.Header)}
 	var err error
 	if a.id, err = s.admit(a.method, a.proof); err != nil {
 		if _, known := access[a.method]; !known && a.id != nil {
@@ -95,14 +95,13 @@ func AddressOf(ctx context.Context) string {
 	return ""
 }
 
-// addressOf gives the address that a call comes from.
-func addressOf(ctx context.Context) string {
+// addressOf gives the address that a call with these headers comes from.
+func addressOf(ctx context.Context, md metadata.MD) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
 		return ""
 	}
 	if _, memory := p.AuthInfo.(memoryInfo); memory {
-		md, _ := metadata.FromIncomingContext(ctx)
 		return strings.Join(md.Get(addressHeader), ",")
 	}
 	return p.Addr.String()
@@ -175,9 +174,8 @@ func (s *Server) accepted() string {
 	return "a token (authorization: Bearer TOKEN) or a client certificate"
 }
 
-// proofOf gives what the caller of a gRPC call shows.
-func proofOf(ctx context.Context) proof {
-	md, _ := metadata.FromIncomingContext(ctx)
+// proofOf gives what the caller of a gRPC call with these headers shows.
+func proofOf(ctx context.Context, md metadata.MD) proof {
 	out := proof{authorization: md.Get("authorization")}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
