@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// BenchmarkStanding asks the same again, with another seed: of the same table; after
+// BenchmarkFilterCache asks the same again, with another seed: of the same table; after
 // 100 hosts, the same ones each time, have changed; and after that, under other
 // bounds than before.
-func BenchmarkStanding(b *testing.B) {
+func BenchmarkFilterCache(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		hosts := richHosts(n)
 		table := (&fleet{hosts: hosts}).table()

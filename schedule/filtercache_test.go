@@ -13,7 +13,7 @@ import (
 
 // Whatever changed between two queries, and in whatever order versions of a table
 // are asked, a FilterCache answers as the table itself does.
-func TestStandingAnswersAsItsTable(t *testing.T) {
+func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	var kept, found, passed, overridden, ranked int
 	propChecks(t, 400)
@@ -91,7 +91,7 @@ func TestStandingAnswersAsItsTable(t *testing.T) {
 }
 
 // A query of another request, or a bad one, is answered by the table.
-func TestStandingIsOfItsRequest(t *testing.T) {
+func TestFilterCache_OtherRequest_AnsweredByTheTable(t *testing.T) {
 	table := (&fleet{hosts: []Host{{UUID: fleetHost(1), ServiceHost: "a"}}}).table()
 	rules := &Rules{}
 	cache := NewFilterCache(&Request{}, rules)

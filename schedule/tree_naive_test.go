@@ -190,7 +190,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 }
 
 // What a FilterCache keeps of trees is what a fresh look finds.
-func TestStandingOfTrees(t *testing.T) {
+func TestFilterCache_Trees_AnswersAsAFreshSearch(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	passed := 0
 	for seed := range uint64(60) {
