@@ -65,37 +65,31 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 			return l.Addr().String()
 		}},
 		{"killed during a call", "closed the connection", "", func(t *testing.T) string {
-			l := listen(t)
-			f, s := newFakeCell(2, testHost(2, 1)), rpc.NewServer(slog.New(slog.DiscardHandler))
-			cellv1.RegisterCellSchedulerServer(s, f)
-			dying := sync.OnceFunc(func() { go s.Stop() })
-			f.hook(func(ctx context.Context, method string, _ any) error {
+			var kill func()
+			addr, stop := serveCell(t, func(ctx context.Context, method string, _ any) error {
 				if method == "ProposeBatch" {
-					dying()
+					kill()
 					<-ctx.Done()
 				}
 				return nil
-			}, nil)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				if err := s.Serve(l); err != nil {
-					t.Error(err)
-				}
-			}()
-			t.Cleanup(func() { s.Stop(); <-ended })
-			return l.Addr().String()
+			})
+			kill = sync.OnceFunc(func() { go stop() })
+			return addr
 		}},
-		{"hung", "cell cell2 did not answer within 250ms", "context deadline exceeded", func(t *testing.T) string {
-			return listen(t).Addr().String() // the system takes connections, nobody reads
+		{"hung", "cell cell2 did not answer within 3s", "context deadline exceeded", func(t *testing.T) string {
+			addr, _ := serveCell(t, func(ctx context.Context, _ string, _ any) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			return addr
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log safeBuffer
 			addr := tt.cell(t)
 			w := startLogged(t, fleet(1, 2), func(c *Config) {
-				c.ProposeBudget, c.ClaimBudget = 250*time.Millisecond, 2*time.Second
-				c.Breaker.Failures, c.Breaker.ProbeBudget = 2, 500*time.Millisecond
+				c.ProposeBudget, c.ClaimBudget = 3*time.Second, 3*time.Second
+				c.Breaker.Failures, c.Breaker.ProbeBudget = 2, 3*time.Second
 				c.Cells = append(c.Cells, CellConfig{Name: "cell2", UUID: testUUID(0xc, 2), Replicas: []string{addr}})
 			}, slog.New(slog.NewTextHandler(&log, nil)))
 			ctx := context.Background()
@@ -208,4 +202,22 @@ func TestErrorsNameThingsForPrograms(t *testing.T) {
 	if e := w.refused(ask(1, 1), fault.CellUnavailable); e.Metadata["cells"] != "cell1,cell2" {
 		t.Errorf("CELL_UNAVAILABLE: %v", e.Metadata)
 	}
+}
+
+// serveCell serves a cell of one host on a port, until stop or the end of the test.
+func serveCell(t *testing.T, hook func(ctx context.Context, method string, req any) error) (addr string, stop func()) {
+	t.Helper()
+	l := listen(t)
+	f, s := newFakeCell(2, testHost(2, 1)), rpc.NewServer(slog.New(slog.DiscardHandler))
+	cellv1.RegisterCellSchedulerServer(s, f)
+	f.hook(hook, nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { s.Stop(); <-ended })
+	return l.Addr().String(), s.Stop
 }

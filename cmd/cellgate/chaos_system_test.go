@@ -22,6 +22,7 @@ import (
 
 	"cellgate/internal/health"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 
 	"google.golang.org/grpc"
 
@@ -176,8 +177,8 @@ func startSystem(t testing.TB, cells, hosts int, more func(kind string) []string
 	for _, m := range s.all() {
 		m.start()
 	}
-	s.awaitReady(60 * time.Second)
-	s.awaitHosts(60 * time.Second)
+	s.awaitReady(testwait.Limit)
+	s.awaitHosts(testwait.Limit)
 	return s
 }
 
@@ -271,7 +272,7 @@ func (s *realSystem) claims() (map[string]*cellgatev1.Claim, error) {
 	all := map[string]*cellgatev1.Claim{}
 	client := cellgatev1.NewClaimsClient(s.conn)
 	for token := ""; ; {
-		ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(s.t.Context(), testwait.Limit)
 		list, err := client.ListClaims(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage, PageToken: token})
 		cancel()
 		if err == nil && len(list.GetUnavailableCells()) > 0 {
@@ -293,7 +294,7 @@ func (s *realSystem) listHosts() ([]*cellgatev1.Host, error) {
 	var all []*cellgatev1.Host
 	client := cellgatev1.NewHostsClient(s.conn)
 	for token := ""; ; {
-		ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(s.t.Context(), testwait.Limit)
 		list, err := client.ListHosts(ctx, &cellgatev1.ListHostsRequest{PageSize: maxPage, PageToken: token})
 		cancel()
 		if err == nil && len(list.GetUnavailableCells()) > 0 {

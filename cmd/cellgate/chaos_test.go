@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -128,7 +129,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	began := time.Now()
 	r.client.tell("go")
 	// The load is there: then a moment of the dice's choice.
-	r.await(60*time.Second, "the load is there", func(context.Context) (bool, string) {
+	r.await(testwait.Limit, "the load is there", func(context.Context) (bool, string) {
 		c := r.client.tell("count")
 		got := c.Acknowledged - r.before.Acknowledged
 		return got >= r.plan.least && c.InFlight > int64(r.plan.workers)/2, fmt.Sprintf("%d acknowledged, %d in flight", got, c.InFlight)
@@ -145,13 +146,13 @@ func (r *chaosRun) round(n int, rows *table) {
 	for _, m := range victims {
 		m.start()
 	}
-	r.awaitReady(60 * time.Second)
+	r.awaitReady(testwait.Limit)
 	ready := time.Since(killed)
 	r.told.scanning = time.Now()
 	hold(r.t.Context(), 300*time.Millisecond) // some load on what came back
 	count := r.client.tell("pause")
 	paused := time.Now()
-	r.awaitReady(30 * time.Second)
+	r.awaitReady(testwait.Limit)
 
 	notes, read, err := readNotes(r.plan.load.Log, r.read)
 	if err != nil {

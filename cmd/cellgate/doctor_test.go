@@ -21,6 +21,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testwait"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -136,7 +137,7 @@ func (s *realSystem) awaitServing() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.await(60*time.Second, addr+" is serving", func(ctx context.Context) (bool, string) {
+		s.await(testwait.Limit, addr+" is serving", func(ctx context.Context) (bool, string) {
 			state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
 			return state.GetStatus() == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(state.GetStatus(), err)
 		})
@@ -144,7 +145,7 @@ func (s *realSystem) awaitServing() {
 			s.t.Error(err)
 		}
 	}
-	s.await(60*time.Second, "every host is up", func(ctx context.Context) (bool, string) {
+	s.await(testwait.Limit, "every host is up", func(ctx context.Context) (bool, string) {
 		list, err := cellgatev1.NewCellsClient(s.conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 		n := 0
 		for _, c := range list.GetCells() {

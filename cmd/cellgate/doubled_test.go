@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -39,7 +38,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 	}
 	// selects and confirms are sent again until they are done: the machine may be busy.
 	selects := func() (got *cellgatev1.Selection) {
-		s.await(2*time.Minute, "a selection", func(ctx context.Context) (bool, string) {
+		s.await(testwait.Limit, "a selection", func(ctx context.Context) (bool, string) {
 			ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
 			defer cancel()
 			resp, err := scheduler.SelectDestinations(ctx, req)
@@ -51,7 +50,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 		return got
 	}
 	confirms := func(c *cellgatev1.Selection) {
-		s.await(2*time.Minute, "a confirm", func(ctx context.Context) (bool, string) {
+		s.await(testwait.Limit, "a confirm", func(ctx context.Context) (bool, string) {
 			ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
 			defer cancel()
 			_, err := claims.ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: instance, ClaimId: c.GetClaimId()})
@@ -88,14 +87,14 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	s.await(2*time.Minute, "the gateway counts two confirmed claims", func(context.Context) (bool, string) {
+	s.await(testwait.Limit, "the gateway counts two confirmed claims", func(context.Context) (bool, string) {
 		n := series(t, get(t, "http://"+s.web+"/metrics"))["cellgate_gateway_two_confirmed_total"]
 		return n >= 1, fmt.Sprintf("it counts %v", n)
 	})
 
 	// A cell that is slow just then is missing in the list.
 	lists := func(want ...string) {
-		s.await(2*time.Minute, fmt.Sprintf("claims doubled lists %v", want), func(ctx context.Context) (bool, string) {
+		s.await(testwait.Limit, fmt.Sprintf("claims doubled lists %v", want), func(ctx context.Context) (bool, string) {
 			var list cellgatev1.ListClaimsResponse
 			out, stderr, status := typed(ctx, "", "claims", "doubled", "--addr", s.api, "-o", "json")
 			if err := protojson.Unmarshal([]byte(out), &list); status != exitDone || err != nil {

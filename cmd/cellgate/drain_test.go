@@ -43,7 +43,7 @@ func startDrainWorld(t *testing.T) *drainWorld {
 		}
 		return nil
 	})
-	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 24, Short: time.Second, Long: 30 * time.Second, Within: 10 * time.Second}
+	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 24, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
 	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 4)}
 	w.client.tell("go")
 	w.loaded(100)
@@ -54,7 +54,7 @@ func startDrainWorld(t *testing.T) *drainWorld {
 func (w *drainWorld) loaded(least int64) {
 	w.t.Helper()
 	before, rest := w.client.tell("count").Acknowledged, w.rest.answers()
-	w.await(30*time.Second, "the load is there", func(context.Context) (bool, string) {
+	w.await(testwait.Limit, "the load is there", func(context.Context) (bool, string) {
 		c := w.client.tell("count")
 		return c.Acknowledged-before >= least && int64(w.rest.answers()-rest) >= least/10, fmt.Sprintf("%d acknowledged, REST %d", c.Acknowledged-before, w.rest.answers()-rest)
 	})
@@ -123,7 +123,7 @@ func (w *drainWorld) verify() {
 func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
 	w := startDrainWorld(t)
 	w.terminate(w.gateway, func() {
-		w.await(10*time.Second, "draining is said", func(ctx context.Context) (bool, string) {
+		w.await(testwait.Limit, "draining is said", func(ctx context.Context) (bool, string) {
 			code, report, err := w.ready(ctx)
 			return code == http.StatusServiceUnavailable && report.Checks[0].Name == "draining" && !report.Checks[0].OK, fmt.Sprint(code, report, err)
 		})
@@ -133,7 +133,7 @@ func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
 		w.loaded(10) // requests are still answered
 	})
 	w.gateway.start()
-	w.awaitReady(30 * time.Second)
+	w.awaitReady(testwait.Limit)
 	if state := w.health(t, w.api, ""); state != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("the gRPC health service says %s when ready", state)
 	}
@@ -151,18 +151,18 @@ func TestDrainingCellLosesNothing(t *testing.T) {
 		t.Errorf("the cell's health service says %s when ready", state)
 	}
 	w.terminate(w.cells[0], func() {
-		w.await(10*time.Second, "draining is said", func(context.Context) (bool, string) {
+		w.await(testwait.Limit, "draining is said", func(context.Context) (bool, string) {
 			state := w.health(t, door, "cellgate.cell.v1.CellScheduler")
 			return state == healthpb.HealthCheckResponse_NOT_SERVING, state.String()
 		})
 	})
 	w.loaded(50) // by the other cell
 	w.cells[0].start()
-	w.awaitReady(30 * time.Second)
+	w.awaitReady(testwait.Limit)
 	w.loaded(100)
 	w.verify()
 	// The agents' streams ended with the cell and came back to it.
-	w.await(60*time.Second, "the agents are back", func(context.Context) (bool, string) {
+	w.await(testwait.Limit, "the agents are back", func(context.Context) (bool, string) {
 		tail := w.agents[0].tail()
 		lost, back := strings.LastIndex(tail, "reporting=0 "), strings.LastIndex(tail, "reporting=15 ")
 		return back > lost, tail
@@ -180,7 +180,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if err := s.gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	s.await(10*time.Second, "draining is said", func(ctx context.Context) (bool, string) {
+	s.await(testwait.Limit, "draining is said", func(ctx context.Context) (bool, string) {
 		code, report, err := s.ready(ctx)
 		return code == http.StatusServiceUnavailable, fmt.Sprint(code, report, err)
 	})
@@ -223,7 +223,7 @@ type restLoad struct {
 func startREST(t *testing.T, addr string, workers int) *restLoad {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &restLoad{url: "http://" + addr + "/v1/select_destinations", end: cancel, number: workers, client: &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: testwait.Limit,
 	}}
 	for range workers {
 		l.workers.Go(func() {

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testwait"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -34,8 +34,8 @@ func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 	s := startSystem(t, 2, 3, nil)
 	placeOne := func(step string) {
 		t.Helper()
-		s.awaitReady(60 * time.Second)
-		s.awaitHosts(60 * time.Second)
+		s.awaitReady(testwait.Limit)
+		s.awaitHosts(testwait.Limit)
 		var got cellgatev1.SelectDestinationsResponse
 		cellgate(t, s.api, exitDone, &got, "select", "--confirm")
 		if n := len(got.GetDestinations()); n != 1 {
@@ -58,13 +58,13 @@ func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 
 	replace(s.cells[1], afterNext)
 	// The gateway of release 2 works with cells of release 3; agents of release 1 do not.
-	s.awaitReady(60 * time.Second)
+	s.awaitReady(testwait.Limit)
 	s.awaitLog(s.agents[1], "the caller is of release 1, the cell of release 3")
 	replace(s.agents[1], next)
 	placeOne("one cell of release 3")
 
 	replace(s.gateway, "")
-	s.await(60*time.Second, "a gateway of release 1 does not use a cell of release 3", func(ctx context.Context) (bool, string) {
+	s.await(testwait.Limit, "a gateway of release 1 does not use a cell of release 3", func(ctx context.Context) (bool, string) {
 		list, err := cellgatev1.NewCellsClient(s.conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 		if err != nil || len(list.GetCells()) != 2 {
 			return false, fmt.Sprint(list, err)
@@ -77,7 +77,7 @@ func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 // awaitLog waits until a process's log has a text.
 func (s *realSystem) awaitLog(m *member, text string) {
 	s.t.Helper()
-	s.await(60*time.Second, m.name+" logs "+text, func(context.Context) (bool, string) {
+	s.await(testwait.Limit, m.name+" logs "+text, func(context.Context) (bool, string) {
 		log, err := os.ReadFile(m.log)
 		return err == nil && strings.Contains(string(log), text), m.tail()
 	})

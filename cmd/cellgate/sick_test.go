@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -35,7 +36,7 @@ func sickPlanOf() sickPlan {
 	if os.Getenv("CELLGATE_SICK") != "" {
 		return sickPlan{phase: 10 * time.Second, rate: 100, hosts: 1000, measures: true, budget: 250 * time.Millisecond}
 	}
-	return sickPlan{phase: time.Second, rate: 20, hosts: 50, budget: 2 * time.Second}
+	return sickPlan{phase: time.Second, rate: 20, hosts: 50, budget: 5 * time.Second}
 }
 
 // TestI7_StoppedAndFrozenCellsOfRealProcesses sends selections at a steady rate
@@ -75,7 +76,7 @@ func TestI7_StoppedAndFrozenCellsOfRealProcesses(t *testing.T) {
 	step := func(name string, healthy bool, do func()) {
 		m := sickMark{name: name, at: time.Now(), healthy: healthy}
 		do()
-		s.await(30*time.Second, name+": the gateway knows", func(context.Context) (ok bool, why string) {
+		s.await(testwait.Limit, name+": the gateway knows", func(context.Context) (ok bool, why string) {
 			m.known, ok = l.knownFrom(m)
 			return ok, "every answer is as before"
 		})
