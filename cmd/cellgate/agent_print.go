@@ -122,27 +122,3 @@ func versionOf(n int32) string {
 	}
 	return fmt.Sprintf("%d.%d.%d", n/1_000_000, n/1000%1000, n%1000)
 }
-
-// host examines the machine and its identity, as its agent would.
-func (d *doctor) host(c config.Agent) {
-	report, id, err := readHost(c)
-	if err != nil {
-		for _, e := range split(err) {
-			d.add("host", unhealthy, chain(e), "correct it; cellgate agent --print shows what is read")
-		}
-		return
-	}
-	var amounts []string
-	for _, i := range report.State.GetProviders()[0].GetInventories() {
-		amounts = append(amounts, fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()))
-	}
-	d.ok("host", "%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
-	for _, n := range report.Notes {
-		d.add("host", warned, n, "correct it, or leave it out")
-	}
-	if id.New {
-		d.add("host's uuid", noted, "there is none yet in "+c.Host.StateDir, "the first start makes one; name Nova's compute_id in agent.host.uuid_file where nova-compute runs")
-		return
-	}
-	d.ok("host's uuid", "%s", id.UUID)
-}

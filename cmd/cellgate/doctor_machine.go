@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"cellgate/internal/bench"
-	"cellgate/internal/config"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/sqlshard"
 )
@@ -21,15 +21,26 @@ const (
 	// A shard that cannot write ends its cell.
 	leastFree, enoughFree = 256 << 20, 5 << 30
 	// Every claim waits for a sync.
-	slowSync, verySlowSync = 10 * time.Millisecond, 50 * time.Millisecond
-	syncs                  = 21
-	leastFiles, manyFiles  = 1024, 8192
+	slowSync              = 10 * time.Millisecond
+	syncs                 = 21
+	leastFiles, manyFiles = 1024, 8192
 )
 
-// database examines the database of a cell's shard.
-func (d *doctor) database(c config.Cell) {
-	check := "shard " + shardPlace(c)
-	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+// shardState is what was seen of the directory of a cell's shard: at is it, or the nearest
+// directory above that is there.
+type shardState struct {
+	seen  pebbleshard.Inspection
+	err   error
+	at    string
+	atErr error
+}
+
+func hasDatabase(p *localProcess) bool  { return p.conf.Cell.Store != "" }
+func hasDirectory(p *localProcess) bool { return p.conf.Cell.Store == "" }
+
+func checkDatabase(p *localProcess) (out results) {
+	c := p.conf.Cell
+	ctx, cancel := context.WithTimeout(p.ctx, databaseLimit)
 	defer cancel()
 	opts := databaseOptions(c)
 	opts.Create, opts.Migrate = false, false
@@ -39,92 +50,86 @@ func (d *doctor) database(c config.Cell) {
 	}
 	switch {
 	case err != nil:
-		d.add(check, unhealthy, err.Error(), "do what it says; nothing of it was changed")
+		out = diagnose(unhealthy, err.Error(), "do what it says; nothing of it was changed")
 	case len(st.Pending) > 0 && !c.StoreMigrate:
-		d.add(check, unhealthy, "its tables lack "+strings.Join(st.Pending, ", "), "run cellgate migrate up")
+		out = diagnose(unhealthy, "its tables lack "+strings.Join(st.Pending, ", "), "run cellgate migrate up")
 	case len(st.Pending) > 0:
-		d.ok(check, "lacks %s, which the start will make", strings.Join(st.Pending, ", "))
+		out = good("lacks %s, which the start will make", strings.Join(st.Pending, ", "))
 	default:
-		d.ok(check, "is of cell %s, schema step %d, on %s", c.Name, len(st.Applied), st.Server)
+		out = good("is of cell %s, schema step %d, on %s", c.Name, len(st.Applied), st.Server)
 	}
+	return out.of("shard " + shardPlace(c))
 }
 
-// shard examines the directory of a cell's shard, of which seen or err was found.
-// running is whether the cell runs at the address it is to.
-func (d *doctor) shard(c config.Cell, seen pebbleshard.Inspection, err error, running bool) {
-	check := "shard " + c.Data
-	switch {
-	case err != nil:
-		d.add(check, unhealthy, err.Error(), "do what it says; nothing of it was changed")
-	case !seen.Exists:
-		d.ok(check, "is not there yet; it will be made")
+func checkShardDir(p *localProcess) (out results) {
+	switch s := p.shard; {
+	case s.err != nil:
+		out = diagnose(unhealthy, s.err.Error(), "do what it says; nothing of it was changed")
+	case !s.seen.Exists:
+		out = good("is not there yet; it will be made")
 	default:
-		d.ok(check, "is of cell %s, format version %d", c.Name, pebbleshard.FormatVersion)
+		out = good("is of cell %s, format version %d", p.conf.Cell.Name, pebbleshard.FormatVersion)
 	}
+	return out.of("shard " + p.conf.Cell.Data)
+}
+
+func checkLock(p *localProcess) results {
+	seen := p.shard.seen
+	holder := cmp.Or(seen.Holder, "which has not said its name")
 	switch {
-	case err != nil:
-	case seen.HeldBy != 0 && running:
-		d.ok("lock of the shard", "is held by process %d (%s): already running", seen.HeldBy, orUnnamed(seen.Holder))
+	case p.shard.err != nil:
+		return nil
+	case seen.HeldBy != 0 && p.served:
+		return good("is held by process %d (%s): already running", seen.HeldBy, holder)
 	case seen.HeldBy != 0:
-		d.add("lock of the shard", warned, fmt.Sprintf("is held by process %d (%s), which does not serve the ports of this configuration", seen.HeldBy, orUnnamed(seen.Holder)), "stop that process before this one starts: a shard has one")
+		return diagnose(warned, fmt.Sprintf("is held by process %d (%s), which does not serve the ports of this configuration", seen.HeldBy, holder), "stop that process before this one starts: a shard has one")
 	case seen.Holder != "":
-		d.add("lock of the shard", noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
-	default:
-		d.ok("lock of the shard", "is free")
+		return diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", holder), "")
 	}
-	if newest := seen.Newest; newest.Sub(d.now()) > clockApart {
-		d.add("clock and shard", unhealthy, fmt.Sprintf("the shard was written at %v, which is %v from now: the clock was set back, or is wrong", newest.UTC().Format(time.RFC3339), newest.Sub(d.now()).Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say")
-	} else if seen.Exists {
-		d.ok("clock and shard", "nothing of the shard is from the future")
-	}
-	d.disk(c.Data)
+	return good("is free")
 }
 
-func orUnnamed(holder string) string {
-	if holder == "" {
-		return "which has not said its name"
+func checkShardClock(p *localProcess) results {
+	newest, now := p.shard.seen.Newest, p.now()
+	if newest.Sub(now) > clockApart {
+		return diagnose(unhealthy, fmt.Sprintf("the shard was written at %v, which is %v from now: the clock was set back, or is wrong", newest.UTC().Format(time.RFC3339), newest.Sub(now).Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say")
 	}
-	return holder
+	if !p.shard.seen.Exists {
+		return nil
+	}
+	return good("nothing of the shard is from the future")
 }
 
-// disk examines the file system that has, or will have, a directory.
-func (d *doctor) disk(dir string) {
-	at, err := nearest(dir)
-	if err != nil {
-		d.add("disk", unhealthy, err.Error(), "give a directory on a disk that is there")
-		return
+func checkDisk(p *localProcess) results {
+	if p.shard.atErr != nil {
+		return diagnose(unhealthy, p.shard.atErr.Error(), "give a directory on a disk that is there")
 	}
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(at, &fs); err != nil {
-		d.add("disk", warned, fmt.Sprintf("free space under %s is not known: %v", at, err), "look at it yourself")
-	} else {
-		free := uint64(fs.Bavail) * uint64(fs.Bsize)
-		what := fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), at)
-		switch {
-		case free < leastFree:
-			d.add("disk", unhealthy, what, "make room: a shard that cannot write ends its cell")
-		case free < enoughFree:
-			d.add("disk", warned, what, "make room before it is needed")
-		default:
-			d.ok("disk", "%s", what)
-		}
+	if err := syscall.Statfs(p.shard.at, &fs); err != nil {
+		return diagnose(warned, fmt.Sprintf("free space under %s is not known: %v", p.shard.at, err), "look at it yourself")
+	}
+	free := uint64(fs.Bavail) * uint64(fs.Bsize)
+	return atLeast(free, leastFree, enoughFree, fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), p.shard.at), "make room: a shard that cannot write ends its cell")
+}
+
+func checkDiskSpeed(p *localProcess) results {
+	if p.shard.atErr != nil {
+		return nil
 	}
 	// Never inside the shard, whose directory has the shard's files only.
-	beside := at
-	if at == filepath.Clean(dir) || sameFile(at, dir) {
-		beside = filepath.Dir(at)
+	beside, dir := p.shard.at, p.conf.Cell.Data
+	if beside == filepath.Clean(dir) || sameFile(beside, dir) {
+		beside = filepath.Dir(beside)
 	}
 	median, err := bench.SyncMedian(beside, syncs)
-	switch what := fmt.Sprintf("a sync takes %v (median of %d, under %s)", median.Round(10*time.Microsecond), syncs, beside); {
+	what := fmt.Sprintf("a sync takes %v (median of %d, under %s)", median.Round(10*time.Microsecond), syncs, beside)
+	switch {
 	case err != nil:
-		d.add("disk's speed", warned, fmt.Sprintf("was not measured: %v", err), "let this user write beside the shard, or measure the disk yourself")
-	case median > verySlowSync:
-		d.add("disk's speed", warned, what, "use a disk with a safe write cache: every claim waits for a sync or more")
+		return diagnose(warned, fmt.Sprintf("was not measured: %v", err), "let this user write beside the shard, or measure the disk yourself")
 	case median > slowSync:
-		d.add("disk's speed", warned, what, "claims are at least as slow; more of them share a sync under load")
-	default:
-		d.ok("disk's speed", "%s", what)
+		return diagnose(warned, what, "use a disk with a safe write cache: every claim waits for a sync or more, though more of them share one under load")
 	}
+	return good("%s", what)
 }
 
 func sameFile(a, b string) bool {
@@ -152,61 +157,72 @@ func nearest(dir string) (string, error) {
 	return "", err
 }
 
-// machine examines this machine's clock and limits.
-func (d *doctor) machine(section string) {
-	d.clock()
+// checkHost reads the machine and its identity, as its agent would.
+func checkHost(p *localProcess) (out results) {
+	c := p.conf.Agent
+	report, id, err := readHost(c)
+	if err != nil {
+		for _, e := range split(err) {
+			out = append(out, diagnose(unhealthy, chain(e), "correct it; cellgate agent --print shows what is read")...)
+		}
+		return out
+	}
+	var amounts []string
+	for _, i := range report.State.GetProviders()[0].GetInventories() {
+		amounts = append(amounts, fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()))
+	}
+	out = good("%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
+	for _, n := range report.Notes {
+		out = append(out, diagnose(warned, n, "correct it, or leave it out")...)
+	}
+	own := good("%s", id.UUID)
+	if id.New {
+		own = diagnose(noted, "there is none yet in "+c.Host.StateDir, "the first start makes one; name Nova's compute_id in agent.host.uuid_file where nova-compute runs")
+	}
+	return append(out, own.of("host's uuid")...)
+}
+
+func checkOpenFiles(*localProcess) results {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		d.add("open files", warned, "the limit is not known: "+err.Error(), "look at ulimit -n")
-	} else {
-		switch what := fmt.Sprintf("at most %d", files.Cur); {
-		case files.Cur < leastFiles:
-			d.add("open files", unhealthy, what, fmt.Sprintf("ulimit -n %d; with systemd, LimitNOFILE=%d", manyFiles, manyFiles))
-		case files.Cur < manyFiles:
-			d.add("open files", warned, what, fmt.Sprintf("ulimit -n %d; with systemd, LimitNOFILE=%d", manyFiles, manyFiles))
-		default:
-			d.ok("open files", "%s", what)
-		}
+		return diagnose(warned, "the limit is not known: "+err.Error(), "look at ulimit -n")
 	}
+	return atLeast(files.Cur, leastFiles, manyFiles, fmt.Sprintf("at most %d", files.Cur), fmt.Sprintf("ulimit -n %d; with systemd, LimitNOFILE=%d", manyFiles, manyFiles))
+}
+
+func checkMemory(p *localProcess) results {
 	free, from, err := freeMemory()
-	least := int64(256 << 20)
-	if section == "cell" {
-		least = 512 << 20 // the table, and the store's caches
+	if err != nil {
+		return diagnose(noted, "is not known: "+err.Error(), "")
 	}
-	switch what := fmt.Sprintf("%.1f GiB are free (%s)", float64(free)/(1<<30), from); {
-	case err != nil:
-		d.add("memory", noted, "is not known: "+err.Error(), "")
-	case free < least/2:
-		d.add("memory", unhealthy, what, fmt.Sprintf("a %s needs %d MiB or more", section, least>>20))
-	case free < least:
-		d.add("memory", warned, what, fmt.Sprintf("a %s needs %d MiB or more", section, least>>20))
-	default:
-		d.ok("memory", "%s", what)
+	enough := int64(256 << 20)
+	if p.section == "cell" {
+		enough = 512 << 20 // the table, and the store's caches
 	}
+	return atLeast(free, enough/2, enough, fmt.Sprintf("%.1f GiB are free (%s)", float64(free)/(1<<30), from), fmt.Sprintf("a %s needs %d MiB or more", p.section, enough>>20))
 }
 
 // born is before any machine on which this runs.
 var born = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clock examines that the wall clock is plausible and goes as the monotonic one.
-func (d *doctor) clock() {
-	began := d.now()
+// checkClock examines that the wall clock is plausible and goes as the monotonic one.
+func checkClock(p *localProcess) results {
+	began := p.now()
 	t := time.NewTimer(100 * time.Millisecond)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-d.ctx.Done():
+	case <-p.ctx.Done():
 	}
-	ended := d.now()
+	ended := p.now()
 	drift := ended.Round(0).Sub(began.Round(0)) - ended.Sub(began)
 	switch {
 	case began.Before(born):
-		d.add("clock", unhealthy, "says "+began.UTC().Format(time.RFC3339), "set it; keep it by NTP")
+		return diagnose(unhealthy, "says "+began.UTC().Format(time.RFC3339), "set it; keep it by NTP")
 	case drift.Abs() > 10*time.Millisecond:
-		d.add("clock", warned, fmt.Sprintf("was moved by %v while it was looked at", drift), "see what sets it; a machine should slew its clock, not step it")
-	default:
-		d.ok("clock", "says %s and goes steadily", began.UTC().Format(time.RFC3339))
+		return diagnose(warned, fmt.Sprintf("was moved by %v while it was looked at", drift), "see what sets it; a machine should slew its clock, not step it")
 	}
+	return good("says %s and goes steadily", began.UTC().Format(time.RFC3339))
 }
 
 // freeMemory is what this process may still use, in bytes: the machine's, or
@@ -226,13 +242,12 @@ func freeMemory() (free int64, from string, err error) {
 	if free < 0 || err != nil {
 		return 0, "", errors.Join(errors.New("/proc/meminfo has no MemAvailable"), err)
 	}
-	from = "of the machine"
 	limit, err1 := numberIn("/sys/fs/cgroup/memory.max")
 	used, err2 := numberIn("/sys/fs/cgroup/memory.current")
 	if err1 == nil && err2 == nil && limit-used < free {
 		return limit - used, "of the control group", nil
 	}
-	return free, from, nil
+	return free, "of the machine", nil
 }
 
 // numberIn reads a file with one number; "max" and no file are errors.

@@ -5,7 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +20,6 @@ import (
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
-	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -24,119 +29,142 @@ import (
 const (
 	// askWithin bounds one question to another process.
 	askWithin = 2 * time.Second
-	// clockApart is how far two machines' clocks may differ before it is told.
+	// clockApart is how far two machines' clocks may differ before it is reported.
 	clockApart = time.Second
 )
 
-// peer examines one replica of a cell, as a gateway sees it; legacy: gateway.legacy names
-// the cell.
-func (d *doctor) peer(check string, dial dialFunc, address string, want config.GatewayCell, legacy bool) {
-	conn, err := dial(address)
+// checkCells asks every replica of a gateway's cells.
+func checkCells(p *localProcess) (out results) {
+	for _, cell := range p.conf.Gateway.Cells {
+		legacy := slices.ContainsFunc(p.conf.Gateway.Legacy, func(l config.LegacyCell) bool { return l.Cell == cell.Name })
+		for _, address := range cell.Replicas {
+			out = append(out, p.called(fmt.Sprintf("cell %s at %s", cell.Name, address), address, func(ctx context.Context, conn *grpc.ClientConn, name string) results {
+				return p.replica(ctx, conn, name, cell, legacy)
+			})...)
+		}
+	}
+	return out
+}
+
+// checkReports asks every replica of an agent's cell.
+func checkReports(p *localProcess) (out results) {
+	for _, address := range p.conf.Agent.Replicas {
+		out = append(out, p.called(fmt.Sprintf("cell %s at %s", p.conf.Agent.Cell, address), address, p.reports)...)
+	}
+	return out
+}
+
+// called asks one address; name is that of the results without one.
+func (p *localProcess) called(name, address string, ask func(context.Context, *grpc.ClientConn, string) results) results {
+	conn, err := p.dial(address)
 	if err != nil {
-		d.add(check, unhealthy, err.Error(), "correct the address")
-		return
+		return diagnose(unhealthy, err.Error(), "correct the address").of(name)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
+	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
+	out := ask(ctx, conn, name)
+	for i := range out {
+		if out[i].Check == "" {
+			out[i].Check = name
+		}
+	}
+	return out
+}
+
+// replica examines one replica of a cell, as a gateway sees it; legacy: gateway.legacy names
+// the cell.
+func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name string, want config.GatewayCell, legacy bool) results {
 	client := cellv1.NewCellSchedulerClient(conn)
 	// The first call opens the connection; the clocks are compared on the second.
-	if _, err = client.GetSummary(ctx, &cellv1.GetSummaryRequest{}); err != nil {
-		d.silent(check, err, want.Disabled)
-		return
+	_, err := client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
+	sent, s := p.now(), (*cellv1.GetSummaryResponse)(nil)
+	if err == nil {
+		s, err = client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
 	}
-	sent := d.now()
-	s, err := client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
-	took := d.now().Sub(sent)
-	if err != nil {
-		d.silent(check, err, want.Disabled)
-		return
+	took := p.now().Sub(sent)
+	switch {
+	case err != nil && want.Disabled:
+		return p.noAnswer(warned, err)
+	case err != nil:
+		return p.noAnswer(unhealthy, err)
+	case s.GetCell() != want.Name || want.UUID != "" && s.GetCellUuid() != want.UUID:
+		return diagnose(unhealthy, fmt.Sprintf("answers as cell %s (%s)", s.GetCell(), s.GetCellUuid()), "correct the address, or the cell's name and uuid")
 	}
-	if s.GetCell() != want.Name || want.UUID != "" && s.GetCellUuid() != want.UUID {
-		d.add(check, unhealthy, fmt.Sprintf("answers as cell %s (%s)", s.GetCell(), s.GetCellUuid()), "correct the address, or the cell's name and uuid")
-		return
-	}
-	d.holds(check, s.GetTotals(), took, legacy)
+	out := hostsOfReplica(s.GetTotals(), took, legacy)
 	if !s.GetLoading() {
-		d.findings(ctx, "findings of "+check, client)
+		got, err := client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
+		out = append(out, findingsOf(got, err).of("findings of "+name)...)
 	}
-	if s.GetMachineTime() != nil {
-		d.apart("clock of "+check, s.GetMachineTime().AsTime().Sub(sent.Add(took/2)), took)
-		if ahead := s.GetStoreTime().AsTime().Sub(s.GetMachineTime().AsTime()); ahead > clockApart || ahead < -clockApart {
-			d.add("store time of "+check, warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock")
+	if machine := s.GetMachineTime(); machine != nil {
+		offset := machine.AsTime().Sub(sent.Add(took / 2))
+		text := fmt.Sprintf("is %v apart from this one (± %v)", offset.Abs().Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
+		clock := good("%s", text)
+		if offset.Abs()-took/2 > clockApart {
+			clock = diagnose(warned, text, "let both machines keep their clocks by NTP")
+		}
+		out = append(out, clock.of("clock of "+name)...)
+		if ahead := s.GetStoreTime().AsTime().Sub(machine.AsTime()); ahead.Abs() > clockApart {
+			out = append(out, diagnose(warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock").of("store time of "+name)...)
 		}
 	}
 	if v := s.GetVersion(); v != "" && v != versionText() {
-		d.add("version of "+check, noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "")
+		out = append(out, diagnose(noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "").of("version of "+name)...)
 	}
+	return out
 }
 
-// findings tells of what a replica's reconciler found and could not put right.
-func (d *doctor) findings(ctx context.Context, check string, client cellv1.CellSchedulerClient) {
-	got, err := client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
+func findingsOf(got *cellv1.ListFindingsResponse, err error) results {
 	switch text := byKind(got.GetFindings()); {
-	case rpc.Unserved(err):
-		d.add(check, noted, "not looked for: its version is older than this one", "")
 	case err != nil:
-		d.add(check, warned, "could not be asked: "+err.Error(), "")
+		return diagnose(warned, "could not be asked: "+err.Error(), "see the cell's log")
 	case text != "":
-		d.add(check, warned, text, "cellgate findings shows them; docs/reconcile.md says what to do")
+		return diagnose(warned, text, "cellgate findings shows them; docs/reconcile.md says what to do")
 	case got.GetLookedAt() == nil:
-		d.add(check, noted, "it has not looked yet", "")
-	default:
-		d.ok(check, "none; the reports of %d of %d hosts could be compared", got.GetHostsCompared(), got.GetHosts())
+		return diagnose(noted, "it has not looked yet", "")
 	}
+	return good("none; the reports of %d of %d hosts could be compared", got.GetHostsCompared(), got.GetHosts())
 }
 
-// holds tells of the hosts of a replica that answered.
-func (d *doctor) holds(check string, t *cellgatev1.Cell, took time.Duration, legacy bool) {
-	agents := t.GetHosts() - t.GetHostsImported()
-	out := ""
+func hostsOfReplica(t *cellgatev1.Cell, took time.Duration, legacy bool) results {
+	agents, answers, out := t.GetHosts()-t.GetHostsImported(), fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond)), ""
 	if n := t.GetHostsWithheld(); n > 0 {
 		out = fmt.Sprintf("; operators took %d out of service", n)
 	}
-	answers := fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond))
 	gate := t.GetGate().GetState()
 	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
 	case fromTables && !legacy:
-		d.add(check, warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/upgrade.md)")
+		return diagnose(warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/upgrade.md)")
 	case fromTables:
-		d.ok(check, "%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
+		return good("%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
 	case t.GetHosts() == 0:
-		d.add(check, warned, "answers and has no hosts", "start its agents")
+		return diagnose(warned, "answers and has no hosts", "start its agents")
 	case t.GetHostsUp() == 0 && out != "":
-		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts takes instances%s", t.GetHosts(), out), "cellgate hosts says which and why")
+		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts takes instances%s", t.GetHosts(), out), "cellgate hosts says which and why")
 	case t.GetHostsUp() == 0:
-		d.add(check, warned, fmt.Sprintf("answers; none of its %d hosts is up", t.GetHosts()), "look at its agents")
+		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts is up", t.GetHosts()), "look at its agents")
 	case t.GetHostsImported() > 0:
-		d.add(check, warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, t.GetHostsUp(), agents, t.GetHostsImported(), out), "start the agents of those hosts: cellgate hosts lists them as down")
-	default:
-		d.ok(check, "%s; %d of %d hosts are up%s", answers, t.GetHostsUp(), t.GetHosts(), out)
+		return diagnose(warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, t.GetHostsUp(), agents, t.GetHostsImported(), out), "start the agents of those hosts: cellgate hosts lists them as down")
 	}
+	return good("%s; %d of %d hosts are up%s", answers, t.GetHostsUp(), t.GetHosts(), out)
 }
 
-// silent tells of a cell that gave no answer.
-func (d *doctor) silent(check string, err error, disabled bool) {
-	status, do := unhealthy, "start it, or look whether something in between blocks the address"
-	switch fault.KindOf(err) {
-	case fault.Unauthenticated, fault.PermissionDenied:
-		do = "give " + d.clientAt + " a certificate or a token with the role " + string(d.role)
+// noAnswer says why a cell gave no answer.
+func (p *localProcess) noAnswer(status string, err error) results {
+	what, do := err.Error(), "start it, or look whether something in between blocks the address"
+	if k := fault.KindOf(err); k == fault.Unauthenticated || k == fault.PermissionDenied {
+		do = "give " + p.clientAt + " a certificate or a token with the role " + string(p.role)
 	}
-	if disabled {
-		status = warned
-	}
-	var e *fault.Error
-	what := err.Error()
-	if errors.As(err, &e) {
+	if e := (*fault.Error)(nil); errors.As(err, &e) {
 		what = e.Message
 		if e.Cause != nil {
 			what += " (" + cause(e.Cause) + ")"
-			if why, how := security.Explain(e.Cause, security.ClientConfig(d.client), func(key string) string { return d.clientAt + "." + key }); why != "" {
+			if why, how := security.Explain(e.Cause, security.ClientConfig(p.client), func(key string) string { return p.clientAt + "." + key }); why != "" {
 				what, do = why+" ("+cause(e.Cause)+")", how
 			}
 		}
 	}
-	d.add(check, status, "gives no answer: "+what, do)
+	return diagnose(status, "gives no answer: "+what, do)
 }
 
 // cause is the end of gRPC's text for a connection that failed: the words of the
@@ -152,43 +180,18 @@ func cause(err error) string {
 	return strings.Trim(text, `"`)
 }
 
-// apart judges how far another clock is from this one; within is what the
-// measurement cannot tell apart.
-func (d *doctor) apart(check string, offset, within time.Duration) {
-	text := fmt.Sprintf("is %v apart from this one (± %v)", offset.Abs().Round(time.Millisecond), (within / 2).Round(100*time.Microsecond))
-	if offset.Abs()-within/2 > clockApart {
-		d.add(check, warned, text, "let both machines keep their clocks by NTP")
-		return
-	}
-	d.ok(check, "%s", text)
-}
-
-// reports examines one replica of a cell, as an agent sees it.
-func (d *doctor) reports(check string, dial dialFunc, address, want string) {
-	conn, err := dial(address)
-	if err != nil {
-		d.add(check, unhealthy, err.Error(), "correct the address")
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(d.ctx, askWithin)
-	defer cancel()
+// reports examines one replica of a cell, as an agent sees it. Which cell it is, a heartbeat
+// before any state shows: it changes nothing, and its refusal names the cell.
+func (p *localProcess) reports(ctx context.Context, conn *grpc.ClientConn, _ string) results {
 	state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "cellgate.agent.v1.HostReports"})
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
-		d.add(check, unhealthy, "answers and is no cell", "correct the address")
+		return diagnose(unhealthy, "answers and is no cell", "correct the address")
 	case err != nil:
-		d.silent(check, err, false)
+		return p.noAnswer(unhealthy, err)
 	case state.GetStatus() != healthpb.HealthCheckResponse_SERVING:
-		d.add(check, warned, "answers and is not ready", "agents try again by themselves; look at the cell's log when it stays so")
-	default:
-		d.cellOfReports(ctx, check, conn, want)
+		return diagnose(warned, "answers and is not ready", "agents try again by themselves; look at the cell's log when it stays so")
 	}
-}
-
-// cellOfReports learns which cell takes the reports: a heartbeat before any state
-// changes nothing, and the refusal of it names the cell.
-func (d *doctor) cellOfReports(ctx context.Context, check string, conn *grpc.ClientConn, want string) {
 	stream, err := agentv1.NewHostReportsClient(conn).Report(ctx)
 	if err == nil {
 		err = stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{Heartbeat: &agentv1.Heartbeat{BootId: uuid.NewString()}}})
@@ -197,16 +200,62 @@ func (d *doctor) cellOfReports(ctx context.Context, check string, conn *grpc.Cli
 	if err == nil || errors.Is(err, io.EOF) { // the reason of an EOF is at the receiving end
 		answer, err = stream.Recv()
 	}
-	switch is := answer.GetRefused().GetCell(); {
+	switch is, want := answer.GetRefused().GetCell(), p.conf.Agent.Cell; {
 	case fault.KindOf(err) == fault.Unauthenticated, fault.KindOf(err) == fault.PermissionDenied:
-		d.add(check, unhealthy, "does not admit this agent: "+err.Error(), "give agent.tls a certificate or a token with the role agent that the cell knows, for the hosts it reports")
+		return diagnose(unhealthy, "does not admit this agent: "+err.Error(), "give agent.tls a certificate or a token with the role agent that the cell knows, for the hosts it reports")
 	case err != nil:
-		d.silent(check, err, false)
-	case is == "":
-		d.add(check, noted, "takes reports of hosts and does not say of which cell: its version is older than this one", "")
+		return p.noAnswer(unhealthy, err)
 	case is != want:
-		d.add(check, unhealthy, fmt.Sprintf("is cell %s, which refuses the agents of cell %s", is, want), "correct the address, or the cell's name")
-	default:
-		d.ok(check, "takes reports of this cell's hosts")
+		return diagnose(unhealthy, fmt.Sprintf("is cell %s, which refuses the agents of cell %s", is, want), "correct the address, or the cell's name")
 	}
+	return good("takes reports of this cell's hosts")
+}
+
+// checkTraces examines where traces go. A process runs without them too.
+func checkTraces(p *localProcess) results {
+	c := p.conf.Telemetry
+	switch c.Traces {
+	case "file":
+		out := good("can be written")
+		if err := appendable(c.File); err != nil {
+			out = diagnose(unhealthy, "traces cannot be written there: "+err.Error(), "give a file in a directory that this user may write to")
+		}
+		return out.of("telemetry.file " + c.File)
+	case "otlp":
+		out := good("takes connections")
+		u, err := url.Parse(c.Endpoint)
+		if err != nil {
+			return nil // the configuration's check reports it
+		}
+		if conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(p.ctx, "tcp", u.Host); err != nil {
+			out = diagnose(warned, "is not reached: "+err.Error(), "start the collector, or correct the address; traces are lost meanwhile, and nothing else is")
+		} else {
+			_ = conn.Close() // nothing was sent
+		}
+		return out.of("telemetry.endpoint " + c.Endpoint)
+	}
+	return nil
+}
+
+// appendable gives the error with which writing to the end of a file would fail,
+// and makes nothing.
+func appendable(path string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	const mayWrite = 0x2 | 0x1 // in a directory, and to go through it
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	if err := syscall.Access(dir, mayWrite); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
 }

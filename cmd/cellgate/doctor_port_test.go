@@ -15,7 +15,7 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 	s := startSystem(t, 2, 2, nil)
 	s.awaitServing()
 	door, other := s.cells[0].args[6], s.cells[1].args[6]
-	cell := func(status int, at, name, uuid string, more ...string) diagnosis {
+	cell := func(status int, at, name, uuid string, more ...string) result {
 		t.Helper()
 		key := "cell.grpc "
 		if strings.Contains(strings.Join(more, " "), "--metrics "+at) {
@@ -31,7 +31,7 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 	}
 	const one, two = "c0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002"
 	const isOne = "is served by cell cell1 (" + one + ")"
-	is := func(r diagnosis, status, what string) {
+	is := func(r result, status, what string) {
 		t.Helper()
 		if r.Status != status || r.What != what {
 			t.Errorf("%+v, want %s: %s", r, status, what)
@@ -45,7 +45,7 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 	is(cell(exitRefused, s.api, "cell1", one), unhealthy, "is served by a gateway over cell1, cell2, not by cell cell1 ("+one+")")
 	is(cell(exitRefused, s.web, "cell1", one, "--metrics", s.web), unhealthy, "is served by a gateway over cell1, cell2, not by cell cell1 ("+one+")")
 
-	gateway := func(status int, at string, cells ...string) diagnosis {
+	gateway := func(status int, at string, cells ...string) result {
 		t.Helper()
 		args := []string{"gateway", "--grpc", at, "--http", "127.0.0.1:0"}
 		for _, c := range cells {

@@ -34,7 +34,7 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 	if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	doctor := func() map[string]diagnosis {
+	doctor := func() map[string]result {
 		t.Helper()
 		rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
 		for check := range rows {
@@ -44,7 +44,7 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 		}
 		return rows
 	}
-	absent := func(rows map[string]diagnosis, checks ...string) {
+	absent := func(rows map[string]result, checks ...string) {
 		t.Helper()
 		for _, check := range checks {
 			if r, is := rows[check]; is {

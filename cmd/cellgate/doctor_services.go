@@ -3,257 +3,334 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 
+	"cellgate/gateway"
 	"cellgate/gateway/legacy"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// services names those that are older than required.
-func (u *upgrade) services(x *legacy.Snapshot) {
+// isAgents reports whether an agent reports a host, and its rows do not count alone.
+func isAgents(h *cellgatev1.Host) bool { return h.GetAgentVersion() > 0 && !h.GetImported() }
+
+// checkServices names those that are older than required.
+func checkServices(u *upgrade) results {
 	required := int64(u.conf.RequiredVersion)
 	if required == 0 {
-		u.say("services", warned, "required_version is not set: the gate never opens", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
-		return
+		return diagnose(warned, "required_version is not set: the gate never opens", "set required_version in gateway.legacy to the version that the upgraded nova-compute reports (SELECT max(version) FROM services)")
 	}
-	down := u.conf.ServiceDownTime
-	if down == 0 {
-		down = time.Minute
-	}
-	var old, silent []diagnosis
-	for i := range x.Services {
-		s := &x.Services[i]
+	var old, silent results
+	for i := range u.rows.Services {
+		s := &u.rows.Services[i]
 		if s.Version >= required {
 			continue
 		}
-		kept := u.keptByAgent(s.Host)
-		d := diagnosis{
-			Check: "host " + s.Name(),
-			What:  fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, u.agentOf(s.Host), age(x.At, s.LastSeenUp)),
-			Do:    "upgrade nova-compute there, and start an agent beside it",
-		}
+		agents, own := u.agentOf(s.Host)
+		what := fmt.Sprintf("nova-compute is of version %d, %d is required; agent %s; last seen %s", s.Version, required, agents, age(u.rows.At, s.LastSeenUp))
+		do := "upgrade nova-compute there, and start an agent beside it"
 		if s.Host == "" {
-			d.Do = deleteService(s)
+			do = deleteService(s)
 		}
-		if kept != nil {
-			d.What += "; " + keptText(kept)
-			d.Do = "upgrade nova-compute there, or stop its agent: no gateway imports the host's instances while that may be alive"
+		switch {
+		case own.GetUp():
+			what += "; the host is still its agent's, which is alive"
+		case own != nil:
+			what += "; the host is still its agent's, which is silent: a gateway takes it back when that has lasted for the cell's service_down_time and half of it"
 		}
-		if why := silence(s, x.At, down); why != "" {
-			d.What += "; it does not hold the gate: " + why
-			if kept.GetUp() {
-				silent = append(silent, d)
-				continue
-			}
-			d.Do = deleteService(s) + ", if it is gone for good; it holds the gate again once it is up"
-			silent = append(silent, d)
+		if own != nil {
+			do = "upgrade nova-compute there, or stop its agent: no gateway imports the host's instances while that may be alive"
+		}
+		why := u.silent[s.ID]
+		if why == "" {
+			old = append(old, diagnose(unhealthy, what, do).of("host "+s.Name())...)
 			continue
 		}
-		old = append(old, d)
-		u.told[s.Name()] = true
+		if !own.GetUp() {
+			do = deleteService(s) + ", if it is gone for good; it holds the gate again once it is up"
+		}
+		silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).of("host "+s.Name())...)
 	}
-	u.each("services", unhealthy, old)
-	u.each("services", warned, silent)
+	out := append(old, silent...).in("services")
 	if len(old) == 0 {
-		u.doctor.ok(u.conf.Cell+" services", "every one that counts is of version %d or above", required)
+		out = append(out, good("every one that counts is of version %d or above", required)...)
 	}
+	if u.deleted > 0 {
+		out = append(out, diagnose(noted, counted(u.deleted, "deleted row")+" of old services: Nova's own gate would have waited for them for ever (bug 1668310), this one does not count them", "")...)
+	}
+	return out
 }
 
 func deleteService(s *legacy.Service) string {
 	return "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID))
 }
 
-// silence says why an old service does not hold the gate; "" when it does.
-func silence(s *legacy.Service, now time.Time, down time.Duration) string {
-	switch up := s.Up(now, down); {
-	case s.ForcedDown:
-		return "it is forced down"
-	case up:
-		return ""
-	case s.Disabled:
-		return "it is disabled and down"
-	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*down:
-		return "it is down for long"
+// agentOf says which agent a service host has, and gives the host if it is its agent's.
+func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host) {
+	if !u.listed {
+		return "unknown", nil
 	}
-	return ""
-}
-
-func age(now, seen time.Time) string {
-	if seen.IsZero() {
-		return "never"
-	}
-	d := now.Sub(seen)
-	switch {
-	case d > 48*time.Hour:
-		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-	case d > time.Minute:
-		return d.Round(time.Minute).String() + " ago"
-	}
-	return max(d, 0).Round(time.Second).String() + " ago"
-}
-
-// agentOf says what agents a service host has.
-func (u *upgrade) agentOf(host string) string {
-	if !u.heard {
-		return "unknown"
-	}
-	for _, h := range u.agents {
+	text = "none"
+	for _, h := range u.hosts {
 		switch {
-		case h.GetServiceHost() != host || h.GetAgentVersion() == 0:
+		case h.GetServiceHost() != serviceHost || h.GetAgentVersion() == 0:
 		case h.GetImported():
-			return fmt.Sprintf("none (taken back from version %d)", h.GetAgentVersion())
+			text = fmt.Sprintf("none (taken back from version %d)", h.GetAgentVersion())
 		default:
-			return fmt.Sprintf("version %d", h.GetAgentVersion())
+			return fmt.Sprintf("version %d", h.GetAgentVersion()), h
 		}
 	}
-	return "none"
+	return text, nil
 }
 
-// keptByAgent gives a host of a service that is its agent's; nil when there is none.
-func (u *upgrade) keptByAgent(host string) *cellgatev1.Host {
-	for _, h := range u.agents {
-		if h.GetServiceHost() == host && h.GetAgentVersion() > 0 && !h.GetImported() {
-			return h
+// checkServicesWithoutRows names the services that hold the gate because no row of compute_nodes,
+// or none that is a host, is theirs. checkLeftOut reports the rows that stand in the way.
+func checkServicesWithoutRows(u *upgrade) (out results) {
+	has, rows := map[int64]bool{}, map[string]*legacy.LeftOut{}
+	for i := range u.rows.Hosts {
+		has[u.rows.Hosts[i].ServiceID] = true
+	}
+	for i := range u.rows.LeftOut {
+		if l, host := &u.rows.LeftOut[i], strings.ToLower(u.rows.LeftOut[i].Host); rows[host] == nil || remedies[l.Reason].status == unhealthy {
+			rows[host] = l
 		}
 	}
-	return nil
+	for i := range u.rows.Services {
+		s := &u.rows.Services[i]
+		if has[s.ID] || s.Disabled || u.tooOld[s.Name()] || u.silent[s.ID] != "" {
+			continue
+		}
+		what := "has no row in compute_nodes"
+		do := "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute"
+		l := rows[strings.ToLower(s.Host)]
+		switch {
+		case s.Host == "":
+			do = deleteService(s)
+		case l != nil && remedies[l.Reason].status == unhealthy:
+			continue
+		case l != nil:
+			what, do = fmt.Sprintf("none of its rows in compute_nodes is a host (row %d: %s)", l.NodeID, l.Reason), remedyOf(l)
+		}
+		out = append(out, diagnose(unhealthy, "its nova-compute is enabled and up, and "+what+": no request finds it, and the gate waits for it", do).of("host "+s.Name())...)
+	}
+	return out.in("nova-compute without a row")
 }
 
-// keptText says what comes of a host whose service is old, and which is its agent's.
-func keptText(h *cellgatev1.Host) string {
-	if h.GetUp() {
-		return "the host is still its agent's, which is alive"
-	}
-	return "the host is still its agent's, which is silent: a gateway takes it back when that has lasted for the cell's service_down_time and half of it"
-}
-
-// registered names the hosts that no agent has registered, beside those whose nova-compute
-// is too old as well.
-func (u *upgrade) registered(x *legacy.Snapshot) {
-	if !u.heard {
-		return
-	}
-	down := u.conf.ServiceDownTime
-	if down == 0 {
-		down = time.Minute
-	}
-	quiet := map[string]string{}
-	for i := range x.Services {
-		quiet[x.Services[i].Host] = silence(&x.Services[i], x.At, down)
-	}
-	var without, silent []diagnosis
-	n, enabled, beside := 0, 0, 0
-	for i := range x.Hosts {
-		h := &x.Hosts[i]
+// checkAgents names the hosts that no agent has registered. checkServices reports those whose
+// nova-compute is too old as well.
+func checkAgents(u *upgrade) results {
+	var without, silent results
+	up, enabled, old := 0, 0, 0
+	for i := range u.rows.Hosts {
+		h := &u.rows.Hosts[i]
 		if h.Disabled {
 			continue
 		}
 		enabled++
-		if quiet[h.ServiceHost] == "" {
-			n++
+		why := u.silentHost[h.ServiceHost]
+		if why == "" {
+			up++
 		}
-		if in := u.agents[h.UUID.String()]; in == nil || in.GetAgentVersion() == 0 || in.GetImported() {
-			if u.told[h.ServiceHost] {
-				beside++
-				continue
-			}
-			what := "no agent has registered compute node " + h.UUID.String() + ": no request finds it once the cell is NATIVE"
-			switch {
-			case in.GetAgentVersion() > 0:
-				what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())
-			case in != nil:
-				what += "; it is imported"
-			}
-			d := diagnosis{Check: "host " + h.ServiceHost, What: what, Do: "start its agent with this cell's replicas: " + strings.Join(u.cell.Replicas, ", ")}
-			if why := quiet[h.ServiceHost]; why != "" {
-				d.What += "; it does not hold the gate: " + why
-				silent = append(silent, d)
-				continue
-			}
-			without = append(without, d)
+		in := u.hosts[h.UUID.String()]
+		if isAgents(in) {
+			continue
+		}
+		if u.tooOld[h.ServiceHost] {
+			old++
+			continue
+		}
+		what := "no agent has registered compute node " + h.UUID.String() + ": no request finds it once the cell is NATIVE"
+		switch {
+		case in.GetAgentVersion() > 0:
+			what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())
+		case in != nil:
+			what += "; it is imported"
+		}
+		name, do := "host "+h.ServiceHost, "start its agent with this cell's replicas: "+strings.Join(u.cell.Replicas, ", ")
+		if why != "" {
+			silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).of(name)...)
+		} else {
+			without = append(without, diagnose(unhealthy, what, do).of(name)...)
 		}
 	}
-	u.each("agents", unhealthy, without)
-	u.each("agents", warned, silent)
-	if len(without)+len(silent)+beside == 0 {
-		of := counted(n, "enabled host")
-		if n < enabled {
-			of += " that are up"
-		}
-		u.doctor.ok(u.conf.Cell+" agents", "have registered all of %s", of)
+	if len(without)+len(silent)+old > 0 {
+		return append(without, silent...).in("agents")
 	}
+	text := counted(up, "enabled host")
+	if up < enabled {
+		text += " that are up"
+	}
+	return good("have registered all of %s", text)
 }
 
-// outOfService counts the hosts that Nova's services keep instances from.
-func (u *upgrade) outOfService(x *legacy.Snapshot) {
+// compared compares what agents report of their hosts with the rows, by difference, which gives ""
+// for none and false for a host that cannot be compared. While the gate is SHADOW it waits for
+// hosts that differ; once it is NATIVE the agents' reports count. do is what to do about them.
+func (u *upgrade) compared(name, status, do string, difference func(*legacy.Host, *cellgatev1.Host) (string, bool)) (out results) {
+	if u.native && status == unhealthy {
+		status = warned
+	}
+	all, of := results{}, 0
+	for i := range u.rows.Hosts {
+		row := &u.rows.Hosts[i]
+		h := u.hosts[row.UUID.String()]
+		if !isAgents(h) || u.silent[row.ServiceID] != "" {
+			continue
+		}
+		d, known := difference(row, h)
+		if known {
+			of++
+		}
+		if d != "" {
+			all = append(all, diagnose(noted, d, do).of("host "+row.ServiceHost)...)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		what := fmt.Sprintf("%d of %s with an agent differ from their rows; %s: %s", len(all), counted(of, "host"), all[0].Check, all[0].What)
+		return append(diagnose(status, what, do).of(name), all[1:].in(name)...)
+	case of > 0:
+		return good("every agent reports what Nova's rows say, on %s", counted(of, "host")).of(name)
+	}
+	return nil
+}
+
+func (u *upgrade) waits() string {
+	if u.native {
+		return "the cell is NATIVE, and goes by what the agents report: "
+	}
+	return "the gate waits for them in SHADOW: "
+}
+
+func checkNames(u *upgrade) results {
+	return u.compared("names", unhealthy, u.waits()+
+		"give the agents' files (agent.host) service_host and nodename as the rows have them (openstack compute service list, openstack hypervisor list), remove host.json of their state_dir where service_host changes, and restart the agents",
+		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
+			return gateway.NamesDifference(&row.Host, h.GetServiceHost(), h.GetNodename()), true
+		})
+}
+
+// checkHypervisors reports apart what no filter in force reads.
+func checkHypervisors(u *upgrade) results {
+	const do = "give the agents' files (agent.host) the row's hypervisor_type, hypervisor_version and supported_instances, and SIGHUP the agents"
+	difference := func(row *legacy.Host, h *cellgatev1.Host) (holds, unread string, known bool) {
+		of := u.hypervisors[h.GetHostUuid()]
+		if of != nil {
+			holds, unread = gateway.HypervisorDifference(&row.Host, of, gateway.Supported(of.GetSupportedInstances()), u.read)
+		}
+		return holds, unread, of != nil
+	}
+	out := u.compared("hypervisors", unhealthy, u.waits()+do, func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
+		holds, _, known := difference(row, h)
+		return holds, known
+	})
+	unread := u.compared("hypervisors, unread", warned, "no filter in force reads it, and it holds nothing. To have it the same, "+do, func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
+		_, unread, known := difference(row, h)
+		return unread, known
+	})
+	return append(out, slices.DeleteFunc(unread, func(r result) bool { return r.Status == found })...)
+}
+
+func checkCapacity(u *upgrade) results {
+	return u.compared("capacity", unhealthy, u.waits()+
+		"give the agents' files (agent.host) the cpu_, ram_ and disk_allocation_ratio, cpu_shared_set and reserved_host_* of the computes' nova.conf, and SIGHUP the agents",
+		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
+			var root []gateway.ReportedClass
+			for _, i := range h.GetInventories() {
+				if i.GetProviderUuid() == h.GetHostUuid() {
+					root = append(root, gateway.ReportedClass{Class: i.GetResourceClass(), Total: int64(i.GetTotal()), Reserved: int64(i.GetReserved()), Ratio: i.GetAllocationRatio()})
+				}
+			}
+			return gateway.CapacityDifference(&row.View, root), true
+		})
+}
+
+func checkAgentAggregates(u *upgrade) results {
+	if !u.rows.HasAggregates {
+		return diagnose(warned, "are not compared: the entry of gateway.legacy has no api", "set api, so that the aggregates are read")
+	}
+	return u.compared("aggregates of agents", unhealthy, u.waits()+
+		"give each agent's file (agent.host.aggregates) the aggregates that its host is in, with uuid and metadata as openstack aggregate show has them, and SIGHUP the agent",
+		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
+			return gateway.AggregatesDifference(row.Aggregates, h.GetAggregates()), true
+		})
+}
+
+// checkOutOfService counts the hosts that Nova's services keep instances from.
+func checkOutOfService(u *upgrade) results {
 	disabled, forced, silent := 0, 0, 0
-	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
-	for i := range x.Services {
-		switch s := &x.Services[i]; {
+	for i := range u.rows.Services {
+		switch s := &u.rows.Services[i]; {
 		case s.ForcedDown:
 			forced++
 		case s.Disabled:
 			disabled++
-		case !x.Up(s, x.At, down):
+		case !u.rows.Up(s, u.rows.At, u.down):
 			silent++
 		}
 	}
-	if n := disabled + forced + silent; n > 0 {
-		u.doctor.add(u.conf.Cell+" out of service", noted,
-			fmt.Sprintf("%s by Nova's services: %d disabled, %d forced down, of %d nova-compute is down. No new instance is placed there, in NATIVE either", counted(n, "host"), disabled, forced, silent),
-			"openstack compute service set --enable or --up counts as long as gateway.legacy has the cell; afterwards cellgate hosts enable")
-	}
-}
-
-// withoutRows names the services that hold the gate because no row of compute_nodes, or
-// none that is a host, is theirs. Rows that are no hosts and stand in the way are told of
-// elsewhere.
-func (u *upgrade) withoutRows(x *legacy.Snapshot) {
-	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
-	has, rows := map[int64]bool{}, map[string]*legacy.LeftOut{}
-	for i := range x.Hosts {
-		has[x.Hosts[i].ServiceID] = true
-	}
-	for i := range x.LeftOut {
-		if l, host := &x.LeftOut[i], strings.ToLower(x.LeftOut[i].Host); rows[host] == nil || remedies[l.Reason].status == unhealthy {
-			rows[host] = l
-		}
-	}
-	var all []diagnosis
-	for i := range x.Services {
-		s := &x.Services[i]
-		if has[s.ID] || s.Disabled || u.told[s.Name()] || silence(s, x.At, down) != "" {
-			continue
-		}
-		d := diagnosis{
-			Check: "host " + s.Name(), What: "its nova-compute is enabled and up, and has no row in compute_nodes: no request finds it, and the gate waits for it",
-			Do: "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute",
-		}
-		l := rows[strings.ToLower(s.Host)]
-		switch {
-		case s.Host == "":
-			d.Do = deleteService(s)
-		case l != nil:
-			if remedies[l.Reason].status == unhealthy {
-				continue
-			}
-			d.What = fmt.Sprintf("its nova-compute is enabled and up, and none of its rows in compute_nodes is a host (row %d: %s): no request finds it, and the gate waits for it", l.NodeID, l.Reason)
-			d.Do = remedyOf(l)
-		}
-		all = append(all, d)
-	}
-	u.each("nova-compute without a row", unhealthy, all)
-}
-
-// deleted counts the rows that do not count.
-func (u *upgrade) deleted(r *legacy.Reader) error {
-	if u.conf.RequiredVersion == 0 {
+	n := disabled + forced + silent
+	if n == 0 {
 		return nil
 	}
-	n, err := r.DeletedServices(u.ctx, int64(u.conf.RequiredVersion))
-	if err == nil && n > 0 {
-		u.say("services", noted, counted(n, "deleted row")+" of old services: Nova's own gate would have waited for them for ever (bug 1668310), this one does not count them", "")
+	return diagnose(noted, fmt.Sprintf("%s by Nova's services: %d disabled, %d forced down, of %d nova-compute is down. No new instance is placed there, in NATIVE either", counted(n, "host"), disabled, forced, silent),
+		"openstack compute service set --enable or --up counts as long as gateway.legacy has the cell; afterwards cellgate hosts enable")
+}
+
+// checkHostsWithoutRows names the hosts of the shard that no row is of: those whose rows are gone,
+// while claims are on them, and those whose agents say another uuid than nova-compute does.
+// checkLeftOut reports rows that are no hosts.
+func checkHostsWithoutRows(u *upgrade) results {
+	known, rows := map[string]bool{}, map[[2]string]string{}
+	for i := range u.rows.Hosts {
+		id := u.rows.Hosts[i].UUID.String()
+		known[id], rows[[2]string{u.rows.Hosts[i].ServiceHost, u.rows.Hosts[i].NodeName}] = true, id
 	}
-	return err
+	for i := range u.rows.LeftOut {
+		known[u.rows.LeftOut[i].UUID] = true
+	}
+	var agents, gone results
+	for _, id := range slices.Sorted(maps.Keys(u.hosts)) {
+		h := u.hosts[id]
+		now := rows[[2]string{h.GetServiceHost(), h.GetNodename()}]
+		claims := counted(int(h.GetInstances()), "claim")
+		switch {
+		case known[id]:
+		case isAgents(h):
+			agents = append(agents, u.agentWithoutRow(h, now)...)
+		case h.GetInstances() == 0:
+		case now != "":
+			gone = append(gone, diagnose(warned, fmt.Sprintf("compute node %s was registered again as %s, and has %s still", id, now, claims),
+				"wait while a gateway with this gateway.legacy runs, and the cell is not NATIVE: the claims of its instances go to "+now+", and what the row has in use is reserved there before; claims that stay are of requests whose instances never came (cellgate claims list --host "+id+"): release them. Its instances need nothing").of("gone "+h.GetServiceHost())...)
+		default:
+			gone = append(gone, diagnose(warned, fmt.Sprintf("has no row in compute_nodes any more, and %s: it is disabled, without capacity (%s)", claims, h.GetDisabledReason()),
+				"see where their instances are: delete or evacuate them, and release the claims (cellgate claims list --host "+id+"); or bring the row back").of("gone "+h.GetServiceHost())...)
+		}
+	}
+	return append(agents.in("agents without a row"), gone.in("gone hosts")...)
+}
+
+// agentWithoutRow says of a host that an agent registered what it does without a row: nothing but
+// its agent knows of it. now is the compute node whose row has its names, empty for none.
+func (u *upgrade) agentWithoutRow(h *cellgatev1.Host, now string) results {
+	id := h.GetHostUuid()
+	what := "has registered compute node " + id + ", of which there is no row in compute_nodes: "
+	switch {
+	case h.GetAdmin().GetNova() != "":
+		what += "it counts as disabled in Nova, and gets no new instance, as long as the cell is in gateway.legacy"
+	case u.native:
+		what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know, until a gateway that reads the rows says so"
+	default:
+		what += "no request finds it while the rows answer; a gateway that reads them makes it count as disabled"
+	}
+	if now != "" {
+		what += "; the row of that machine is compute node " + now + ": what is in use there does not count here"
+	}
+	status, state := unhealthy, h.GetAdmin().GetState()
+	if !h.GetUp() || !h.GetEnabled() || state != cellgatev1.HostAdmin_STATE_UNSPECIFIED && state != cellgatev1.HostAdmin_ENABLED {
+		status = warned
+		what += "; it is not up, or out of service, and takes no new instance as long as that stays so"
+	}
+	return diagnose(status, what, "stop the agent, and give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row. What stays of a host with the wrong uuid keep out of service for good (cellgate hosts disable "+id+" --reason 'no row')").of("agent of " + h.GetServiceHost())
 }

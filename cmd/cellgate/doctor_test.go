@@ -27,12 +27,12 @@ import (
 )
 
 // diagnoses runs a doctor and gives its rows by check.
-func diagnoses(t *testing.T, wantStatus int, args ...string) map[string]diagnosis {
+func diagnoses(t *testing.T, wantStatus int, args ...string) map[string]result {
 	t.Helper()
 	out, stderr, status := typed(t.Context(), "", append([]string{"doctor"}, append(args, "-o", "json")...)...)
 	var report struct {
 		OK     bool
-		Checks []diagnosis
+		Checks []result
 	}
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("doctor %v: status %d, %v in\n%s%s", args, status, err, out, stderr)
@@ -40,7 +40,7 @@ func diagnoses(t *testing.T, wantStatus int, args ...string) map[string]diagnosi
 	if status != wantStatus || report.OK != (wantStatus == exitDone) {
 		t.Errorf("doctor %v: status %d, want %d\n%s", args, status, wantStatus, out)
 	}
-	rows := map[string]diagnosis{}
+	rows := map[string]result{}
 	for _, r := range report.Checks {
 		rows[r.Check] = r
 		if (r.Status == unhealthy || r.Status == warned) && r.Do == "" {
@@ -51,7 +51,7 @@ func diagnoses(t *testing.T, wantStatus int, args ...string) map[string]diagnosi
 }
 
 // must demands a check with a status and words of what was seen.
-func must(t *testing.T, rows map[string]diagnosis, check, status, words string) {
+func must(t *testing.T, rows map[string]result, check, status, words string) {
 	t.Helper()
 	r, ok := rows[check]
 	if !ok || r.Status != status || !strings.Contains(r.What, words) {
@@ -173,7 +173,7 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	must(t, rows, "cell.metrics "+web, found, "already running")
 
 	check := "cell cell1 at " + at
-	agent := func(status int, more ...string) map[string]diagnosis {
+	agent := func(status int, more ...string) map[string]result {
 		t.Helper()
 		return diagnoses(t, status, append([]string{"agent", "--cell", "cell1", "--replica", at, "--hosts", "2", "--tls-ca", s.caFile}, more...)...)
 	}
@@ -345,11 +345,12 @@ func TestDoctorCounts(t *testing.T) {
 		{[]string{found, noted, warned, unhealthy}, "1 ok, 1 note, 1 warning, 1 failure"},
 		{[]string{noted, unhealthy, noted, unhealthy, warned, warned}, "0 ok, 2 notes, 2 warnings, 2 failures"},
 	} {
-		d, out := &doctor{}, &strings.Builder{}
+		var all results
 		for _, s := range tt.statuses {
-			d.add("x", s, "y", "z")
+			all = append(all, diagnose(s, "y", "z").of("x")...)
 		}
-		err := d.tell(out, false)
+		out := &strings.Builder{}
+		err := all.print(out, false)
 		if !strings.HasSuffix(out.String(), "\n"+tt.want+"\n") || (err != nil) != slices.Contains(tt.statuses, unhealthy) {
 			t.Errorf("%v: %v, want %q in\n%s", tt.statuses, err, tt.want, out)
 		}

@@ -11,14 +11,90 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"cellgate/gateway"
+	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
+
+// upgradeChecks look at one cell, in this order.
+var upgradeChecks = []check[*upgrade]{
+	{name: "scheduler", run: checkScheduler},
+	{name: "gate", run: checkGate, when: isAnswered},
+	{name: "claims without an instance", run: checkAwaitedClaims, when: isAnswered},
+	{name: "legacy database", run: checkDatabaseAge},
+	{name: "services", run: checkServices, when: hasRows},
+	{name: "required_version", run: checkRequiredVersion, when: hasRows},
+	{name: "service_down_time", run: checkDownTime, when: hasRows},
+	{name: "nova-compute without a row", run: checkServicesWithoutRows, when: hasRows},
+	{name: "agents", run: checkAgents, when: hasBoth},
+	{name: "names", run: checkNames, when: hasBoth},
+	{name: "hypervisors", run: checkHypervisors, when: hasBoth},
+	{name: "capacity", run: checkCapacity, when: hasBoth},
+	{name: "aggregates of agents", run: checkAgentAggregates, when: hasBoth},
+	{name: "out of service", run: checkOutOfService, when: hasRows},
+	{name: "hosts without a row", run: checkHostsWithoutRows, when: hasRows},
+	{name: "instances of agents", run: checkUnknownInstances, when: hasRows},
+	{name: "compute_nodes", run: checkLeftOut, when: hasRows},
+	{name: "aggregates", run: checkAggregates, when: hasRows},
+	{name: "ratios", run: checkRatios, when: hasRows},
+	{name: "moves", run: checkMoves, when: hasRows},
+	{name: "instances", run: checkInstances, when: func(u *upgrade) bool { return u.imported != nil }},
+	{name: "claims", run: checkClaims, when: func(u *upgrade) bool { return u.imported != nil && u.listed }},
+	{name: "gateways", run: checkGateways},
+}
+
+func isAnswered(u *upgrade) bool { return u.listed }
+func hasRows(u *upgrade) bool    { return u.rows != nil }
+func hasBoth(u *upgrade) bool    { return u.rows != nil && u.listed }
+
+// upgrade is the evidence of one cell's upgrade.
+type upgrade struct {
+	conf config.LegacyCell
+	cell config.GatewayCell
+	// down is the cell's service_down_time.
+	down time.Duration
+	// limited are the resources that a filter in force limits, read what filters read of
+	// hypervisors.
+	limited *limited
+	read    gateway.HypervisorRead
+
+	// scheduler are the cell's replicas, nil when it has none. listed: they listed the cell's
+	// hosts and their agents' hypervisors, both by uuid; else schedulerErr says why not.
+	scheduler    *replicas
+	listed       bool
+	schedulerErr error
+	hosts        map[string]*cellgatev1.Host
+	hypervisors  map[string]*cellv1.Hypervisor
+	// gate is nil when the cell has none, or gateErr says why it is not known.
+	gate    *cellgatev1.Gate
+	gateErr error
+	awaited []*cellv1.AwaitedClaim
+	// native: the gate is. differs: it is SHADOW, and too many comparisons differ.
+	native, differs bool
+	// readers are the gateways that report the legacy tables to any replica, by name.
+	readers []*cellgatev1.GateReader
+
+	// rows are what was read of the legacy database, nil when err says why not.
+	rows    *legacy.Snapshot
+	err     error
+	deleted int
+	// silent says, by the id of a service, why it does not hold the gate, and silentHost by
+	// its host; tooOld are the hosts of those that do and are too old.
+	silent     map[int64]string
+	silentHost map[string]string
+	tooOld     map[string]bool
+	// imported is what a dry run of the importer came to; moving are the instances on a move.
+	imported     *importer.Report
+	moving       map[string]legacy.Instance
+	unclaimed    []importer.UnclaimedInstance
+	unclaimedErr error
+}
 
 func newDoctorUpgrade(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
@@ -48,37 +124,39 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		d := &doctor{ctx: ctx, now: time.Now}
 		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: filtersFromNova})
 		if err != nil {
 			return err
 		}
-		cells := c.Gateway.Legacy
-		if *only != "" {
-			cells = slices.DeleteFunc(slices.Clone(cells), func(l config.LegacyCell) bool { return l.Cell != *only })
-			if len(cells) == 0 {
-				return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *only))
-			}
+		g := c.Gateway
+		cells := slices.DeleteFunc(slices.Clone(g.Legacy), func(l config.LegacyCell) bool { return *only != "" && l.Cell != *only })
+		if *only != "" && len(cells) == 0 {
+			return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *only))
 		}
+		var out results
 		if len(cells) == 0 {
-			d.add("gateway.legacy", noted, "names no cell: none is under upgrade", "")
+			out = diagnose(noted, "names no cell: none is under upgrade", "").of("gateway.legacy")
 		}
 		if len(*confs) == 0 {
-			*confs = c.Gateway.NovaConf
+			*confs = g.NovaConf
 		}
-		read := gateway.ReadOfHypervisors(c.Gateway.Filters, c.Gateway.FilterExpression)
-		using := d.limits(*confs, c.Gateway.Nova)
+		limited, told := filtersInForce(*confs, g.Nova)
+		out = append(out, told...)
 		for _, l := range cells {
-			u := &upgrade{doctor: d, conf: l, cell: cellOf(c.Gateway, l.Cell), using: using, agents: map[string]*cellgatev1.Host{}, hypervisors: map[string]*cellv1.Hypervisor{}, read: read, told: map[string]bool{}}
-			u.examine(c.Gateway.CellTLS)
+			u := &upgrade{
+				conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute),
+				limited: limited, read: gateway.ReadOfHypervisors(g.Filters, g.FilterExpression),
+			}
+			u.collect(ctx, g.CellTLS)
+			out = append(out, examine(l.Cell+" ", u, upgradeChecks...)...)
 		}
-		return d.tell(cmd.OutOrStdout(), asJSON)
+		return out.print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
 }
 
 // filtersFromNova gives the filters that a gateway takes from nova.conf. A file that cannot
-// be read is told of by itself.
+// be read is reported by filtersInForce.
 func filtersFromNova(c *config.Config, from config.Origins) []fault.Field {
 	only, origins := *c, config.Origins{}
 	maps.Copy(origins, from)
@@ -88,64 +166,151 @@ func filtersFromNova(c *config.Config, from config.Origins) []fault.Field {
 	return nil
 }
 
-// mostNamed is how many hosts of a kind are named; the others are counted.
-const mostNamed = 20
-
-// upgrade examines one cell.
-type upgrade struct {
-	*doctor
-	conf  config.LegacyCell
-	cell  config.GatewayCell
-	using *limited
-	// agents are the cell's hosts by uuid; heard: the cell answered.
-	agents map[string]*cellgatev1.Host
-	heard  bool
-	// hypervisors are those of agents; a cell of before says none. read is what the gateway's
-	// filters read of them.
-	hypervisors map[string]*cellv1.Hypervisor
-	read        gateway.HypervisorRead
-	// native: so its gate is. differs: it is SHADOW, and too many comparisons differ.
-	native, differs bool
-	// scheduler are the cell's replicas, nil when it has none.
-	scheduler *replicas
-	// readers are the gateways that report the legacy tables to any of them.
-	readers map[string]*cellgatev1.GateReader
-	// required is the version of services that the gate goes by; 0: it does not say.
-	required int32
-	// readTo is the newest time in the rows that the doctor reads.
-	readTo time.Time
-	// told are the service hosts whose nova-compute is too old: what is said of them
-	// covers their agents.
-	told map[string]bool
-}
-
-// each adds a diagnosis for each of the first names, and one for the rest.
-func (u *upgrade) each(check, status string, all []diagnosis) {
-	for _, d := range all[:min(len(all), mostNamed)] {
-		u.add(u.conf.Cell+" "+d.Check, status, d.What, d.Do)
-	}
-	if n := len(all) - mostNamed; n > 0 {
-		u.add(u.conf.Cell+" "+check, status, fmt.Sprintf("and %d more", n), all[0].Do)
-	}
-}
-
-func (u *upgrade) say(check, status, what, do string) { u.add(u.conf.Cell+" "+check, status, what, do) }
-
-func (u *upgrade) examine(tls config.ClientTLS) {
+// collect asks the cell's scheduler and reads the legacy database.
+func (u *upgrade) collect(ctx context.Context, tls config.ClientTLS) {
 	conf, err := readerConfig(u.conf, u.cell.UUID)
-	if err == nil {
-		conf.MaxLeftOut = 100_000 // all of them: each kind is told apart
-		defer u.dial(tls)()
-		u.ask()
-		err = u.tables(conf)
-		u.behind()
-	}
 	if err != nil {
-		u.say("legacy database", unhealthy, problemOf(err), "correct it: a cell whose services cannot be read counts as old, and its gate does not open")
+		u.err = err
+		return
+	}
+	conf.MaxLeftOut = 100_000 // all of them: each kind is reported apart
+	if !u.conf.Only {
+		if u.scheduler, u.schedulerErr = dialReplicas(tls, u.cell); u.schedulerErr == nil {
+			defer func() { _ = u.scheduler.Close() }() // its calls are over
+			u.askScheduler(ctx)
+		}
+	}
+	u.err = u.readTables(ctx, conf)
+}
+
+func (u *upgrade) askScheduler(ctx context.Context) {
+	u.hosts, u.hypervisors = map[string]*cellgatev1.Host{}, map[string]*cellv1.Hypervisor{}
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage, WantHypervisors: true}), true; more; {
+		page, err := u.scheduler.ListHosts(within, in)
+		if err != nil {
+			u.schedulerErr = err
+			return
+		}
+		for i, h := range page.GetHosts() {
+			u.hosts[h.GetHostUuid()] = h
+			if of := page.GetHypervisorOf(); len(of) == len(page.GetHosts()) && of[i] >= 0 && int(of[i]) < len(page.GetHypervisors()) {
+				u.hypervisors[h.GetHostUuid()] = page.GetHypervisors()[of[i]]
+			}
+			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
+		}
+		more = page.GetMore() && len(page.GetHosts()) > 0
+	}
+	u.listed = true
+	look := &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}
+	resp, err := ofAny(within, u.scheduler, look, cellv1.CellSchedulerClient.ReportLegacy)
+	if err != nil {
+		u.gateErr = err
+		return
+	}
+	u.gate, u.awaited = resp.GetGate(), resp.GetWithoutInstance()
+	u.native = u.gate.GetState() == cellgatev1.Gate_NATIVE
+	u.differs = slices.ContainsFunc(u.gate.GetWaitsFor(), func(w string) bool { return strings.Contains(w, "comparisons differed") })
+	// Each replica knows the gateways that report to it. Of a gateway that reported to two the
+	// newer reading counts.
+	all := slices.Clone(u.gate.GetReaders())
+	for _, c := range u.scheduler.clients[1:] {
+		if resp, err := c.ReportLegacy(within, look); err == nil {
+			all = append(all, resp.GetGate().GetReaders()...)
+		}
+	}
+	newest := map[string]*cellgatev1.GateReader{}
+	for _, r := range all {
+		if old := newest[r.GetGateway()]; old == nil || r.GetReadTo().AsTime().After(old.GetReadTo().AsTime()) {
+			newest[r.GetGateway()] = r
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(newest)) {
+		u.readers = append(u.readers, newest[name])
 	}
 }
 
-// problemOf is an error in a line, with what a reader found to be the trouble.
+func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
+	reader, err := legacy.Open(ctx, conf)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reader.Close() }() // it has been read
+	x, err := reader.Load(ctx)
+	if err != nil {
+		return err
+	}
+	u.rows, u.silent, u.silentHost, u.tooOld = x, map[int64]string{}, map[string]string{}, map[string]bool{}
+	for i := range x.Services {
+		s := &x.Services[i]
+		why := silence(s, x.At, u.down)
+		u.silent[s.ID], u.silentHost[s.Host] = why, why
+		if s.Version < int64(u.conf.RequiredVersion) && why == "" {
+			u.tooOld[s.Name()] = true
+		}
+	}
+	if u.conf.RequiredVersion > 0 {
+		u.deleted, err = reader.DeletedServices(ctx, int64(u.conf.RequiredVersion))
+	}
+	return errors.Join(err, u.tryImport(ctx, reader))
+}
+
+// tryImport runs an import that writes nothing, and asks the cell which instances have no claim.
+func (u *upgrade) tryImport(ctx context.Context, reader *legacy.Reader) error {
+	rows := &movingRows{Rows: reader, moving: map[string]legacy.Instance{}}
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: rows, StepHosts: max(len(u.rows.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
+	if err != nil {
+		return err
+	}
+	r, err := m.Step(ctx, u.rows, dryCell{})
+	if err != nil {
+		return err
+	}
+	u.imported, u.moving = &r, maps.Clone(rows.moving)
+	if !u.listed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	all, err := m.FindUnclaimed(ctx, u.rows, u.scheduler)
+	if err == nil && len(all.Found) > 0 {
+		// Some may be about to be deleted: those that stay count.
+		select {
+		case <-time.After(lookOnceMore):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		x, err := reader.Refresh(ctx, u.rows)
+		if err == nil {
+			_, err = m.Step(ctx, x, dryCell{})
+		}
+		if err != nil {
+			return err
+		}
+		all, u.unclaimedErr = m.FindUnclaimed(ctx, x, u.scheduler)
+		u.unclaimed = slices.DeleteFunc(all.Found, func(i importer.UnclaimedInstance) bool { return !i.Lasting })
+		return nil
+	}
+	u.unclaimedErr = err
+	return nil
+}
+
+// lookOnceMore is how long after a look that found something the next one is made.
+const lookOnceMore = 3 * time.Second
+
+// dryCell takes hosts and does nothing.
+type dryCell struct{}
+
+func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	out := &cellv1.ImportHostsResponse{}
+	for range in.GetHosts() {
+		out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{Unchanged: true})
+	}
+	return out, nil
+}
+
+// problemOf is an error in a line, with the trouble that a reader found.
 func problemOf(err error) string {
 	text := wording(err)
 	if t := legacy.TroubleOf(err); t != "" {
@@ -154,96 +319,31 @@ func problemOf(err error) string {
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// dial connects to the cell's scheduler; what it gives ends that.
-func (u *upgrade) dial(tls config.ClientTLS) (end func()) {
-	if u.conf.Only {
-		return func() {}
+// silence says why an old service does not hold the gate; "" when it does.
+func silence(s *legacy.Service, now time.Time, down time.Duration) string {
+	switch up := s.Up(now, down); {
+	case s.ForcedDown:
+		return "it is forced down"
+	case up:
+		return ""
+	case s.Disabled:
+		return "it is disabled and down"
+	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*down:
+		return "it is down for long"
 	}
-	r, err := dialReplicas(tls, u.cell)
-	if err != nil {
-		u.unheard(err)
-		return func() {}
-	}
-	u.scheduler = r
-	return func() { _ = r.Close() } // its calls are over
+	return ""
 }
 
-func (u *upgrade) unheard(err error) {
-	u.say("scheduler", unhealthy, "the cell does not list its hosts: "+problemOf(err), "start its scheduler: claims go to its shard in every state of the gate, and agents register there")
-}
-
-// ask lists the cell's hosts.
-func (u *upgrade) ask() {
-	if u.conf.Only {
-		u.say("scheduler", noted, "is legacy_only: each gateway runs one for the cell, with a shard in memory, and its gate stays at LEGACY", "run the cell's own, and name its replicas instead of legacy_only, before its first agent")
-		return
+func age(now, seen time.Time) string {
+	if seen.IsZero() {
+		return "never"
 	}
-	if u.scheduler == nil {
-		return
+	d := now.Sub(seen)
+	switch {
+	case d > 48*time.Hour:
+		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+	case d > time.Minute:
+		return d.Round(time.Minute).String() + " ago"
 	}
-	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage, WantHypervisors: true}), true; more; {
-		ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
-		page, err := u.scheduler.ListHosts(ctx, in)
-		cancel()
-		if err != nil {
-			u.unheard(err)
-			return
-		}
-		for i, h := range page.GetHosts() {
-			u.agents[h.GetHostUuid()] = h
-			if of := page.GetHypervisorOf(); len(of) == len(page.GetHosts()) && of[i] >= 0 && int(of[i]) < len(page.GetHypervisors()) {
-				u.hypervisors[h.GetHostUuid()] = page.GetHypervisors()[of[i]]
-			}
-			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
-		}
-		more = page.GetMore() && len(page.GetHosts()) > 0
-	}
-	u.heard = true
-	u.doctor.ok(u.conf.Cell+" scheduler", "has %s", counted(len(u.agents), "host"))
-	u.gate(u.scheduler)
-}
-
-// tables examines what the legacy database has.
-func (u *upgrade) tables(conf legacy.Config) error {
-	reader, err := legacy.Open(u.ctx, conf)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = reader.Close() }() // it has been read
-	x, err := reader.Load(u.ctx)
-	if err != nil {
-		return err
-	}
-	u.heartbeats(x)
-	u.readTo = x.Written
-	u.services(x)
-	u.disputes(x)
-	u.withoutRows(x)
-	u.registered(x)
-	u.reported(x)
-	u.outOfService(x)
-	u.rowless(x)
-	u.unknownInstances()
-	u.leftOut(x)
-	u.aggregates(x)
-	u.ratios(x)
-	return errors.Join(u.deleted(reader), u.instances(reader, x))
-}
-
-// aheadTold is how far a heartbeat may be ahead of the server's clock untold.
-const aheadTold = 5 * time.Second
-
-// heartbeats examines how far behind the data of the database are.
-func (u *upgrade) heartbeats(x *legacy.Snapshot) {
-	down := cmp.Or(u.conf.ServiceDownTime, time.Minute)
-	if n := max(x.Ahead, x.Heartbeat.Sub(x.At)); n > aheadTold {
-		u.say("clock", warned, "the newest heartbeat of any service is "+n.Round(time.Second).String()+" ahead of the clock of the database's server",
-			"set the clocks of Nova's machines and of the server alike (NTP): a service whose heartbeats are further ahead than service_down_time counts as down")
-	}
-	if !x.Silent(down) {
-		u.doctor.ok(u.conf.Cell+" legacy database", "has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))
-		return
-	}
-	u.say("legacy database", unhealthy, x.WhySilent(down),
-		"read a database that is not behind (gateway.legacy), start Nova's services, or correct the clock: gateways answer nothing from it meanwhile (the cell is unavailable while its gate is LEGACY or SHADOW), import nothing, and take no host for down by it")
+	return max(d, 0).Round(time.Second).String() + " ago"
 }

@@ -86,9 +86,8 @@ type listingCell struct {
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
 	// hypervisors are those of hosts whose agents do not report what their rows have, by
-	// uuid. before: it does not say any.
+	// uuid.
 	hypervisors map[string]*cellv1.Hypervisor
-	before      bool
 }
 
 func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
@@ -100,7 +99,7 @@ func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyReq
 
 func (l *listingCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
 	out := &cellv1.ListHostsResponse{Hosts: l.hosts}
-	if in.GetWantHypervisors() && !l.before {
+	if in.GetWantHypervisors() {
 		for i, h := range l.hosts {
 			of := l.hypervisors[h.GetHostUuid()]
 			if of == nil {
