@@ -200,16 +200,17 @@ fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the
 	cd proto && $(TOOLS)/buf format -w
 
 .PHONY: gen
-gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, and the tables of docs/telemetry.md.
+gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, the tables of docs/telemetry.md, and docs/reference/configuration.md.
 	cd proto && PATH=$(TOOLS):$$PATH buf generate && PATH=$(TOOLS):$$PATH buf generate --template buf.gen.openapi.yaml
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
 	go run ./cmd/telemetry-docs page docs/telemetry.md
+	go run ./cmd/config-docs docs/reference/configuration.md
 
 .PHONY: gen-check
 gen-check: ## Fail when what is generated is not what 'make gen' writes.
-	@before=$$(find proto deploy/nova docs/telemetry.md -name telemetry.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	@before=$$(find proto deploy/nova docs/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	$(MAKE) --no-print-directory gen; \
-	after=$$(find proto deploy/nova docs/telemetry.md -name telemetry.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	after=$$(find proto deploy/nova docs/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
 
 .PHONY: parity

@@ -79,20 +79,13 @@ func (a *assembly) reloaded(began config.Config, service string, again func() (c
 	if err != nil {
 		return hostprobe.Config{}, err
 	}
-	if !reflect.DeepEqual(lasting(c), lasting(began)) {
+	if !reflect.DeepEqual(config.Lasting(c, "agent"), config.Lasting(began, "agent")) {
 		a.log.Warn("some of the new configuration takes a restart: only what is under agent.host is taken at once, without state_dir, uuid_file and service_host")
 	}
 	next := began.Agent
 	next.Host = c.Agent.Host
 	next.Host.ServiceHost = service
 	return hostConfig(next)
-}
-
-// lasting is what of a configuration stays while an agent runs.
-func lasting(c config.Config) config.Config {
-	h := c.Agent.Host
-	c.Agent.Host = config.Host{StateDir: h.StateDir, UUIDFile: h.UUIDFile, ServiceHost: h.ServiceHost}
-	return c
 }
 
 // serviceHost is the name of the host's service.

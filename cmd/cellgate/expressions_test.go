@@ -66,7 +66,7 @@ func TestBadConfiguredExpressionsEndTheStart(t *testing.T) {
 		{nil, []string{file + ":3: gateway.filter_expression: line 2, column 3: undeclared reference to 'host' with such a field", file + ":6: gateway.weigh_multiplier: is of use with weigh_expression only"}},
 		{[]string{"--filter-expression", "1 + 1", "--weigh-expression", "host.zone", "--weigh-multiplier", "1e9"}, []string{
 			"--filter-expression: gateway.filter_expression: must be a bool, is int", "--weigh-expression: gateway.weigh_expression: must be a number, is string",
-			"--weigh-multiplier: gateway.weigh_multiplier: is not between -1000000 and 1000000",
+			"--weigh-multiplier: gateway.weigh_multiplier: 1e+09 is not between -1000000 and 1000000",
 		}},
 		{[]string{"--filter-expression", "facts.x == 1, 2; 3"}, []string{"--filter-expression: gateway.filter_expression: line 1, column 13: Syntax error"}},
 		{[]string{"--filter-expression", "facts.x.y == 1", "--weigh-expression", "1", "--legacy", "a=mysql://u@127.0.0.1/nova"}, []string{"--filter-expression: gateway.filter_expression: reads facts"}},

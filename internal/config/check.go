@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,10 @@ import (
 // check reports what is wrong with the values of a section.
 func (l *loader) check(section string) {
 	c := l.config
+	for _, part := range []string{"log", "telemetry", section} {
+		v, _ := fieldByKey(reflect.ValueOf(c).Elem(), part)
+		l.checkRanges(v, part)
+	}
 	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	l.oneOf("log.format", c.Log.Format, "text", "json")
 	l.checkTelemetry(c.Telemetry)
@@ -35,15 +40,9 @@ func (l *loader) checkGateway(g Gateway) {
 	l.checkServerTLS("gateway.tls", g.TLS)
 	l.listen("gateway.http", g.HTTP, g.Insecure, exposes("gateway.tls", g.TLS))
 	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS))
-	l.positive("gateway.propose_budget", g.ProposeBudget)
-	l.positive("gateway.claim_budget", g.ClaimBudget)
-	l.positive("gateway.max_deadline", g.MaxDeadline)
 	l.atMost("gateway.propose_budget", g.ProposeBudget, "max_deadline", g.MaxDeadline)
 	l.atMost("gateway.claim_budget", g.ClaimBudget, "max_deadline", g.MaxDeadline)
 	l.checkBreaker(g)
-	l.atLeast("gateway.max_in_flight", g.MaxInFlight, 1)
-	l.atLeast("gateway.decision_queue", g.DecisionQueue, 1)
-	l.drainDelay("gateway.drain_delay", g.DrainDelay)
 	l.checkNova(g)
 	l.novaRelease("gateway.nova.nova_release", g.Nova.Release)
 	if len(g.Cells) == 0 {
@@ -85,10 +84,6 @@ func (l *loader) checkGateway(g Gateway) {
 
 func (l *loader) checkBreaker(g Gateway) {
 	b := g.Breaker
-	l.atLeast("gateway.breaker.failures", b.Failures, 1)
-	l.positive("gateway.breaker.open_for", b.OpenFor)
-	l.positive("gateway.breaker.probe_every", b.ProbeEvery)
-	l.positive("gateway.breaker.probe_budget", b.ProbeBudget)
 	if longest := max(g.ProposeBudget, g.ClaimBudget, b.ProbeBudget); b.Window <= longest {
 		l.bad("gateway.breaker.window", "%v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
 	}
@@ -116,52 +111,22 @@ func (l *loader) checkCell(c Cell) {
 	l.checkServerTLS("cell.tls", c.TLS)
 	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
 	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
-	l.between("cell.heartbeat_every", c.HeartbeatEvery, minHeartbeat, maxHeartbeat)
 	if c.ServiceDownTime <= c.HeartbeatEvery {
 		l.bad("cell.service_down_time", "%v is not longer than heartbeat_every (%v): every host would count as down", c.ServiceDownTime, c.HeartbeatEvery)
 	}
-	l.positive("cell.pin_for", c.PinFor)
-	l.between("cell.lease_scan", c.LeaseScan, minLeaseScan, maxLeaseScan)
-	l.atLeast("cell.max_batch", c.MaxBatch, minBatch)
 	if !slices.Contains([]string{"async", "sync", "shadow"}, c.VerifyMode) {
 		l.bad("cell.verify_mode", "%q is not async, sync or shadow", c.VerifyMode)
 	}
-	l.between("cell.verify_wait", c.VerifyWait, minVerifyWait, maxVerifyWait)
-	l.between("cell.reconcile_interval", c.ReconcileInterval, minReconcile, maxReconcile)
-	l.positive("cell.reconcile_grace", c.ReconcileGrace)
 	if c.ReconcileRelease < c.ReconcileGrace {
 		l.bad("cell.reconcile_release", "%v is shorter than reconcile_grace (%v)", c.ReconcileRelease, c.ReconcileGrace)
 	}
-	l.atLeast("cell.max_queue", c.MaxQueue, minQueue)
-	l.positive("cell.decisions_keep", c.DecisionsKeep)
-	l.atLeast("cell.max_hosts", c.MaxHosts, 1)
-	l.atLeast("cell.max_hosts_mib", c.MaxHostsMiB, 1)
-	l.atLeast("cell.max_agent_hosts", c.MaxAgentHosts, 1)
-	l.atLeast("cell.max_agent_hosts_mib", c.MaxAgentHostsMiB, 1)
-	l.atLeast("cell.max_decisions", c.MaxDecisions, 1)
-	l.atLeast("cell.max_decision_mib", c.DecisionMiB, 16)
-	l.positive("cell.max_clock_jump", c.MaxClockJump)
-	l.atLeast("cell.max_journal_mib", c.JournalMiB, 16)
-	l.atLeast("cell.max_ended_mib", c.EndedMiB, 16)
-	l.between("cell.gate_settle", c.GateSettle, minGateSettle, maxGateSettle)
-	l.atLeast("cell.gate_compared", c.GateCompared, 1)
-	if !(c.GateMaxDifference > 0 && c.GateMaxDifference <= 1) {
-		l.bad("cell.gate_max_difference", "%v is not above 0 and at most 1", c.GateMaxDifference)
-	}
-	l.atLeast("cell.gate_agent_version", c.GateAgentVersion, 1)
 	if len(c.GateClasses) == 0 || slices.Contains(c.GateClasses, "") {
 		l.bad("cell.gate_classes", "must name resource classes, and at least one")
 	}
-	l.drainDelay("cell.drain_delay", c.DrainDelay)
 	l.metrics("cell.metrics", c.Metrics, c.Insecure, exposes("cell.tls", c.TLS))
 }
 
 func (l *loader) checkAgent(a Agent) {
-	l.atLeast("agent.hosts", a.Hosts, 0)
-	l.atLeast("agent.hosts_per_conn", a.HostsPerConn, 1)
-	if a.HostsPerConn > MaxStreams {
-		l.bad("agent.hosts_per_conn", "%d is above %d, the most streams that a cell takes on a connection", a.HostsPerConn, MaxStreams)
-	}
 	l.checkClientTLS("agent.tls", a.TLS)
 	l.metrics("agent.metrics", a.Metrics, a.Insecure, "an agent serves its metrics without TLS to anyone who reaches it")
 	if a.Socket != "" {
@@ -195,9 +160,8 @@ func (l *loader) checkDev(d Dev) {
 	l.novaRelease("dev.nova_release", d.NovaRelease)
 	if len(d.NovaConf) > 0 {
 		l.checkNova(l.config.Gateway) // that of dev is made of nova.conf
+		l.checkRanges(reflect.ValueOf(l.config.Gateway.Nova), "gateway.nova")
 	}
-	l.atLeast("dev.cells", d.Cells, 1)
-	l.atLeast("dev.hosts", d.Hosts, 1)
 	l.shard("dev", d.Data, d.Store, d.Insecure)
 	const noTLS = "dev has no TLS and no authentication; run gateway, cell and agent with theirs"
 	l.listen("dev.http", d.HTTP, d.Insecure, noTLS)
@@ -244,36 +208,6 @@ func (l *loader) oneOf(path, value string, allowed ...string) {
 	}
 }
 
-func (l *loader) positive(path string, d time.Duration) {
-	if d <= 0 {
-		l.bad(path, "%v is not above 0", d)
-	}
-}
-
-const (
-	// Agents that beat more often do nothing else; those that beat less often than
-	// once in an hour are not watched.
-	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, time.Hour
-	// What a lease holds is held a scan longer.
-	minLeaseScan, maxLeaseScan   = 10 * time.Millisecond, time.Minute
-	minGateSettle, maxGateSettle = 100 * time.Millisecond, 24 * time.Hour
-	// A look costs some ms a 1,000 hosts.
-	minReconcile, maxReconcile = 100 * time.Millisecond, time.Hour
-	// A caller of a selection waits for it.
-	minVerifyWait, maxVerifyWait = time.Millisecond, 200 * time.Millisecond
-	// minBatch has room for a registration beside claims.
-	minBatch = 2
-	// minQueue has room for a gateway's shared call, of 128 operations, while another waits:
-	// a call is queued or refused as a whole.
-	minQueue = 256
-)
-
-func (l *loader) between(path string, d, least, most time.Duration) {
-	if d < least || d > most {
-		l.bad(path, "%v is not between %v and %v", d, least, most)
-	}
-}
-
 // atMost: a duration is no longer than another key's.
 func (l *loader) atMost(path string, d time.Duration, key string, most time.Duration) {
 	if most > 0 && d > most {
@@ -281,21 +215,9 @@ func (l *loader) atMost(path string, d time.Duration, key string, most time.Dura
 	}
 }
 
-// MaxDrainDelay is the longest drain_delay.
+// MaxDrainDelay is the longest drain_delay: whoever stops a process waits for it, and kills it in
+// the end.
 const MaxDrainDelay = time.Minute
-
-// drainDelay: whoever stops a process waits for it, and kills it in the end.
-func (l *loader) drainDelay(path string, d time.Duration) {
-	if d < 0 || d > MaxDrainDelay {
-		l.bad(path, "%v is not between 0s and 1m", d)
-	}
-}
-
-func (l *loader) atLeast(path string, n, least int) {
-	if n < least {
-		l.bad(path, "%d is below %d", n, least)
-	}
-}
 
 func (l *loader) uuid(path, value string) {
 	if _, err := uuid.Parse(value); err != nil || len(value) != 36 {

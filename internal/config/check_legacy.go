@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,18 +26,6 @@ func (l *loader) checkLegacy(g Gateway) {
 			}
 		}
 		l.legacyTimes(path, c)
-		if c.RequiredVersion > math.MaxInt32 {
-			l.bad(path+".required_version", "%d is greater than %d, and no version of nova-compute", c.RequiredVersion, math.MaxInt32)
-		}
-		for key, n := range map[string]float64{
-			"required_version": float64(c.RequiredVersion), "refresh": float64(c.Refresh), "service_down_time": float64(c.ServiceDownTime),
-			"cpu_allocation_ratio": c.CPURatio, "ram_allocation_ratio": c.RAMRatio, "disk_allocation_ratio": c.DiskRatio,
-			"initial_cpu_allocation_ratio": c.InitialCPURatio, "initial_ram_allocation_ratio": c.InitialRAMRatio, "initial_disk_allocation_ratio": c.InitialDiskRatio,
-		} {
-			if !(n >= 0) {
-				l.bad(path+"."+key, "is negative, or no number")
-			}
-		}
 	}
 }
 

@@ -24,10 +24,10 @@ func TestLegacyCells(t *testing.T) {
 		"{cell: cell2, database: 'mysql://nova@127.0.0.1/nova'}":                                                                                  "is none of gateway.cells",
 		"{database: 'mysql://nova@127.0.0.1/nova'}":                                                                                               "gateway.legacy[0].cell: must be set",
 		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: 2147483647}":                                                    "",
-		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: 2147483648}":                                                    "required_version: 2147483648 is greater",
-		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: 4294967297}":                                                    "required_version: 4294967297 is greater",
-		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: -1}":                                                            "required_version: is negative",
-		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', ram_allocation_ratio: -1}":                                                        "ram_allocation_ratio: is negative",
+		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: 2147483648}":                                                    "required_version: 2147483648 is not between 0 and 2147483647",
+		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: 4294967297}":                                                    "required_version: 4294967297 is not between",
+		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', required_version: -1}":                                                            "required_version: -1 is not between",
+		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova', ram_allocation_ratio: -1}":                                                        "ram_allocation_ratio: -1 is below 0",
 		"{cell: cell1, database: 'mysql://nova@127.0.0.1/nova'}, {cell: cell1, database: 'mysql://nova@127.0.0.1/nova'}":                          "gateway.legacy[1].cell",
 	} {
 		_, err := Load("gateway", Source{File: write(t, head+entry+"]\n")})

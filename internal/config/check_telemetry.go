@@ -6,9 +6,6 @@ import (
 
 func (l *loader) checkTelemetry(t Telemetry) {
 	l.oneOf("telemetry.traces", t.Traces, "none", "otlp", "file")
-	if !(t.Ratio >= 0 && t.Ratio <= 1) { // not a number is neither
-		l.bad("telemetry.ratio", "%v is not between 0 and 1", t.Ratio)
-	}
 	switch t.Traces {
 	case "otlp":
 		u, err := url.Parse(t.Endpoint)

@@ -4,8 +4,10 @@
 //
 // A key has one name in three spellings: gateway.propose_budget in the file,
 // CELLGATE_GATEWAY_PROPOSE_BUDGET in the environment, --propose-budget as a
-// flag. The structs in sections.go are the only list of keys and Default the
-// only list of defaults; everything else follows from them by reflection.
+// flag. The structs in sections.go and host.go are the only list of keys, their
+// tags the only descriptions and ranges, and Default the only list of defaults:
+// flags, variables, checks of ranges and docs/reference/configuration.md follow
+// from them by reflection.
 //
 // Unknown keys are errors that name the nearest known one. All problems of all
 // sources are found before Load returns, as one *Problems; each says where the

@@ -20,6 +20,8 @@ type loader struct {
 	unread bool
 	// origin says, by key path, where the value in force was set.
 	origin map[string]string
+	// outOfRange are the keys whose range has been reported: other checks of them say no more.
+	outOfRange map[string]bool
 }
 
 // readFile takes in a YAML document.

@@ -11,22 +11,22 @@ import (
 // names, meanings and defaults of what Nova has too are those of its nova.conf
 // ([DEFAULT], [compute] and [pci]); docs/agent.md.
 type Host struct {
-	StateDir    string `yaml:"state_dir" flag:"state-dir" help:"directory of the host's identity, made at the first start"`
-	UUIDFile    string `yaml:"uuid_file" flag:"uuid-file" help:"file with the host's uuid, such as Nova's compute_id, only read; empty means one in state_dir"`
-	ServiceHost string `yaml:"service_host" flag:"service-host" help:"name of the host's service; empty means the machine's name"`
+	StateDir    string `yaml:"state_dir" reload:"restart" flag:"state-dir" help:"directory of the host's identity, made at the first start"`
+	UUIDFile    string `yaml:"uuid_file" reload:"restart" flag:"uuid-file" help:"file with the host's uuid, such as Nova's compute_id, only read; empty means one in state_dir"`
+	ServiceHost string `yaml:"service_host" reload:"restart" flag:"service-host" help:"name of the host's service; empty means the machine's name"`
 	NodeName    string `yaml:"nodename" flag:"nodename" help:"name of the compute node; empty means service_host"`
 	HostIP      string `yaml:"host_ip" flag:"host-ip" help:"address of the host; empty means the one that leads to its cell"`
 	DiskPath    string `yaml:"disk_path" flag:"disk-path" help:"directory on the disk of the instances, Nova's instances_path; empty reports no DISK_GB"`
 	// InstancesDir has a file of JSON for each instance; empty: they are not known.
 	InstancesDir      string          `yaml:"instances_dir" flag:"instances-dir" help:"directory with a file UUID.json for each instance on the host; empty: they are not known"`
-	PollEvery         time.Duration   `yaml:"poll_every" flag:"poll-every" help:"how often the machine is read"`
-	ReservedCPUs      int             `yaml:"reserved_host_cpus" flag:"reserved-host-cpus" help:"VCPU kept from instances"`
-	ReservedMemoryMB  int             `yaml:"reserved_host_memory_mb" flag:"reserved-host-memory-mb" help:"MiB of memory kept from instances"`
-	ReservedDiskMB    int             `yaml:"reserved_host_disk_mb" flag:"reserved-host-disk-mb" help:"MiB of disk kept from instances"`
+	PollEvery         time.Duration   `yaml:"poll_every" range:"1s..1h" flag:"poll-every" help:"how often the machine is read"`
+	ReservedCPUs      int             `yaml:"reserved_host_cpus" range:"0.." flag:"reserved-host-cpus" help:"VCPU kept from instances"`
+	ReservedMemoryMB  int             `yaml:"reserved_host_memory_mb" unit:"MiB" range:"0.." flag:"reserved-host-memory-mb" help:"MiB of memory kept from instances"`
+	ReservedDiskMB    int             `yaml:"reserved_host_disk_mb" unit:"MiB" range:"0.." flag:"reserved-host-disk-mb" help:"MiB of disk kept from instances"`
 	ReserveUsedDisk   bool            `yaml:"reserve_used_disk" flag:"reserve-used-disk" help:"keep what the disk has in use besides the instances in disk_path from instances, as Nova's disk_available_least"`
-	CPURatio          float64         `yaml:"cpu_allocation_ratio" flag:"cpu-allocation-ratio" help:"VCPU that one CPU counts as"`
-	MemoryRatio       float64         `yaml:"ram_allocation_ratio" flag:"ram-allocation-ratio" help:"MiB that one of memory counts as"`
-	DiskRatio         float64         `yaml:"disk_allocation_ratio" flag:"disk-allocation-ratio" help:"GiB that one of disk counts as"`
+	CPURatio          float64         `yaml:"cpu_allocation_ratio" range:">0..100000" flag:"cpu-allocation-ratio" help:"VCPU that one CPU counts as"`
+	MemoryRatio       float64         `yaml:"ram_allocation_ratio" range:">0..100000" flag:"ram-allocation-ratio" help:"MiB that one of memory counts as"`
+	DiskRatio         float64         `yaml:"disk_allocation_ratio" range:">0..100000" flag:"disk-allocation-ratio" help:"GiB that one of disk counts as"`
 	SharedCPUs        string          `yaml:"cpu_shared_set" flag:"cpu-shared-set" help:"CPUs for VCPU, as 0-3,^2; empty means all, or none with cpu_dedicated_set"`
 	DedicatedCPUs     string          `yaml:"cpu_dedicated_set" flag:"cpu-dedicated-set" help:"CPUs for PCPU; empty for none"`
 	ReservedHugePages []ReservedPages `yaml:"reserved_huge_pages" flag:"reserved-huge-pages" help:"memory pages kept from instances, as node=0,size=2MB,count=64; again for each"`
@@ -44,27 +44,27 @@ type Host struct {
 
 // ReservedPages are memory pages of a NUMA node that instances do not get.
 type ReservedPages struct {
-	Node  int    `yaml:"node"`
-	Size  string `yaml:"size"`
-	Count int    `yaml:"count"`
+	Node  int    `yaml:"node" range:"0.." help:"NUMA node"`
+	Size  string `yaml:"size" help:"size of a page, as 2MB or 1GB"`
+	Count int    `yaml:"count" range:"0.." help:"pages kept from instances"`
 }
 
 // PCIDevice names devices that instances may have; Tags are name=value.
 type PCIDevice struct {
-	VendorID        string   `yaml:"vendor_id"`
-	ProductID       string   `yaml:"product_id"`
-	Address         string   `yaml:"address"`
-	DevName         string   `yaml:"devname"`
-	PhysicalNetwork string   `yaml:"physical_network"`
-	Trusted         string   `yaml:"trusted"`
-	Tags            []string `yaml:"tags"`
+	VendorID        string   `yaml:"vendor_id" help:"vendor of the devices, four hexadecimal digits; empty for any"`
+	ProductID       string   `yaml:"product_id" help:"product of the devices, four hexadecimal digits; empty for any"`
+	Address         string   `yaml:"address" help:"PCI address, with * for any part; not with devname"`
+	DevName         string   `yaml:"devname" help:"name of the network interface of the device; not with address"`
+	PhysicalNetwork string   `yaml:"physical_network" help:"network that the device is on"`
+	Trusted         string   `yaml:"trusted" help:"true or false: the virtual function may be trusted"`
+	Tags            []string `yaml:"tags" help:"further tags, as name=value"`
 }
 
 // Aggregate is an aggregate that the host is in; Metadata are key=value.
 type Aggregate struct {
-	UUID     string   `yaml:"uuid"`
-	Name     string   `yaml:"name"`
-	Metadata []string `yaml:"metadata"`
+	UUID     string   `yaml:"uuid" help:"the aggregate's uuid"`
+	Name     string   `yaml:"name" help:"the aggregate's name"`
+	Metadata []string `yaml:"metadata" help:"its metadata, as key=value"`
 }
 
 // checkHost checks what can be told without the machine.
@@ -72,13 +72,6 @@ func (l *loader) checkHost(h Host, printOnly bool) {
 	if !printOnly {
 		l.needed("agent.host.state_dir", h.StateDir)
 	}
-	l.between("agent.host.poll_every", h.PollEvery, minPoll, maxPoll)
-	l.atLeast("agent.host.reserved_host_cpus", h.ReservedCPUs, 0)
-	l.atLeast("agent.host.reserved_host_memory_mb", h.ReservedMemoryMB, 0)
-	l.atLeast("agent.host.reserved_host_disk_mb", h.ReservedDiskMB, 0)
-	l.ratio("agent.host.cpu_allocation_ratio", h.CPURatio)
-	l.ratio("agent.host.ram_allocation_ratio", h.MemoryRatio)
-	l.ratio("agent.host.disk_allocation_ratio", h.DiskRatio)
 	for i, a := range h.Aggregates {
 		path := fmt.Sprintf("agent.host.aggregates[%d]", i)
 		l.uuid(path+".uuid", a.UUID)
@@ -91,20 +84,6 @@ func (l *loader) checkHost(h Host, printOnly bool) {
 	l.oneOf("agent.host.virt_type", h.VirtType, "", "kvm", "qemu")
 	if h.DisabledReason != "" && !h.Disabled {
 		l.bad("agent.host.disabled_reason", "is of use with disabled only")
-	}
-}
-
-const (
-	// More often than once in a second a machine is not read; less often than once in
-	// an hour nobody would wait for it.
-	minPoll, maxPoll = time.Second, time.Hour
-	// maxRatio is the largest that a cell takes.
-	maxRatio = 100_000
-)
-
-func (l *loader) ratio(path string, ratio float64) {
-	if !(ratio > 0 && ratio <= maxRatio) { // not a number is neither
-		l.bad(path, "%v is not above 0 and at most %d", ratio, maxRatio)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestAgentNeedsWhatItUses(t *testing.T) {
 	if _, err := Load("agent", Source{Flags: map[string]string{"agent.print": "true", "agent.host.state_dir": ""}}); err != nil {
 		t.Error(err)
 	}
-	flags := map[string]string{"agent.cell": "c", "agent.replicas": "h:1", "agent.hosts": "3", "agent.host.state_dir": "", "agent.host.poll_every": "0s"}
+	flags := map[string]string{"agent.cell": "c", "agent.replicas": "h:1", "agent.hosts": "3", "agent.host.state_dir": "", "agent.host.disabled_reason": "x"}
 	if _, err := Load("agent", Source{Flags: flags}); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -17,9 +18,16 @@ type Key struct {
 	// Env and Flag are its other two names, without dashes.
 	Env, Flag string
 	Help      string
-	// Default is the default's text, "" for a zero value.
+	// Default is the default's text, "" for a zero value and an empty list.
 	Default string
 	Kind    KeyKind
+	// Range is what a number or a duration may be, Unit what a number counts.
+	Range Range
+	Unit  string
+	// Reload is when a new value counts: restart, SIGHUP, or file, whose content is read again.
+	Reload string
+	// Entry are the keys of the entries of a Table, which neither flags nor the environment know.
+	Entry []Key
 }
 
 // KeyKind says how a key's text is read.
@@ -50,33 +58,43 @@ func Keys(section string) []Key {
 	if !ok {
 		panic("config: no section " + section) // a defect: sections are constants of cmd
 	}
-	return keysOf(v, section, "")
+	return keysOf(v, section, "", "")
 }
 
 // keysOf lists the keys of a struct. A struct in it is a part of its section: its
-// keys' names begin with its own.
-func keysOf(v reflect.Value, section, part string) []Key {
+// keys' names begin with its own. reload is that of the keys that have none of their own.
+func keysOf(v reflect.Value, section, part, reload string) []Key {
 	var keys []Key
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name := f.Tag.Get("yaml")
+		k := Key{
+			Path:   section + "." + part + name,
+			Help:   f.Tag.Get("help"),
+			Kind:   kindOf(f.Type),
+			Range:  Range(f.Tag.Get("range")),
+			Unit:   f.Tag.Get("unit"),
+			Reload: cmp.Or(f.Tag.Get("reload"), reload, "restart"),
+		}
 		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(v.Field(i), section, part+name+".")...)
+			keys = append(keys, keysOf(v.Field(i), section, part+name+".", f.Tag.Get("reload"))...)
 			continue
 		}
 		flat := strings.ReplaceAll(part, ".", "_") + name
-		k := Key{
-			Path: section + "." + part + name,
-			Env:  EnvPrefix + strings.ToUpper(section+"_"+flat),
-			Flag: f.Tag.Get("flag"),
-			Help: f.Tag.Get("help"),
-			Kind: kindOf(f.Type),
-		}
-		if k.Flag == "" {
-			k.Flag = strings.ReplaceAll(flat, "_", "-")
-		}
-		if k.Kind != List && k.Kind != Table && !v.Field(i).IsZero() {
-			k.Default = fmt.Sprint(v.Field(i).Interface())
+		k.Env, k.Flag = EnvPrefix+strings.ToUpper(section+"_"+flat), cmp.Or(f.Tag.Get("flag"), strings.ReplaceAll(flat, "_", "-"))
+		switch field := v.Field(i); {
+		case k.Kind == Table:
+			k.Entry = keysOf(reflect.Zero(f.Type.Elem()), section, part+name+"[].", k.Reload)
+			for j := range k.Entry {
+				k.Entry[j].Env, k.Entry[j].Flag = "", ""
+			}
+		case k.Kind == List:
+			for j := range field.Len() {
+				k.Default += "," + field.Index(j).String()
+			}
+			k.Default = strings.TrimPrefix(k.Default, ",")
+		case !field.IsZero():
+			k.Default = fmt.Sprint(field.Interface())
 		}
 		keys = append(keys, k)
 	}

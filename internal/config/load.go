@@ -42,7 +42,7 @@ func Load(section string, src Source) (Config, error) {
 // LoadTold does as Load, and says where the values came from.
 func LoadTold(section string, src Source) (Config, Origins, error) {
 	c := Default()
-	l := &loader{config: &c, file: src.File, origin: map[string]string{}}
+	l := &loader{config: &c, file: src.File, origin: map[string]string{}, outOfRange: map[string]bool{}}
 	if src.File != "" {
 		text, err := os.ReadFile(src.File)
 		if err != nil {
@@ -69,7 +69,9 @@ func LoadTold(section string, src Source) (Config, Origins, error) {
 	l.check(section)
 	if src.Check != nil {
 		for _, f := range src.Check(c) {
-			l.bad(f.Path, "%s", f.Problem)
+			if !l.outOfRange[f.Path] {
+				l.bad(f.Path, "%s", f.Problem)
+			}
 		}
 	}
 	return c, l.origin, l.problems.err()

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cellgate/internal/limits"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -209,7 +211,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 				"    - {cell: b, database: 'mysql://u@127.0.0.1/nova', legacy_only: true}\n    - {cell: c, database: 'oracle://u@127.0.0.1/nova', legacy_only: true, service_down_time: 8s}\n",
 			want: []string{
 				`c.yaml:4: gateway.legacy[0].cell: "nope" is none of gateway.cells`, "gateway.legacy[0].refresh: 1m0s is not between 100ms and 5s",
-				"gateway.legacy[1].database: has a password", "gateway.legacy[1].cpu_allocation_ratio: is negative",
+				"gateway.legacy[1].database: has a password", "gateway.legacy[1].cpu_allocation_ratio: -1 is below 0",
 				"gateway.cells[1].uuid: must be set for a cell that is legacy_only", "gateway.cells[2].replicas: a cell that is legacy_only has none",
 				"gateway.legacy[3].database: must begin with mysql:// or postgres://", "gateway.legacy[3].service_down_time: 8s is below five times refresh (2s)",
 				"gateway.cells[3].replicas: a cell needs the address of a replica",
@@ -309,29 +311,103 @@ func TestInsecureAllowsOtherAddresses(t *testing.T) {
 	}
 }
 
-// Every key has help, its names are of one pattern, and its default can be read
-// back from text: flags and variables can express it.
-func TestKeysAreComplete(t *testing.T) {
-	for _, section := range []string{"log", "gateway", "cell", "agent", "dev"} {
+// Every key has names of one pattern, a description, a default that can be read back from text
+// and is in its range, and a range where it is a number or a duration.
+func TestKeys_All_AreDescribed(t *testing.T) {
+	for _, section := range names(reflect.TypeFor[Config]()) {
 		flags := map[string]bool{}
 		for _, k := range Keys(section) {
-			if k.Help == "" || k.Flag == "" || flags[k.Flag] || strings.ToUpper(k.Env) != k.Env {
-				t.Errorf("key %+v lacks help or has a bad name", k)
+			if k.Flag == "" || flags[k.Flag] || strings.ToUpper(k.Env) != k.Env {
+				t.Errorf("key %+v has a bad name", k)
 			}
 			flags[k.Flag] = true
+			for _, one := range append(k.Entry, k) {
+				isNumber := one.Kind == Number || one.Kind == Duration
+				if one.Help == "" || isNumber != (one.Range != "") || one.Reload == "" {
+					t.Errorf("key %+v lacks a description or a range, or has one that it does not need", one)
+				}
+				if _, _, err := one.Range.bounds(one.Kind); isNumber && err != nil {
+					t.Errorf("%s: range %q: %v", one.Path, one.Range, err)
+				}
+			}
+			c := Default()
+			f := Value(c, k.Path)
+			if problem := ""; k.Range != "" {
+				if problem = k.Range.problem(f); problem != "" {
+					t.Errorf("%s: its default %s", k.Path, problem)
+				}
+			}
 			if k.Default == "" {
 				continue
 			}
-			c := Default()
-			f := reflect.ValueOf(&c).Elem()
-			for _, name := range strings.Split(k.Path, ".") {
-				f, _ = fieldByKey(f, name)
-			}
 			before := f.Interface()
-			if err := setText(f, k.Default); err != nil || f.Interface() != before {
+			if err := setText(f, k.Default); err != nil || !reflect.DeepEqual(f.Interface(), before) {
 				t.Errorf("%s: default %q is read as %v, error %v", k.Path, k.Default, f.Interface(), err)
 			}
 		}
+	}
+}
+
+func TestRange_Values_AreJudged(t *testing.T) {
+	for _, c := range []struct {
+		of    Range
+		value any
+		want  string
+	}{
+		{"0..", 0, ""}, {"0..", -1, "-1 is below 0"}, {"1..4096", 4097, "4097 is not between 1 and 4096"}, {"any", -1, ""},
+		{">0..1", 0.0, "0 is not above 0 and at most 1"}, {">0..1", 1.0, ""}, {"0..1", math.NaN(), "NaN is not between 0 and 1"},
+		{">0s..", time.Duration(0), "0s is not above 0"}, {"0|100ms..5s", time.Duration(0), ""}, {"0|100ms..5s", time.Millisecond, "1ms is not between 100ms and 5s"},
+	} {
+		if got := c.of.problem(reflect.ValueOf(c.value)); got != c.want {
+			t.Errorf("%v in %s: %q, want %q", c.value, c.of, got, c.want)
+		}
+	}
+}
+
+// Ranges that stand as constants elsewhere too.
+func TestRange_Constants_Agree(t *testing.T) {
+	want := map[string]float64{
+		"gateway.drain_delay": float64(MaxDrainDelay), "cell.drain_delay": float64(MaxDrainDelay), "agent.hosts_per_conn": MaxStreams,
+		"gateway.nova.host_subset_size": limits.Subset, "gateway.nova.metrics_weight_of_unavailable": limits.Weight,
+	}
+	for _, section := range []string{"gateway", "cell", "agent"} {
+		for _, k := range Keys(section) {
+			if is, named := want[k.Path]; named {
+				if _, most, err := k.Range.bounds(k.Kind); err != nil || most != is {
+					t.Errorf("%s: at most %v, want %v, %v", k.Path, most, is, err)
+				}
+				delete(want, k.Path)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no keys %v", want)
+	}
+}
+
+// Of the agent's keys SIGHUP changes those of its host, but not who the host is.
+func TestLasting_HostKeys_AreLeftOut(t *testing.T) {
+	one, other := Default(), Default()
+	other.Agent.Host = Host{StateDir: one.Agent.Host.StateDir, DiskPath: "/x", Traits: []string{"T"}, CPURatio: 2}
+	if !reflect.DeepEqual(Lasting(one, "agent"), Lasting(other, "agent")) || one.Agent.Host.DiskPath == "" {
+		t.Error("what SIGHUP changes is left in, or the configuration was changed")
+	}
+	for name, change := range map[string]func(*Agent){
+		"state_dir": func(a *Agent) { a.Host.StateDir = "/x" }, "service_host": func(a *Agent) { a.Host.ServiceHost = "x" },
+		"uuid_file": func(a *Agent) { a.Host.UUIDFile = "/x" }, "replicas": func(a *Agent) { a.Replicas = []string{"h:1"} },
+	} {
+		other = one
+		change(&other.Agent)
+		if reflect.DeepEqual(Lasting(one, "agent"), Lasting(other, "agent")) {
+			t.Errorf("a change of %s is not seen", name)
+		}
+	}
+}
+
+func TestReference_Page_IsCurrent(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/configuration.md")
+	if err != nil || string(page) != Reference() {
+		t.Errorf("docs/reference/configuration.md is not what the keys give (%v): run make gen", err)
 	}
 }
 

@@ -5,12 +5,12 @@ import "time"
 // Config is a whole file. A process reads its own section, Log and Telemetry; keys of the
 // other sections are still checked for being known.
 type Config struct {
-	Log       Log       `yaml:"log"`
-	Telemetry Telemetry `yaml:"telemetry"`
-	Gateway   Gateway   `yaml:"gateway"`
-	Cell      Cell      `yaml:"cell"`
-	Agent     Agent     `yaml:"agent"`
-	Dev       Dev       `yaml:"dev"`
+	Log       Log       `yaml:"log" help:"what every process writes to its standard error"`
+	Telemetry Telemetry `yaml:"telemetry" help:"what every process traces, and where its spans go"`
+	Gateway   Gateway   `yaml:"gateway" help:"cellgate gateway"`
+	Cell      Cell      `yaml:"cell" help:"cellgate cell: one scheduler replica"`
+	Agent     Agent     `yaml:"agent" help:"cellgate agent: the agent of this machine, or those of a simulated fleet"`
+	Dev       Dev       `yaml:"dev" help:"cellgate dev: everything in one process"`
 }
 
 // Log says what a process writes to its standard error.
@@ -24,7 +24,7 @@ type Telemetry struct {
 	Traces   string  `yaml:"traces" flag:"traces" help:"where spans of traced requests go: none, otlp or file"`
 	Endpoint string  `yaml:"endpoint" flag:"traces-endpoint" help:"URL of an OTLP collector (gRPC); http:// is plaintext, https:// TLS"`
 	File     string  `yaml:"file" flag:"traces-file" help:"file that takes a line of JSON for each span"`
-	Ratio    float64 `yaml:"ratio" flag:"traces-ratio" help:"part of the requests without a trace that is traced all the same, 0 to 1"`
+	Ratio    float64 `yaml:"ratio" range:"0..1" flag:"traces-ratio" help:"part of the requests without a trace that is traced all the same, 0 to 1"`
 	Service  string  `yaml:"service" flag:"traces-service" help:"name of the process in traces; empty means cellgate-COMMAND"`
 }
 
@@ -38,9 +38,9 @@ type Gateway struct {
 	Cells    []GatewayCell `yaml:"cells" flag:"cell" help:"a cell, as name=[uuid@]host:port[,host:port]; again for each cell"`
 	Legacy   []LegacyCell  `yaml:"legacy" help:"a cell that is under upgrade from Nova's own tables, as cell=URL of its database; again for each; the rest in the file"`
 	// ProposeBudget is how long a cell may take to propose, ClaimBudget to claim.
-	ProposeBudget time.Duration `yaml:"propose_budget" help:"how long a cell may take to propose hosts"`
-	ClaimBudget   time.Duration `yaml:"claim_budget" help:"how long a cell may take to claim"`
-	MaxDeadline   time.Duration `yaml:"max_deadline" help:"the longest a request may take"`
+	ProposeBudget time.Duration `yaml:"propose_budget" range:">0s.." help:"how long a cell may take to propose hosts"`
+	ClaimBudget   time.Duration `yaml:"claim_budget" range:">0s.." help:"how long a cell may take to claim"`
+	MaxDeadline   time.Duration `yaml:"max_deadline" range:">0s.." help:"the longest a request may take"`
 	Breaker       Breaker       `yaml:"breaker"`
 	// Filters and Weighers, empty: the defaults, in Nova's order and with its multipliers.
 	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means the default ones. Those that stand for Placement and for server groups always run, named or not"`
@@ -53,31 +53,31 @@ type Gateway struct {
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
 	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/facts.md); empty for none"`
 	WeighExpression         string        `yaml:"weigh_expression" help:"expression in CEL that gives the hosts of every request a raw weight; empty for none"`
-	WeighMultiplier         float64       `yaml:"weigh_multiplier" help:"how many times weigh_expression counts; below 0 the least weight is the best"`
-	DecisionQueue           int           `yaml:"decision_queue" help:"decisions waiting to be written into their cells; more are dropped"`
-	MaxInFlight             int           `yaml:"max_in_flight" help:"the most calls of a kind that wait or run at once; the limits in force adapt below it"`
-	DrainDelay              time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+	WeighMultiplier         float64       `yaml:"weigh_multiplier" range:"-1000000..1000000" help:"how many times weigh_expression counts; below 0 the least weight is the best"`
+	DecisionQueue           int           `yaml:"decision_queue" range:"1.." help:"decisions waiting to be written into their cells; more are dropped"`
+	MaxInFlight             int           `yaml:"max_in_flight" range:"1.." help:"the most calls of a kind that wait or run at once; the limits in force adapt below it"`
+	DrainDelay              time.Duration `yaml:"drain_delay" range:"0s..1m" help:"how long to go on serving, not ready, after being asked to stop"`
 }
 
 // PCIAlias is a name that flavors ask for PCI devices by (Nova's [pci] alias). Several
 // of one name mean devices of any of them.
 type PCIAlias struct {
-	Name           string `yaml:"name"`
-	VendorID       string `yaml:"vendor_id"`
-	ProductID      string `yaml:"product_id"`
-	DeviceType     string `yaml:"device_type"`
-	NUMAPolicy     string `yaml:"numa_policy"`
-	CapabilityType string `yaml:"capability_type"`
-	LiveMigratable string `yaml:"live_migratable"`
+	Name           string `yaml:"name" help:"name that flavors ask by; several entries of one name mean devices of any of them"`
+	VendorID       string `yaml:"vendor_id" help:"vendor of the devices, four hexadecimal digits"`
+	ProductID      string `yaml:"product_id" help:"product of the devices, four hexadecimal digits"`
+	DeviceType     string `yaml:"device_type" help:"type-PCI, type-PF, type-VF or vdpa"`
+	NUMAPolicy     string `yaml:"numa_policy" help:"required, preferred, legacy or socket"`
+	CapabilityType string `yaml:"capability_type" help:"only pci, as in Nova's alias"`
+	LiveMigratable string `yaml:"live_migratable" help:"yes or no, for devices of that kind only; empty for either"`
 }
 
 // NovaOptions are the options of filters and weighers, with Nova's names, meanings
 // and defaults: [filter_scheduler], those named metrics_ of [metrics], and those of
 // request filters (pre-filters) of [scheduler].
 type NovaOptions struct {
-	HostSubsetSize          int      `yaml:"host_subset_size" help:"choose one of so many best hosts"`
-	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" help:"of IoOpsFilter and AggregateIoOpsFilter"`
-	MaxInstancesPerHost     int      `yaml:"max_instances_per_host" help:"of NumInstancesFilter and AggregateNumInstancesFilter"`
+	HostSubsetSize          int      `yaml:"host_subset_size" range:"1..10000" help:"choose one of so many best hosts"`
+	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" range:"0.." help:"of IoOpsFilter and AggregateIoOpsFilter"`
+	MaxInstancesPerHost     int      `yaml:"max_instances_per_host" range:"1.." help:"of NumInstancesFilter and AggregateNumInstancesFilter"`
 	IsolatedHosts           []string `yaml:"isolated_hosts" help:"service hosts, of IsolatedHostsFilter"`
 	IsolatedImages          []string `yaml:"isolated_images" help:"image ids, of IsolatedHostsFilter"`
 	RestrictIsolated        bool     `yaml:"restrict_isolated_hosts_to_isolated_images" help:"isolated hosts take isolated images only"`
@@ -87,7 +87,7 @@ type NovaOptions struct {
 	ImagePropertySetting    []string `yaml:"image_props_weight_setting" help:"of ImagePropertiesWeigher, as property=factor, separated by commas"`
 	MetricsSetting          []string `yaml:"metrics_weight_setting" help:"of MetricsWeigher and MetricsFilter, as metric=factor, separated by commas"`
 	MetricsRequired         bool     `yaml:"metrics_required" help:"a host without a weighed metric is an error"`
-	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" help:"weight of a host without a weighed metric, when it is no error"`
+	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" range:"-1e+100..1e+100" help:"weight of a host without a weighed metric, when it is no error"`
 	LimitTenants            bool     `yaml:"limit_tenants_to_placement_aggregate" help:"projects that aggregates are named for are placed in those"`
 	TenantsRequireAggregate bool     `yaml:"placement_aggregate_required_for_tenants" help:"with limit_tenants_to_placement_aggregate: no host for a project without an aggregate"`
 	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
@@ -104,81 +104,81 @@ type NovaOptions struct {
 // ServerTLS says how a process proves who it is to its callers, and how they
 // prove who they are to it. All values are paths of files; docs/security.md.
 type ServerTLS struct {
-	Cert               string `yaml:"cert" help:"PEM file of this server's certificate, with its intermediates; turns TLS on"`
-	Key                string `yaml:"key" help:"PEM file of its key; others must not be able to read it"`
-	ClientCA           string `yaml:"client_ca" help:"PEM file of the CAs of callers' certificates, which then must have one"`
+	Cert               string `yaml:"cert" reload:"file" help:"PEM file of this server's certificate, with its intermediates; turns TLS on"`
+	Key                string `yaml:"key" reload:"file" help:"PEM file of its key; others must not be able to read it"`
+	ClientCA           string `yaml:"client_ca" reload:"file" help:"PEM file of the CAs of callers' certificates, which then must have one"`
 	ClientCertOptional bool   `yaml:"client_cert_optional" help:"callers without a certificate may give a token instead"`
-	Tokens             string `yaml:"tokens" help:"file of the tokens that are known, hashed; cellgate token new makes them"`
+	Tokens             string `yaml:"tokens" reload:"file" help:"file of the tokens that are known, hashed; cellgate token new makes them"`
 }
 
 // ClientTLS says how a process knows the servers that it calls, and how it
 // proves who it is to them.
 type ClientTLS struct {
-	CA         string `yaml:"ca" help:"PEM file of the CAs of the servers that are called, or system; turns TLS on"`
+	CA         string `yaml:"ca" reload:"file" help:"PEM file of the CAs of the servers that are called, or system; turns TLS on"`
 	ServerName string `yaml:"server_name" help:"name in the servers' certificates, when it is not their address"`
-	Cert       string `yaml:"cert" help:"PEM file of this caller's certificate"`
-	Key        string `yaml:"key" help:"PEM file of its key; others must not be able to read it"`
-	TokenFile  string `yaml:"token_file" help:"file with the token to show; others must not be able to read it"`
+	Cert       string `yaml:"cert" reload:"file" help:"PEM file of this caller's certificate"`
+	Key        string `yaml:"key" reload:"file" help:"PEM file of its key; others must not be able to read it"`
+	TokenFile  string `yaml:"token_file" reload:"file" help:"file with the token to show; others must not be able to read it"`
 }
 
 // Breaker says when a gateway leaves a cell's replica alone and when it asks it
 // again.
 type Breaker struct {
-	Failures    int           `yaml:"failures" help:"calls that fail in a row before a replica is left alone; one that cannot be reached is at once"`
-	Window      time.Duration `yaml:"window" help:"how long failures count; longer than every budget"`
-	OpenFor     time.Duration `yaml:"open_for" help:"how long a replica is left alone before it is probed"`
-	ProbeEvery  time.Duration `yaml:"probe_every" help:"how often a replica that is in doubt is probed"`
-	ProbeBudget time.Duration `yaml:"probe_budget" help:"how long a replica may take to answer a probe"`
+	Failures    int           `yaml:"failures" range:"1.." help:"calls that fail in a row before a replica is left alone; one that cannot be reached is at once"`
+	Window      time.Duration `yaml:"window" range:">0s.." help:"how long failures count; longer than every budget"`
+	OpenFor     time.Duration `yaml:"open_for" range:">0s.." help:"how long a replica is left alone before it is probed"`
+	ProbeEvery  time.Duration `yaml:"probe_every" range:">0s.." help:"how often a replica that is in doubt is probed"`
+	ProbeBudget time.Duration `yaml:"probe_budget" range:">0s.." help:"how long a replica may take to answer a probe"`
 }
 
 // GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
 type GatewayCell struct {
-	Name     string   `yaml:"name"`
-	UUID     string   `yaml:"uuid"`
-	Replicas []string `yaml:"replicas"`
-	Disabled bool     `yaml:"disabled"`
+	Name     string   `yaml:"name" help:"the cell's name"`
+	UUID     string   `yaml:"uuid" help:"the cell's uuid, as in cell_mappings; empty means the one that the cell itself reports"`
+	Replicas []string `yaml:"replicas" help:"addresses of the cell's replicas"`
+	Disabled bool     `yaml:"disabled" help:"the cell gets no new instances"`
 }
 
 // LegacyCell is one of the gateway's cells that is under upgrade from Nova's own tables:
 // docs/upgrade.md.
 type LegacyCell struct {
 	// Cell is the name of one of cells.
-	Cell string `yaml:"cell"`
+	Cell string `yaml:"cell" help:"name of one of gateway.cells"`
 	// Database is the URL of the cell's database, mysql:// or postgres://, API that of the
 	// API database, for aggregates and host mappings. Passwords are in files, read for
 	// each new connection. A CA is a PEM file, or system; with one a mysql:// database is
 	// reached by TLS, a postgres:// one as its URL's sslmode says.
-	Database     string `yaml:"database"`
-	PasswordFile string `yaml:"password_file"`
-	CA           string `yaml:"ca"`
-	API          string `yaml:"api"`
-	APIPassword  string `yaml:"api_password_file"`
-	APICA        string `yaml:"api_ca"`
+	Database     string `yaml:"database" help:"URL of the cell's database, mysql:// or postgres://, without a password"`
+	PasswordFile string `yaml:"password_file" reload:"file" help:"file with its password"`
+	CA           string `yaml:"ca" help:"PEM file of the CAs of a mysql:// server, or system; turns TLS on. A postgres:// URL says so by sslmode"`
+	API          string `yaml:"api" help:"URL of the API database, for aggregates and host mappings; empty: they are not read"`
+	APIPassword  string `yaml:"api_password_file" reload:"file" help:"file with its password"`
+	APICA        string `yaml:"api_ca" help:"as ca, for the API database"`
 	// Insecure allows databases elsewhere that are reached without TLS.
-	Insecure bool `yaml:"insecure"`
+	Insecure bool `yaml:"insecure" help:"allow databases on other machines without TLS"`
 	// Only: the cell has no scheduler yet. The gateway runs one for it, with a shard in
 	// memory, so that other gateways do not see what it chooses.
-	Only bool `yaml:"legacy_only"`
+	Only bool `yaml:"legacy_only" help:"the cell has no scheduler yet: the gateway runs one for it, with a shard in memory"`
 	// RequiredVersion is the least version of nova-compute services that have a new agent
 	// beside them.
-	RequiredVersion int `yaml:"required_version"`
+	RequiredVersion int `yaml:"required_version" range:"0..2147483647" help:"least version of nova-compute services that the gate needs; 0: the gate never opens"`
 	// Refresh is how often the tables are read; 0 means 2 s.
-	Refresh time.Duration `yaml:"refresh"`
+	Refresh time.Duration `yaml:"refresh" range:"0|100ms..5s" help:"how often the tables are read; 0 means 2s"`
 	// ServiceDownTime is Nova's option; 0 means 60 s.
-	ServiceDownTime time.Duration `yaml:"service_down_time"`
+	ServiceDownTime time.Duration `yaml:"service_down_time" range:"0s.." help:"Nova's option, at least five times refresh; 0 means 60s"`
 	// Nova's options for rows without a ratio; 0 means not set.
-	CPURatio         float64 `yaml:"cpu_allocation_ratio"`
-	RAMRatio         float64 `yaml:"ram_allocation_ratio"`
-	DiskRatio        float64 `yaml:"disk_allocation_ratio"`
-	InitialCPURatio  float64 `yaml:"initial_cpu_allocation_ratio"`
-	InitialRAMRatio  float64 `yaml:"initial_ram_allocation_ratio"`
-	InitialDiskRatio float64 `yaml:"initial_disk_allocation_ratio"`
+	CPURatio         float64 `yaml:"cpu_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
+	RAMRatio         float64 `yaml:"ram_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
+	DiskRatio        float64 `yaml:"disk_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
+	InitialCPURatio  float64 `yaml:"initial_cpu_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
+	InitialRAMRatio  float64 `yaml:"initial_ram_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
+	InitialDiskRatio float64 `yaml:"initial_disk_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
 }
 
 // Weigher names a weigher and its multiplier; negative turns it around.
 type Weigher struct {
-	Name       string  `yaml:"name"`
-	Multiplier float64 `yaml:"multiplier"`
+	Name       string  `yaml:"name" help:"name of the weigher, as in Nova"`
+	Multiplier float64 `yaml:"multiplier" range:"any" help:"how many times its weight counts; below 0 the least weight is the best"`
 }
 
 // Cell configures `cellgate cell`: one scheduler replica, with an embedded shard or one
@@ -193,36 +193,36 @@ type Cell struct {
 	Data     string    `yaml:"data" help:"directory of the embedded shard; empty with store"`
 	Store    string    `yaml:"store" help:"database of the shard, postgres:// or cockroach://; empty for the embedded one"`
 	// StorePasswordFile is read for each new connection.
-	StorePasswordFile string        `yaml:"store_password_file" help:"file with the password of the database"`
+	StorePasswordFile string        `yaml:"store_password_file" reload:"file" help:"file with the password of the database"`
 	StoreMigrate      bool          `yaml:"store_migrate" help:"make the database's tables, or bring them up to date, at the start"`
-	ServiceDownTime   time.Duration `yaml:"service_down_time" help:"a host not heard of for so long counts as down"`
-	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" help:"how often agents are told to send heartbeats"`
-	PinFor            time.Duration `yaml:"pin_for" help:"how long a version of the host table can be asked for again"`
-	LeaseScan         time.Duration `yaml:"lease_scan" help:"how often expired leases are looked for"`
-	MaxBatch          int           `yaml:"max_batch" help:"operations committed together, at most"`
-	MaxQueue          int           `yaml:"max_queue" help:"operations waiting to be committed, at most; 256 or more"`
-	MaxHosts          int           `yaml:"max_hosts" help:"hosts of the cell, at most"`
-	MaxHostsMiB       int           `yaml:"max_hosts_mib" help:"MiB that the rows of the cell's hosts take, at most"`
-	MaxAgentHosts     int           `yaml:"max_agent_hosts" help:"hosts that one agent's credential may register, at most"`
-	MaxAgentHostsMiB  int           `yaml:"max_agent_hosts_mib" help:"MiB that the rows of those hosts take, at most"`
-	DecisionsKeep     time.Duration `yaml:"decisions_keep" help:"how long decisions are kept"`
-	MaxDecisions      int           `yaml:"max_decisions" help:"decisions kept, at most"`
-	DecisionMiB       int           `yaml:"max_decision_mib" help:"MiB that the decisions kept take, compressed, at most"`
-	JournalMiB        int           `yaml:"max_journal_mib" help:"MiB that the journal of the embedded shard takes, at most; older entries are dropped"`
-	EndedMiB          int           `yaml:"max_ended_mib" help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
-	MaxClockJump      time.Duration `yaml:"max_clock_jump" help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`
-	GateSettle        time.Duration `yaml:"gate_settle" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
-	GateCompared      int           `yaml:"gate_compared" help:"comparisons that the gate needs to go from SHADOW to NATIVE"`
-	GateMaxDifference float64       `yaml:"gate_max_difference" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
+	ServiceDownTime   time.Duration `yaml:"service_down_time" range:">0s.." help:"a host not heard of for so long counts as down"`
+	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" range:"100ms..1h" help:"how often agents are told to send heartbeats"`
+	PinFor            time.Duration `yaml:"pin_for" range:">0s.." help:"how long a version of the host table can be asked for again"`
+	LeaseScan         time.Duration `yaml:"lease_scan" range:"10ms..1m" help:"how often expired leases are looked for"`
+	MaxBatch          int           `yaml:"max_batch" range:"2.." help:"operations committed together, at most"`
+	MaxQueue          int           `yaml:"max_queue" range:"256.." help:"operations waiting to be committed, at most; 256 or more"`
+	MaxHosts          int           `yaml:"max_hosts" range:"1.." help:"hosts of the cell, at most"`
+	MaxHostsMiB       int           `yaml:"max_hosts_mib" unit:"MiB" range:"1.." help:"MiB that the rows of the cell's hosts take, at most"`
+	MaxAgentHosts     int           `yaml:"max_agent_hosts" range:"1.." help:"hosts that one agent's credential may register, at most"`
+	MaxAgentHostsMiB  int           `yaml:"max_agent_hosts_mib" unit:"MiB" range:"1.." help:"MiB that the rows of those hosts take, at most"`
+	DecisionsKeep     time.Duration `yaml:"decisions_keep" range:">0s.." help:"how long decisions are kept"`
+	MaxDecisions      int           `yaml:"max_decisions" range:"1.." help:"decisions kept, at most"`
+	DecisionMiB       int           `yaml:"max_decision_mib" unit:"MiB" range:"16.." help:"MiB that the decisions kept take, compressed, at most"`
+	JournalMiB        int           `yaml:"max_journal_mib" unit:"MiB" range:"16.." help:"MiB that the journal of the embedded shard takes, at most; older entries are dropped"`
+	EndedMiB          int           `yaml:"max_ended_mib" unit:"MiB" range:"16.." help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
+	MaxClockJump      time.Duration `yaml:"max_clock_jump" range:">0s.." help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`
+	GateSettle        time.Duration `yaml:"gate_settle" range:"100ms..24h" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
+	GateCompared      int           `yaml:"gate_compared" range:"1.." help:"comparisons that the gate needs to go from SHADOW to NATIVE"`
+	GateMaxDifference float64       `yaml:"gate_max_difference" range:">0..1" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
 	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
-	GateAgentVersion  int           `yaml:"gate_agent_version" help:"least version of the hosts' agents"`
+	GateAgentVersion  int           `yaml:"gate_agent_version" range:"1.." help:"least version of the hosts' agents"`
 	VerifyMode        string        `yaml:"verify_mode" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
-	VerifyWait        time.Duration `yaml:"verify_wait" help:"how long sync waits for a verdict, 200ms at most"`
-	ReconcileInterval time.Duration `yaml:"reconcile_interval" help:"how often the shard, the table and the hosts' reports are compared"`
-	ReconcileGrace    time.Duration `yaml:"reconcile_grace" help:"how long they must disagree before that is a finding"`
-	ReconcileRelease  time.Duration `yaml:"reconcile_release" help:"how long an instance must be missing from its host's reports before its claim is released"`
+	VerifyWait        time.Duration `yaml:"verify_wait" range:"1ms..200ms" help:"how long sync waits for a verdict, 200ms at most"`
+	ReconcileInterval time.Duration `yaml:"reconcile_interval" range:"100ms..1h" help:"how often the shard, the table and the hosts' reports are compared"`
+	ReconcileGrace    time.Duration `yaml:"reconcile_grace" range:">0s.." help:"how long they must disagree before that is a finding"`
+	ReconcileRelease  time.Duration `yaml:"reconcile_release" range:">0s.." help:"how long an instance must be missing from its host's reports before its claim is released"`
 	ReconcileRepair   bool          `yaml:"reconcile_repair" help:"put right what is safe; without it findings are only reported"`
-	DrainDelay        time.Duration `yaml:"drain_delay" help:"how long to go on serving, not ready, after being asked to stop"`
+	DrainDelay        time.Duration `yaml:"drain_delay" range:"0s..1m" help:"how long to go on serving, not ready, after being asked to stop"`
 	Metrics           string        `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 }
 
@@ -232,27 +232,27 @@ type Agent struct {
 	Cell         string    `yaml:"cell" help:"name of the cell the host belongs to"`
 	Replicas     []string  `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
 	Print        bool      `yaml:"print" help:"print what would be reported of this machine, and end"`
-	Hosts        int       `yaml:"hosts" help:"hosts to simulate; 0 reports this machine"`
-	Seed         uint64    `yaml:"seed" help:"decides what simulated hosts look like"`
+	Hosts        int       `yaml:"hosts" range:"0.." help:"hosts to simulate; 0 reports this machine"`
+	Seed         uint64    `yaml:"seed" range:"any" help:"decides what simulated hosts look like"`
 	Verify       bool      `yaml:"verify" help:"judge the claims that the cell makes on the host"`
-	HostsPerConn int       `yaml:"hosts_per_conn" help:"streams of simulated hosts that share a connection"`
+	HostsPerConn int       `yaml:"hosts_per_conn" range:"1..4096" help:"streams of simulated hosts that share a connection"`
 	TLS          ClientTLS `yaml:"tls"`
 	Socket       string    `yaml:"socket" help:"path of a unix socket at which operations on this host take up claims; empty for none"`
 	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
 	Insecure     bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
-	Host         Host      `yaml:"host"`
+	Host         Host      `yaml:"host" reload:"SIGHUP"`
 }
 
 // Dev configures `cellgate dev`: everything in one process.
 type Dev struct {
-	Cells        int    `yaml:"cells" help:"cells to run"`
-	Hosts        int    `yaml:"hosts" help:"hosts to simulate in each cell"`
-	Seed         uint64 `yaml:"seed" help:"decides what the hosts look like"`
+	Cells        int    `yaml:"cells" range:"1.." help:"cells to run"`
+	Hosts        int    `yaml:"hosts" range:"1.." help:"hosts to simulate in each cell"`
+	Seed         uint64 `yaml:"seed" range:"any" help:"decides what the hosts look like"`
 	Data         string `yaml:"data" help:"directory of the embedded shards, one folder a cell; empty with store"`
 	Store        string `yaml:"store" help:"server that has the shards, postgres:// or cockroach://, one database a cell, made when it is not there"`
 	HTTP         string `yaml:"http" help:"address of the REST API"`
 	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
-	CellBasePort int    `yaml:"cell_base_port" help:"port of the first cell; the others follow; 0 for any free ones"`
+	CellBasePort int    `yaml:"cell_base_port" range:"0..65535" help:"port of the first cell; the others follow; 0 for any free ones"`
 	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: dev has no TLS and no authentication"`
 	// NovaConf is that of the gateway.
 	NovaConf    []string `yaml:"nova_conf" help:"nova.conf files for the gateway: filters, weighers and their options"`

@@ -14,6 +14,22 @@ func Value(c Config, path string) reflect.Value {
 	return v
 }
 
+// Lasting is a section's configuration without the keys that SIGHUP changes: what counts until
+// a restart.
+func Lasting(c Config, section string) Config {
+	all := reflect.ValueOf(&c).Elem()
+	for _, k := range Keys(section) {
+		if k.Reload == "SIGHUP" {
+			v := all
+			for name := range strings.SplitSeq(k.Path, ".") {
+				v, _ = fieldByKey(v, name)
+			}
+			v.SetZero()
+		}
+	}
+	return c
+}
+
 // String writes a cell as a flag takes it.
 func (c GatewayCell) String() string {
 	uuid := ""
