@@ -34,7 +34,7 @@ func BenchmarkDecide(b *testing.B) {
 					g = guest
 				}
 				ops := []Op{claim(n, g)}
-				w.write(Decide(now, w.read(FootprintOf(ops)), ops).Changes)
+				w.write(Decide(now, w.read(ReadSetOf(ops)), ops).Changes)
 			}
 			var ops []Op
 			for n := range 8 {
@@ -42,7 +42,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			views := make([]*View, b.N)
 			for i := range views {
-				views[i] = w.read(FootprintOf(ops))
+				views[i] = w.read(ReadSetOf(ops))
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -40,7 +40,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			for id := range o.hosts {
 				full[id] = o.over(id)
 			}
-			d := Decide(now, w.read(FootprintOf(batch)), batch)
+			d := Decide(now, w.read(ReadSetOf(batch)), batch)
 			w.write(d.Changes)
 			adopting := false
 			for i, op := range batch {
@@ -157,18 +157,18 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 		now := time.Unix(1000, 0).UTC()
 		first := append(startHosts(2), rapid.SliceOfN(ops, 0, 20).Draw(t, "before")...)
 		asItIs(t, nil, nil, first)
-		w.write(Decide(now, w.read(FootprintOf(first)), first).Changes)
+		w.write(Decide(now, w.read(ReadSetOf(first)), first).Changes)
 		before := dump(w)
 
 		batch := rapid.SliceOfN(ops, 1, 8).Draw(t, "batch")
 		asItIs(t, w.gate, w.hosts, batch)
 		dateStates(t, now, w.claims, batch)
 		now = now.Add(10 * time.Second)
-		d := Decide(now, w.read(FootprintOf(batch)), batch)
+		d := Decide(now, w.read(ReadSetOf(batch)), batch)
 		if after := dump(w); after != before {
 			t.Fatalf("Decide changed rows:\n%s\n%s", before, after)
 		}
-		if again := Decide(now, w.read(FootprintOf(batch)), batch); !reflect.DeepEqual(d, again) {
+		if again := Decide(now, w.read(ReadSetOf(batch)), batch); !reflect.DeepEqual(d, again) {
 			t.Fatalf("decided %+v, then %+v", d, again)
 		}
 		keys := map[string]bool{}
@@ -182,7 +182,7 @@ func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 		one := &world{maps.Clone(w.hosts), maps.Clone(w.usages), maps.Clone(w.claims), maps.Clone(w.pins), w.gate, maps.Clone(w.namespaces), maps.Clone(w.admins)}
 		for i, op := range batch {
 			single := []Op{op}
-			s := Decide(now, one.read(FootprintOf(single)), single)
+			s := Decide(now, one.read(ReadSetOf(single)), single)
 			one.write(s.Changes)
 			if got, want := answerOf(d.Outcomes[i]), answerOf(s.Outcomes[0]); got != want {
 				t.Fatalf("operation %d: in the batch %+v, alone %+v", i, got, want)
@@ -231,8 +231,8 @@ func TestCapacityRoundsDownAndDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestFootprintNamesEachRowOnce(t *testing.T) {
-	got := FootprintOf([]Op{
+func TestReadSetOf_AnyBatch_NamesEachRowOnce(t *testing.T) {
+	got := ReadSetOf([]Op{
 		{PutHost: &PutHost{Host: Host{UUID: "h1"}, Instances: []Instance{{UUID: "i1"}}}},
 		{Claim: &NewClaim{ClaimID: "c1", ConsumerUUID: "i1", HostUUID: "h1", Group: &Group{UUID: "g1", Policy: "affinity", Members: []string{"i2"}}}},
 		{Claim: &NewClaim{ClaimID: "c2", ConsumerUUID: "i3", HostUUID: "h2", Group: &Group{UUID: "g2", Policy: "soft-affinity", Members: []string{"i9"}}}},
@@ -266,7 +266,7 @@ func TestRefusalsSayWhatDoesNotFit(t *testing.T) {
 		{ResourceClass: "VCPU", Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, AllocationRatio: 1},
 	}}}}}})
 	ops := []Op{{Claim: &NewClaim{ClaimID: "c", ConsumerUUID: "i", HostUUID: "h", TTL: time.Second, Allocations: []Used{{"h", "VCPU", 5}}}}}
-	r := Decide(time.Unix(1, 0), w.read(FootprintOf(ops)), ops).Outcomes[0].Refusal
+	r := Decide(time.Unix(1, 0), w.read(ReadSetOf(ops)), ops).Outcomes[0].Refusal
 	if r == nil || r.Kind != fault.NoValidHost || r.Message != "5 VCPU on provider h of host s: more than max_unit" {
 		t.Errorf("refusal is %+v", r)
 	}

@@ -1,7 +1,7 @@
 package shard
 
-// FootprintOf names the rows that a batch reads.
-func FootprintOf(ops []Op) ReadSet {
+// ReadSetOf names the rows that a batch reads.
+func ReadSetOf(ops []Op) ReadSet {
 	var f ReadSet
 	var hostClaims, groups, pins, namespaces names
 	var hardware map[string]bool // claims of the batch that have some

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is all rows of a small shard, with footprints read as view.go says.
+// world is all rows of a small shard, with read sets read as view.go says.
 type world struct {
 	hosts  map[string]*Host
 	usages map[string]*Usage

@@ -109,7 +109,7 @@ func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	if err := s.usable(); err != nil {
 		return shard.Applied{}, nil, err
 	}
-	v, err := s.view(shard.FootprintOf(ops))
+	v, err := s.view(shard.ReadSetOf(ops))
 	if err != nil {
 		return shard.Applied{}, nil, err
 	}

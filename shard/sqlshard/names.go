@@ -29,7 +29,7 @@ type names struct {
 
 // namesOf gives the names of a batch.
 func (s *Store) namesOf(ops []shard.Op) *names {
-	f := shard.FootprintOf(ops)
+	f := shard.ReadSetOf(ops)
 	n := &names{
 		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
 		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{},
