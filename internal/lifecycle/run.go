@@ -59,7 +59,7 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 // is set.
 type running struct {
 	Part
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	ended  chan struct{}
 	err    error
 }
@@ -119,7 +119,7 @@ func ended(log *slog.Logger, r *running) {
 // start runs a part under a context that does not end with ctx but when the part
 // is stopped in its turn.
 func start(ctx context.Context, p Part, first chan<- *running) *running {
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &running{Part: p, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		if err := p.Run(own); err != nil && !(own.Err() != nil && errors.Is(err, context.Canceled)) {
@@ -150,11 +150,12 @@ func (r *running) waitReady(ctx context.Context, first chan *running) bool {
 func stop(started []*running, grace time.Duration) error {
 	limit := time.NewTimer(grace)
 	defer limit.Stop()
+	finish := finishBy{time.Now().Add(finishWithin)}
 	var errs []error
 	var stuck []string
 	for i := len(started) - 1; i >= 0; i-- {
 		r := started[i]
-		r.cancel()
+		r.cancel(finish)
 		select {
 		case <-r.ended:
 		case <-limit.C:

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,9 +14,32 @@ import (
 	"google.golang.org/grpc"
 )
 
-// How long a server lets what it works on finish when it is stopped. A selection
-// takes longer only when its caller allowed that and cells are slow.
+// finishWithin is how long all servers of a process let what they work on finish when it
+// stops. A selection takes longer only when its caller allowed that and cells are slow.
 const finishWithin = 10 * time.Second
+
+// finishAtLeast is what a server has of that when others used it up, endWithin how long the
+// handlers of calls that were ended may take to return. A connection that has sent nothing
+// ends within the server's connection timeout (10 s), which Stop waits for too.
+const (
+	finishAtLeast = time.Second
+	endWithin     = 10 * time.Second
+)
+
+// finishBy is the cause of the end of a part's context when the process stops.
+type finishBy struct{ time.Time }
+
+func (finishBy) Error() string { return "the process stops" }
+
+func (finishBy) Is(target error) bool { return target == context.Canceled }
+
+// finishTime is how long a server whose context has ended lets calls finish.
+func finishTime(ctx context.Context) time.Duration {
+	if by, ok := errors.AsType[finishBy](context.Cause(ctx)); ok {
+		return max(time.Until(by.Time), finishAtLeast)
+	}
+	return finishWithin
+}
 
 // GRPCServer is what GRPC needs of a grpc.Server.
 type GRPCServer interface {
@@ -24,8 +48,8 @@ type GRPCServer interface {
 	Stop()
 }
 
-// GRPC serves s on all listeners. Stopping lets calls finish for a while, then
-// ends them.
+// GRPC serves s on all listeners. Stopping lets calls finish for a while, then ends
+// them. A handler that goes on all the same is ErrStuck.
 func GRPC(name string, s GRPCServer, listeners ...net.Listener) Part {
 	return Part{Name: name, Run: func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
@@ -40,12 +64,27 @@ func GRPC(name string, s GRPCServer, listeners ...net.Listener) Part {
 		}
 		g.Go(func() error {
 			<-ctx.Done()
-			hard := time.AfterFunc(finishWithin, s.Stop)
-			defer hard.Stop()
 			s.GracefulStop()
 			return nil
 		})
-		return g.Wait()
+		ended := make(chan error, 1)
+		go func() { ended <- g.Wait() }()
+		<-ctx.Done()
+		hard := time.NewTimer(finishTime(ctx))
+		defer hard.Stop()
+		select {
+		case err := <-ended:
+			return err
+		case <-hard.C:
+		}
+		go s.Stop() // waits for handlers, as GracefulStop does
+		hard.Reset(endWithin)
+		select {
+		case err := <-ended:
+			return err
+		case <-hard.C:
+			return fmt.Errorf("handlers of calls that were ended %w (%v)", ErrStuck, endWithin)
+		}
 	}}
 }
 
@@ -84,7 +123,7 @@ func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 		})
 		g.Go(func() error {
 			<-ctx.Done()
-			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime(ctx))
 			defer cancel()
 			draining.Store(true)
 			// Nobody new; then an answer for everybody who came; then the idle ones.
