@@ -154,7 +154,7 @@ func naivelyMatches(q *shard.HostQuery, h *shard.Host, u *shard.Usage) bool {
 		fits := false
 		if at >= 0 {
 			i := root.Inventories[at]
-			fits = a.Amount >= i.MinUnit && a.Amount <= i.MaxUnit && a.Amount%i.StepSize == 0 && u.Of(root.UUID, a.ResourceClass)+a.Amount <= i.Capacity()
+			fits = a.Amount >= i.MinUnit && a.Amount <= i.MaxUnit && a.Amount%i.StepSize == 0 && a.Amount <= i.Free(u.Of(root.UUID, a.ResourceClass))
 		}
 		child := slices.ContainsFunc(h.Providers[1:], func(p shard.Provider) bool { return slices.ContainsFunc(p.Inventories, class(a.ResourceClass)) })
 		if !fits && !(a.OrChild && child) {

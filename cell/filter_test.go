@@ -216,7 +216,7 @@ func (a *agreement) host(n int) *shard.PutHost {
 		for _, class := range agreedClasses {
 			if a.rng.IntN(5) > 0 {
 				provider.Inventories = append(provider.Inventories, shard.Inventory{
-					ResourceClass: class, Total: pick(a.rng, agreedSizes), Reserved: a.rng.Int64N(10), AllocationRatio: pick(a.rng, agreedRatios),
+					ResourceClass: class, Total: pick(a.rng, agreedSizes), Reserved: a.rng.Int64N(10), AllocationRatio: pick(a.rng, agreedRatios), Unaccounted: a.rng.Int64N(10),
 					MinUnit: pick(a.rng, agreedUnits), MaxUnit: 1 + pick(a.rng, agreedSizes), StepSize: pick(a.rng, agreedUnits),
 				})
 			}

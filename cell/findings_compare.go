@@ -148,7 +148,7 @@ func overcommits(v view) (found []*cellgatev1.Finding) {
 		for _, p := range h.Providers {
 			for _, i := range p.Inventories {
 				if p.UUID == u.ProviderUUID && i.ResourceClass == u.ResourceClass {
-					capacity = i.Capacity()
+					capacity = i.Capacity() - i.Unaccounted
 				}
 			}
 		}

@@ -105,6 +105,7 @@ func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inven
 			MaxUnit:         int64(v.GetMaxUnit()),
 			StepSize:        max(int64(v.GetStepSize()), 1),
 			AllocationRatio: v.GetAllocationRatio(),
+			Unaccounted:     int64(v.GetUnaccounted()),
 		}
 		if out[i].MaxUnit == 0 {
 			out[i].MaxUnit = max(out[i].Total, 1)

@@ -182,6 +182,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 				StepSize:        int32(i.StepSize),
 				AllocationRatio: i.AllocationRatio,
 				Used:            int32(row.usage.Of(p.UUID, i.ResourceClass)),
+				Unaccounted:     int32(i.Unaccounted),
 			})
 		}
 	}

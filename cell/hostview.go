@@ -54,7 +54,7 @@ func resourcesOf(p *shard.Provider, usage *shard.Usage) []schedule.Resource {
 		out = append(out, schedule.Resource{
 			Class:    i.ResourceClass,
 			Capacity: i.Capacity(),
-			Used:     usage.Of(p.UUID, i.ResourceClass),
+			Used:     usage.Of(p.UUID, i.ResourceClass) + i.Unaccounted,
 			MinUnit:  i.MinUnit,
 			MaxUnit:  i.MaxUnit,
 			StepSize: i.StepSize,
@@ -63,32 +63,29 @@ func resourcesOf(p *shard.Provider, usage *shard.Usage) []schedule.Resource {
 	return out
 }
 
-// childUsageOf is what claims use of the other providers.
+// childUsageOf is what is in use of the other providers.
 func childUsageOf(row *hostRow) []schedule.ProviderAmount {
-	if row.usage == nil {
-		return nil
-	}
 	var out []schedule.ProviderAmount
-	for _, u := range row.usage.Used {
-		if u.ProviderUUID == row.usage.HostUUID {
-			continue
-		}
-		if id, err := schedule.ParseID(u.ProviderUUID); err == nil {
-			out = append(out, schedule.ProviderAmount{Provider: id, Class: u.ResourceClass, N: u.Amount})
+	for i := range row.host.Providers {
+		p := &row.host.Providers[i]
+		if id, err := schedule.ParseID(p.UUID); i > 0 && err == nil {
+			for _, a := range usageOf(p, row.usage) {
+				out = append(out, schedule.ProviderAmount{Provider: id, Class: a.Class, N: a.N})
+			}
 		}
 	}
 	return out
 }
 
-// usageOf is what claims use of the root provider, class by class.
-func usageOf(row *hostRow) []schedule.Amount {
-	if row.usage == nil {
+// usageOf is what is in use of a provider, class by class.
+func usageOf(p *shard.Provider, usage *shard.Usage) []schedule.Amount {
+	if p == nil {
 		return nil
 	}
 	var out []schedule.Amount
-	for _, u := range row.usage.Used {
-		if u.ProviderUUID == row.usage.HostUUID {
-			out = append(out, schedule.Amount{Class: u.ResourceClass, N: u.Amount})
+	for _, i := range p.Inventories {
+		if n := usage.Of(p.UUID, i.ResourceClass) + i.Unaccounted; n > 0 {
+			out = append(out, schedule.Amount{Class: i.ResourceClass, N: n})
 		}
 	}
 	return out
@@ -115,7 +112,7 @@ func viewOf(row *hostRow) schedule.View {
 		return v
 	}
 	for _, i := range root.Inventories {
-		taken := i.Reserved + row.usage.Of(root.UUID, i.ResourceClass)
+		taken := i.Reserved + i.Unaccounted + row.usage.Of(root.UUID, i.ResourceClass)
 		switch i.ResourceClass {
 		case "VCPU":
 			v.VCPUsTotal, v.CPURatio, v.VCPUsUsed = i.Total, i.AllocationRatio, taken

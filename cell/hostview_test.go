@@ -26,7 +26,7 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 			Providers: []shard.Provider{
 				{UUID: hostA, Traits: []string{"HW_CPU_X86_AVX2"}, Inventories: []shard.Inventory{
 					{ResourceClass: "VCPU", Total: 16, Reserved: 2, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
-					{ResourceClass: "MEMORY_MB", Total: 65536, Reserved: 512, MinUnit: 1, MaxUnit: 65536, StepSize: 1, AllocationRatio: 1.5},
+					{ResourceClass: "MEMORY_MB", Total: 65536, Reserved: 512, MinUnit: 1, MaxUnit: 65536, StepSize: 1, AllocationRatio: 1.5, Unaccounted: 100},
 					{ResourceClass: "DISK_GB", Total: 1000, Reserved: 100, MinUnit: 1, MaxUnit: 1000, StepSize: 10, AllocationRatio: 1},
 				}},
 				{UUID: gpu, ParentUUID: hostA, Traits: []string{"CUSTOM_GPU"}, Inventories: []shard.Inventory{
@@ -50,7 +50,7 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 		},
 		Resources: []schedule.Resource{
 			{Class: "VCPU", Capacity: 56, Used: 8, MinUnit: 1, MaxUnit: 16, StepSize: 1},
-			{Class: "MEMORY_MB", Capacity: 97536, Used: 4096, MinUnit: 1, MaxUnit: 65536, StepSize: 1},
+			{Class: "MEMORY_MB", Capacity: 97536, Used: 4096 + 100, MinUnit: 1, MaxUnit: 65536, StepSize: 1},
 			{Class: "DISK_GB", Capacity: 900, Used: 40, MinUnit: 1, MaxUnit: 1000, StepSize: 10},
 		},
 		Children: []schedule.Provider{{
@@ -59,7 +59,7 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 		}},
 		View: schedule.View{
 			VCPUsTotal: 16, CPURatio: 4, VCPUsUsed: 2 + 8,
-			TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536 - 512 - 4096,
+			TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536 - 512 - 4096 - 100,
 			TotalDiskGB: 1000, DiskRatio: 1, DiskUsedMB: (100 + 40) * 1024, FreeDiskMB: (1000 - 100 - 40) * 1024,
 			NumIOOps: 3 + 2, NumInstances: 7, HypervisorVersion: 6002003, FailedBuilds: 2,
 		},
@@ -68,8 +68,8 @@ func TestHostViewFollowsFromInventoriesAndClaims(t *testing.T) {
 	if got := hostOf("cell-uuid", row, true); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	amounts := []schedule.Amount{{Class: "DISK_GB", N: 40}, {Class: "MEMORY_MB", N: 4096}, {Class: "VCPU", N: 8}}
-	if got := usageOf(row); !reflect.DeepEqual(got, amounts) {
+	amounts := []schedule.Amount{{Class: "VCPU", N: 8}, {Class: "MEMORY_MB", N: 4096 + 100}, {Class: "DISK_GB", N: 40}}
+	if got := usageOf(rootOf(row.host), row.usage); !reflect.DeepEqual(got, amounts) {
 		t.Errorf("usage is %+v", got)
 	}
 	if got := childUsageOf(row); !reflect.DeepEqual(got, []schedule.ProviderAmount{{Provider: mustParse(t, gpu), Class: "VGPU", N: 1}}) {

@@ -35,7 +35,7 @@ func (h *hostRow) left(class string) int64 {
 	root := &h.host.Providers[0]
 	for _, inv := range root.Inventories {
 		if inv.ResourceClass == class && !h.host.Disabled && !h.admin.Withheld() {
-			return min(inv.Capacity()-h.usage.Of(root.UUID, class), inv.MaxUnit)
+			return min(inv.Free(h.usage.Of(root.UUID, class)), inv.MaxUnit)
 		}
 	}
 	return 0

@@ -133,7 +133,7 @@ func (s *totals) inventory(h *countedHost) {
 				s.classes[i.ResourceClass] = class
 			}
 			h.inventories = append(h.inventories, countedInventory{
-				class: class, atRoot: n == 0, capacity: i.Capacity(), used: h.row.usage.Of(p.UUID, i.ResourceClass), most: min(i.Capacity(), i.MaxUnit),
+				class: class, atRoot: n == 0, capacity: i.Capacity(), used: h.row.usage.Of(p.UUID, i.ResourceClass) + i.Unaccounted, most: min(i.Capacity(), i.MaxUnit),
 			})
 		}
 	}

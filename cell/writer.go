@@ -130,7 +130,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 			if h, known := before.Host(row.id); known {
 				v.PCIFree = h.View.PCIFree
 			}
-			e.SetUsage(row.id, usageOf(row), v)
+			e.SetUsage(row.id, usageOf(rootOf(row.host), row.usage), v)
 			e.SetChildUsage(row.id, childUsageOf(row))
 		}
 	}

@@ -58,8 +58,7 @@ func CapacityDifference(row *schedule.View, reported []ReportedClass) string {
 		switch {
 		case of.Total == 0 && of.Ratio == 0: // it reports no such class
 		case c.total == of.Total && (c.total == 0 || math.Abs(a-b) <= ratioPart*max(a, b)):
-			// An importer's reserves are of before a ratio below 1.
-			if used := float64(max(c.used, 0)) / min(a, 1); c.total > 0 && float64(of.Reserved) > math.Ceil(used)+reservedMore {
+			if c.total > 0 && of.Reserved > max(c.used, 0)+reservedMore {
 				all = append(all, fmt.Sprintf("row has %d %s in use, reserved ones included, its agent reserves %d", c.used, c.class, of.Reserved))
 			}
 		default:

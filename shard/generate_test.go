@@ -88,6 +88,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), StateVersion: rapid.Uint64Range(1, 9).Draw(t, "version"),
 				Providers: []Provider{{UUID: h, Inventories: []Inventory{{
 					ResourceClass: "VCPU", Total: rapid.SampledFrom([]int64{8, 8, 12}).Draw(t, "total"), MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1,
+					Unaccounted: rapid.Int64Range(0, 3).Draw(t, "unaccounted"),
 				}}}},
 			}}
 			for _, i := range rapid.SliceOfNDistinct(consumer, 0, 3, rapid.ID).Draw(t, "instances") {

@@ -106,7 +106,7 @@ func (o *oracle) refuses(c *Claim) *answer {
 			for _, i := range p.Inventories {
 				fits = fits || p.UUID == a.ProviderUUID && i.ResourceClass == a.ResourceClass &&
 					a.Amount >= i.MinUnit && a.Amount <= i.MaxUnit && a.Amount%i.StepSize == 0 &&
-					float64(o.inUse(h.UUID, p.UUID, i.ResourceClass)+a.Amount) <= float64(i.Total-i.Reserved)*i.AllocationRatio
+					float64(o.inUse(h.UUID, p.UUID, i.ResourceClass)+a.Amount) <= float64(i.Total-i.Reserved)*i.AllocationRatio-float64(i.Unaccounted)
 			}
 		}
 		if !fits {

@@ -235,7 +235,7 @@ func (o *oracle) over(host string) map[Used]bool {
 			for _, p := range h.Providers {
 				for _, i := range p.Inventories {
 					if p.UUID == a.ProviderUUID && i.ResourceClass == a.ResourceClass {
-						capacity = float64(i.Total-i.Reserved) * i.AllocationRatio
+						capacity = float64(i.Total-i.Reserved)*i.AllocationRatio - float64(i.Unaccounted)
 					}
 				}
 			}

@@ -92,7 +92,13 @@ type Inventory struct {
 	MaxUnit         int64
 	StepSize        int64
 	AllocationRatio float64
+	// Unaccounted is in use on the host by what no instance that is reported holds. Unlike
+	// Reserved it counts without the ratio.
+	Unaccounted int64
 }
+
+// Free is what a claim could have besides used; below 0 where more is in use than there is.
+func (i Inventory) Free(used int64) int64 { return i.Capacity() - i.Unaccounted - used }
 
 // Capacity is (Total - Reserved) * AllocationRatio, rounded down. For whole
 // amounts `used + amount <= Capacity()` is the same test as Placement's float

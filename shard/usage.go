@@ -89,14 +89,14 @@ func misfit(h *Host, u *Usage, allocations []Used) (Used, string) {
 		if !ok {
 			return a, "the host has no such inventory"
 		}
-		switch used, capacity := u.Of(a.ProviderUUID, a.ResourceClass), inv.Capacity(); {
+		switch used := u.Of(a.ProviderUUID, a.ResourceClass); {
 		case a.Amount < inv.MinUnit:
 			return a, "less than min_unit"
 		case a.Amount > inv.MaxUnit:
 			return a, "more than max_unit"
 		case inv.StepSize > 1 && a.Amount%inv.StepSize != 0:
 			return a, "not a multiple of step_size"
-		case a.Amount > capacity-used:
+		case a.Amount > inv.Free(used):
 			return a, "more than what is free"
 		}
 	}
@@ -111,7 +111,7 @@ func overcommitted(h *Host, u *Usage) int {
 	n := 0
 	for _, used := range u.Used {
 		inv, ok := h.inventory(used.ProviderUUID, used.ResourceClass)
-		if !ok || used.Amount > inv.Capacity() {
+		if !ok || inv.Free(used.Amount) < 0 {
 			n++
 		}
 	}

@@ -235,6 +235,8 @@ func (i Inventory) problem() string {
 		return fmt.Sprintf("total: is %d, must be 0 to %d", i.Total, MaxAmount)
 	case i.Reserved < 0 || i.Reserved > MaxAmount:
 		return fmt.Sprintf("reserved: is %d, must be 0 to %d", i.Reserved, MaxAmount)
+	case i.Unaccounted < 0 || i.Unaccounted > MaxAmount:
+		return fmt.Sprintf("unaccounted: is %d, must be 0 to %d", i.Unaccounted, MaxAmount)
 	case i.MinUnit < 1:
 		return fmt.Sprintf("min_unit: is %d, must be at least 1", i.MinUnit)
 	case i.MaxUnit < 1:

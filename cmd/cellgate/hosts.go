@@ -173,9 +173,10 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
+	// What Nova's tables have in use beside instances is in use to whoever asks.
 	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {
-		t.row(i.GetResourceClass(), i.GetTotal(), i.GetReserved(), i.GetAllocationRatio(), capacity(i), i.GetUsed(),
+		t.row(i.GetResourceClass(), i.GetTotal(), i.GetReserved(), i.GetAllocationRatio(), capacity(i), i.GetUsed()+i.GetUnaccounted(),
 			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), i.GetProviderUuid())
 	}
 	return t.end()

@@ -192,7 +192,7 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 	var has []*cellgatev1.HostInventory
 	for _, i := range state.GetProviders()[0].GetInventories() {
 		has = append(has, &cellgatev1.HostInventory{
-			ProviderUuid: id, ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), AllocationRatio: i.GetAllocationRatio(),
+			ProviderUuid: id, ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), AllocationRatio: i.GetAllocationRatio(), Unaccounted: i.GetUnaccounted(),
 		})
 	}
 	c.instances(state, has)
@@ -240,6 +240,7 @@ func changes(there *cellgatev1.Host, state *agentv1.FullState) string {
 		old := had[i.GetResourceClass()]
 		say(i.GetResourceClass()+" total", old.GetTotal(), i.GetTotal())
 		say(i.GetResourceClass()+" reserved", old.GetReserved(), i.GetReserved())
+		say(i.GetResourceClass()+" unaccounted", old.GetUnaccounted(), i.GetUnaccounted())
 		say(i.GetResourceClass()+" ratio", old.GetAllocationRatio(), i.GetAllocationRatio())
 	}
 	say("aggregates", aggregatesText(there.GetAggregates()), aggregatesText(state.GetAggregates()))
@@ -263,7 +264,7 @@ func aggregatesText[A interface {
 func amounts(s *agentv1.FullState) string {
 	var all []string
 	for _, i := range s.GetProviders()[0].GetInventories() {
-		all = append(all, fmt.Sprintf("%s %d, %d reserved", i.GetResourceClass(), i.GetTotal(), i.GetReserved()))
+		all = append(all, fmt.Sprintf("%s %d, %d in use by no instance", i.GetResourceClass(), i.GetTotal(), i.GetUnaccounted()))
 	}
 	return strings.Join(all, "; ")
 }

@@ -37,7 +37,7 @@ func (c *comparing) instances(state *agentv1.FullState, has []*cellgatev1.HostIn
 	}
 	c.released(id, name, here, used)
 	for _, i := range has {
-		whole := int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
+		whole := int64(float64(i.GetTotal()-i.GetReserved())*i.GetAllocationRatio()) - int64(i.GetUnaccounted())
 		if n := used[i.GetResourceClass()]; i.GetProviderUuid() == id && n > whole {
 			c.say(OverCapacity, id, name, "%s: %d used of %d", i.GetResourceClass(), n, whole)
 		}

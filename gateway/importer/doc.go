@@ -25,25 +25,24 @@
 //
 // While an instance is resized or migrated its row is of one host: the old one until
 // its task_state is resize_migrated, then the new one. What the other host keeps for
-// it is in that host's compute_nodes row, and so in its reserved amounts.
+// it is in that host's compute_nodes row, and so unaccounted for there.
 //
-// # What is reserved
+// # What is unaccounted for
 //
 // A compute_nodes row says how much is in use in all: what Nova keeps for the host
 // itself, instances, both ends of migrations, overhead, and for disk what other files
-// take. What is in use beyond the instances that are imported is reserved:
+// take. What is in use beyond the instances that are imported is unaccounted for:
 //
-//	beyond   = in use by the row - held by its instances, at least 0
-//	reserved = beyond / ratio, rounded up, at most the total
+//	unaccounted = in use by the row - held by its instances, at least 0
 //
-// so that the shard's room, (total - reserved) * ratio - held, is never more than the
-// row's, total * ratio - in use. It may be less, by less than one ratio.
+// so that the shard's room, total * ratio - unaccounted - held, is the row's,
+// total * ratio - in use. It is less where the row says less than its instances hold.
 //
 // # When an instance counts
 //
 // An instances row is written a moment before its compute_nodes row. So an instance
 // counts from the second pass that has it on its host, with compute_nodes read after
-// the first one: until then a claim for it is awaited, and the row's usage is reserved. One of
+// the first one: until then a claim for it is awaited, and the row's usage is unaccounted for. One of
 // which the snapshot of compute_nodes says that its host's row has it counts at once
 // (legacy.Snapshot.Stage): whoever watches the gate asks for those that claims await.
 // In the first pass of an Importer's life, and in the first after another gateway imported,
@@ -71,5 +70,5 @@
 // another row of the table is written, or heartbeats are ten minutes newer.
 //
 // Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle),
-// TestCrashes…, TestRoomIsNeverMoreThanTheRow.
+// TestCrashes….
 package importer

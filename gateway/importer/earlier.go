@@ -45,7 +45,7 @@ func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
 		if i.GetProviderUuid() == in.GetHostUuid() {
 			root.Inventories = append(root.Inventories, &agentv1.Inventory{
 				ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), MinUnit: i.GetMinUnit(), MaxUnit: i.GetMaxUnit(),
-				StepSize: i.GetStepSize(), AllocationRatio: i.GetAllocationRatio(),
+				StepSize: i.GetStepSize(), AllocationRatio: i.GetAllocationRatio(), Unaccounted: i.GetUnaccounted(),
 			})
 		}
 	}

@@ -199,7 +199,7 @@ func (f *fakeCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest, _ .
 		}
 		for _, i := range h.state.GetProviders()[0].GetInventories() {
 			host.Inventories = append(host.Inventories, &cellgatev1.HostInventory{
-				ProviderUuid: id, ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), MinUnit: 1,
+				ProviderUuid: id, ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Unaccounted: i.GetUnaccounted(), MinUnit: 1,
 				MaxUnit: max(i.GetTotal(), 1), StepSize: 1, AllocationRatio: i.GetAllocationRatio(), Used: int32(f.used(id)[i.GetResourceClass()]),
 			})
 		}

@@ -72,7 +72,7 @@ func held(row *legacy.Instance) (*instance, *LeftOut) {
 		return leave(BadUUID, "row %d of instances: %v", row.ID, err)
 	}
 	if row.Incomplete {
-		return leave(NullAmount, "vcpus, memory_mb, root_gb or ephemeral_gb is NULL: what it uses is reserved on its host")
+		return leave(NullAmount, "vcpus, memory_mb, root_gb or ephemeral_gb is NULL: what it uses is unaccounted on its host")
 	}
 	root := row.RootGB
 	if row.FromVolume {

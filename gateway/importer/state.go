@@ -32,7 +32,7 @@ func bootID(cell string) string {
 }
 
 // stateOf makes the report of a host, without a version, or says why it cannot be one.
-// former: another host may hold its instances, so that all in use is reserved.
+// former: another host may hold its instances, so that all in use is unaccounted for.
 func (m *Importer) stateOf(h *legacy.Host, service *legacy.Service, on []*instance, former bool) (*agentv1.FullState, *LeftOut) {
 	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on, former)
 	if bad != nil {
@@ -78,7 +78,7 @@ func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*i
 			return nil, &unfit{c.ratioOf, fmt.Sprintf("is %v", c.ratio)}
 		}
 		root.Inventories = append(root.Inventories, &agentv1.Inventory{
-			ResourceClass: c.class, Total: int32(c.total), Reserved: int32(reserve(c.total, c.used, c.held, c.ratio)), AllocationRatio: c.ratio,
+			ResourceClass: c.class, Total: int32(c.total), AllocationRatio: c.ratio, Unaccounted: int32(max(0, min(c.used-c.held, math.MaxInt32))),
 		})
 	}
 	s := &agentv1.FullState{
@@ -152,22 +152,6 @@ func unfitField(err error) *unfit {
 		}
 	}
 	return &unfit{"", problems(err)}
-}
-
-// reserve is what of a total is kept back so that the room of the shard,
-// (total - reserved) * ratio - held, is at most total * ratio - used.
-func reserve(total, used, held int64, ratio float64) int64 {
-	beyond := used - held
-	if beyond <= 0 {
-		return 0
-	}
-	whole := float64(total) * ratio
-	kept := min(total, int64(min(math.Ceil(float64(beyond)/ratio), float64(total))))
-	// Division rounds: the product is what claims are judged by.
-	for kept < total && float64(float64(total-kept)*ratio) > whole-float64(beyond) {
-		kept++
-	}
-	return kept
 }
 
 // floorGB rounds down, below zero too.

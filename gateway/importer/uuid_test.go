@@ -9,7 +9,7 @@ import (
 
 // A compute node that is registered again with another uuid, at the same host and node, has
 // the claims of its instances once the one before has let them go; until then all that its
-// row has in use is reserved there. Nothing is released that is there.
+// row has in use is unaccounted for there. Nothing is released that is there.
 func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 	for _, sameLife := range []bool{true, false} {
 		n, cell := newNova(1), newCell()
@@ -33,11 +33,11 @@ func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 		if r := step(t, m, n, cell); r.Released != 0 || r.Conflicts != 2 {
 			t.Errorf("same life %v: the first step: %+v", sameLife, r)
 		}
-		if got := reserved(cell, 2, vcpu); got != 1 { // 2 VCPUs at a ratio of 4
-			t.Errorf("same life %v: %d VCPU are reserved for what the other uuid holds", sameLife, got)
+		if got := unaccounted(cell, 2, vcpu); got != 2 {
+			t.Errorf("same life %v: %d VCPU are unaccounted for, which the other uuid holds", sameLife, got)
 		}
 		for k := 0; k < 3; k++ {
-			if step(t, m, n, cell); cell.claims[instanceID(1)] == nil && reserved(cell, 2, vcpu) == 0 {
+			if step(t, m, n, cell); cell.claims[instanceID(1)] == nil && unaccounted(cell, 2, vcpu) == 0 {
 				t.Errorf("same life %v: step %d: nobody holds an instance", sameLife, k)
 			}
 		}
@@ -47,8 +47,8 @@ func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 				t.Errorf("same life %v: the claim of instance %d is %+v", sameLife, i, c)
 			}
 		}
-		if got := reserved(cell, 2, vcpu); got != 0 {
-			t.Errorf("same life %v: %d VCPU are reserved beside the claims", sameLife, got)
+		if got := unaccounted(cell, 2, vcpu); got != 0 {
+			t.Errorf("same life %v: %d VCPU are unaccounted for beside the claims", sameLife, got)
 		}
 		m.Again()
 		n.now = n.now.Add(time.Hour)

@@ -27,15 +27,14 @@ const agreedHosts = 30
 
 var ratios = []float64{1, 1, 1.5, 4, 16, 0.5}
 
-// newAgreement makes hosts of all sorts. Nova keeps amounts for the host itself where the
-// ratio is 1, so that the importer can say it exactly; inexact: whatever the ratio.
-func newAgreement(t *testing.T, seed uint64, inexact bool) *agreement {
+// newAgreement makes hosts of all sorts, which Nova keeps amounts of for itself.
+func newAgreement(t *testing.T, seed uint64) *agreement {
 	w := newWorld(t, 0)
 	w.cfg.Find = w.find
 	w.rng = rand.New(rand.NewPCG(seed, 1))
 	for n := range agreedHosts {
 		w.add(n)
-		w.random(n, inexact)
+		w.random(n)
 	}
 	a := &agreement{world: w, cell: newCell(t)}
 	a.cell.fill(w)
@@ -55,7 +54,7 @@ func newAgreement(t *testing.T, seed uint64, inexact bool) *agreement {
 	return a
 }
 
-func (w *world) random(n int, inexact bool) {
+func (w *world) random(n int) {
 	rng := w.rng
 	r := w.rows[n]
 	pick := func() *float64 { return &ratios[rng.IntN(len(ratios))] }
@@ -81,13 +80,7 @@ func (w *world) random(n int, inexact bool) {
 	for range rng.IntN(5) {
 		w.place(n, rng.Int64N(9), 512*rng.Int64N(20), rng.Int64N(50))
 	}
-	kept := func(ratio float64, most int64) int64 {
-		if ratio != 1 && !inexact {
-			return 0
-		}
-		return rng.Int64N(most)
-	}
-	w.use(n, kept(*r.CPUAllocationRatio, 4), kept(*r.RAMAllocationRatio, 2000), kept(*r.DiskAllocationRatio, 30))
+	w.use(n, rng.Int64N(4), rng.Int64N(2000), rng.Int64N(30))
 }
 
 // instance is one of the cell's, or one that is not.
@@ -197,26 +190,19 @@ func (a *agreement) answers(q *schedule.Query) (here, there *cellv1.Proposal) {
 	return here, there
 }
 
-// sameRooms: no host has more free in the shard than by its row, and most the same.
+// sameRooms: each host has as much free in the shard as by its row.
 func (a *agreement) sameRooms(here, there []*cellv1.HostRoom) {
 	a.Helper()
 	if len(here) != agreedHosts || len(there) != agreedHosts {
 		a.Fatalf("%d and %d hosts say what they have free", len(here), len(there))
 	}
-	same := 0
 	for i, h := range here {
 		for k, r := range h.GetRooms() {
 			in := there[i].GetRooms()[k]
-			if in.GetResourceClass() != r.GetResourceClass() || in.GetAmount() > max(r.GetAmount(), 0) {
+			if in.GetResourceClass() != r.GetResourceClass() || in.GetAmount() != r.GetAmount() {
 				a.Errorf("host %d: %v by the rows, %v by the shard", i, r, in)
 			}
-			if in.GetAmount() == r.GetAmount() {
-				same++
-			}
 		}
-	}
-	if same < agreedHosts {
-		a.Errorf("%d amounts are the same: it is no test", same)
 	}
 }
 
@@ -226,10 +212,8 @@ func (a *agreement) sameRooms(here, there []*cellv1.HostRoom) {
 // other cells, too. And what the best candidate is asked for, the shard takes.
 func TestI6_StandInAnswersAsTheCell(t *testing.T) {
 	asked, some, none, claimed := 0, 0, 0, 0
-	// A known difference is left out: at seed 4, query 64, RamFilter rejects one host of the
-	// stand-in's that the cell's table passes.
-	for seed := uint64(100); seed < 106; seed++ {
-		a := newAgreement(t, seed, false)
+	for seed := range uint64(6) {
+		a := newAgreement(t, seed)
 		if len(a.awaited) < 5 {
 			t.Errorf("only %d claims are awaited", len(a.awaited))
 		}
@@ -273,48 +257,5 @@ func TestI6_StandInAnswersAsTheCell(t *testing.T) {
 	t.Logf("%d answers, %d with hosts, %d without, %d claims", asked, some, none, claimed)
 	if some < asked/4 || none < asked/20 || claimed < 5 {
 		t.Errorf("of %d answers %d had hosts and %d none, %d claims: they are no test", asked, some, none, claimed)
-	}
-}
-
-// TestI6_TheShardHasNoMoreRoom: where Nova keeps amounts for a host whose ratio is not
-// 1, the shard has the room of the row or less, by less than a ratio.
-func TestI6_TheShardHasNoMoreRoom(t *testing.T) {
-	less := 0
-	for seed := range uint64(3) {
-		a := newAgreement(t, seed, true)
-		table := a.versions.Current()
-		for _, class := range []string{vcpu, memoryMB, diskGB} {
-			for n := range agreedHosts {
-				h, _ := table.Host(hostID(n))
-				for _, r := range h.Resources {
-					room := min(r.Capacity-r.Used, r.MaxUnit)
-					if r.Class != class || room < 1 || h.Disabled {
-						continue
-					}
-					fits := func(amount int64) bool {
-						q := plain(1)
-						q.Request.Resources = []schedule.Amount{{Class: class, N: amount}}
-						q.Request.Destination = &schedule.Destination{Host: h.ServiceHost}
-						here, there := a.answers(q)
-						if want := amount <= room; here.GetPassed() > 0 != want {
-							t.Errorf("%s of %s: %d of %d fits: %t", class, h.ServiceHost, amount, room, !want)
-						}
-						return there.GetPassed() > 0
-					}
-					if fits(room + 1) {
-						t.Errorf("the shard has more %s of %s than %d", class, h.ServiceHost, room)
-					}
-					if !fits(room) {
-						less++
-						if small := room - 16; small > 0 && !fits(small) {
-							t.Errorf("the shard has less %s of %s than %d", class, h.ServiceHost, small)
-						}
-					}
-				}
-			}
-		}
-	}
-	if less == 0 {
-		t.Error("nowhere was less room: it is no test")
 	}
 }

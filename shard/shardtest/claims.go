@@ -108,6 +108,20 @@ func claimClauses() []clause {
 			s.refused(NewClaim(4, 1, 1), fault.NoValidHost)
 			s.used(1, 7)
 		}},
+		{name: "I1_UnaccountedUsageTakesRoomWithoutTheRatio", test: func(s *suite) {
+			h := NewHost(1, 8)
+			inv := &h.Host.Providers[0].Inventories[0]
+			inv.AllocationRatio, inv.MaxUnit, inv.Unaccounted = 4, 32, 3
+			s.do(h) // 8*4 - 3 = 29
+			if r := s.refused(NewClaim(1, 1, 30), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
+				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
+			}
+			s.do(NewClaim(2, 1, 29))
+			s.used(1, 29)
+			if got := s.rows().Hosts[HostID(1)].Providers[0].Inventories[0]; got != *inv {
+				s.Errorf("the inventory is %+v, want %+v", got, *inv)
+			}
+		}},
 		{name: "AmountsKeepToMinMaxAndStep", test: func(s *suite) {
 			h := NewHost(1, 64)
 			inv := &h.Host.Providers[0].Inventories[0]

@@ -180,8 +180,8 @@ func (r *Rows) Overfull() []string {
 		wrong = append(wrong, twice(h, assigned[id])...)
 		for _, p := range h.Providers {
 			for _, inv := range p.Inventories {
-				if used := r.Usages[id].Of(p.UUID, inv.ResourceClass); used > inv.Capacity() {
-					wrong = append(wrong, fmt.Sprintf("I1: host %s, provider %s: %d %s of %d in use", id, p.UUID, used, inv.ResourceClass, inv.Capacity()))
+				if used := r.Usages[id].Of(p.UUID, inv.ResourceClass); inv.Free(used) < 0 {
+					wrong = append(wrong, fmt.Sprintf("I1: host %s, provider %s: %d %s of %d in use", id, p.UUID, used, inv.ResourceClass, inv.Capacity()-inv.Unaccounted))
 				}
 			}
 		}

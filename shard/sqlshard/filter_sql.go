@@ -94,7 +94,7 @@ func (f *hostFilter) resource(i string, a shard.AmountOf, whole bool) {
 	const (
 		join = ` JOIN inventories <i> ON <i>.host_uuid = h.host_uuid AND <i>.provider_uuid = h.host_uuid AND <i>.resource_class = <class>`
 		room = `<n> >= <i>.min_unit AND <n> <= <i>.max_unit AND <n> % <i>.step_size = 0
-AND coalesce((nullif(u.used, '')::jsonb -> h.host_uuid ->> <class>)::float8, 0) + <n>::float8
+AND coalesce((nullif(u.used, '')::jsonb -> h.host_uuid ->> <class>)::float8, 0) + <n>::float8 + <i>.unaccounted::float8
   <= (<i>.total - <i>.reserved)::float8 * least(<i>.allocation_ratio, 1e200::float8)`
 		children = `FROM inventories c WHERE c.provider_uuid <> c.host_uuid AND c.resource_class = <class>`
 	)

@@ -85,7 +85,7 @@ WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, name`
 	readProviders = `SELECT host_uuid, provider_uuid, parent_uuid, name FROM providers
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, ordinal`
 
-	readInventories = `SELECT host_uuid, provider_uuid, resource_class, total, reserved, min_unit, max_unit, step_size, allocation_ratio
+	readInventories = `SELECT host_uuid, provider_uuid, resource_class, total, reserved, min_unit, max_unit, step_size, allocation_ratio, unaccounted
 FROM inventories WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, provider_uuid, ordinal`
 
 	readTraits = `SELECT host_uuid, provider_uuid, trait FROM provider_traits
@@ -165,9 +165,9 @@ unnest($8::text[])`
 	insertProviders = `INSERT INTO providers (host_uuid, ordinal, provider_uuid, parent_uuid, name)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])`
 
-	insertInventories = `INSERT INTO inventories (host_uuid, provider_uuid, resource_class, ordinal, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
+	insertInventories = `INSERT INTO inventories (host_uuid, provider_uuid, resource_class, ordinal, total, reserved, min_unit, max_unit, step_size, allocation_ratio, unaccounted)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::int8[]),
-unnest($7::int8[]), unnest($8::int8[]), unnest($9::int8[]), unnest($10::float8[])`
+unnest($7::int8[]), unnest($8::int8[]), unnest($9::int8[]), unnest($10::float8[]), unnest($11::int8[])`
 
 	insertTraits = `INSERT INTO provider_traits (host_uuid, provider_uuid, ordinal, trait)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::int8[]), unnest($4::text[])`

@@ -105,7 +105,7 @@ func (s *hostScan) inventory(rows pgx.Rows) error {
 	var host, provider string
 	var i shard.Inventory
 	_, err := pgx.ForEachRow(rows, []any{
-		&host, &provider, &i.ResourceClass, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio,
+		&host, &provider, &i.ResourceClass, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio, &i.Unaccounted,
 	}, func() error {
 		p, err := s.in(host, provider)
 		if err == nil {

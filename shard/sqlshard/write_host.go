@@ -132,7 +132,8 @@ func (w *writes) trees(hosts []*shard.Host) {
 			column(stock, func(i of[shard.Inventory]) int64 { return i.row.MinUnit }),
 			column(stock, func(i of[shard.Inventory]) int64 { return i.row.MaxUnit }),
 			column(stock, func(i of[shard.Inventory]) int64 { return i.row.StepSize }),
-			column(stock, func(i of[shard.Inventory]) float64 { return i.row.AllocationRatio }))
+			column(stock, func(i of[shard.Inventory]) float64 { return i.row.AllocationRatio }),
+			column(stock, func(i of[shard.Inventory]) int64 { return i.row.Unaccounted }))
 	}
 	if len(traits) > 0 {
 		w.queue(insertTraits, column(traits, ofHost), column(traits, ofProvider), column(traits, place),

@@ -605,9 +605,12 @@ type HostInventory struct {
 	MaxUnit         int32                  `protobuf:"varint,6,opt,name=max_unit,json=maxUnit,proto3" json:"max_unit,omitempty"`
 	StepSize        int32                  `protobuf:"varint,7,opt,name=step_size,json=stepSize,proto3" json:"step_size,omitempty"`
 	AllocationRatio float64                `protobuf:"fixed64,8,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
-	Used            int32                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Held by claims.
+	Used int32 `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`
+	// In use beside claims, by Nova's tables: free is capacity - used - unaccounted.
+	Unaccounted   int32 `protobuf:"varint,10,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostInventory) Reset() {
@@ -699,6 +702,13 @@ func (x *HostInventory) GetAllocationRatio() float64 {
 func (x *HostInventory) GetUsed() int32 {
 	if x != nil {
 		return x.Used
+	}
+	return 0
+}
+
+func (x *HostInventory) GetUnaccounted() int32 {
+	if x != nil {
+		return x.Unaccounted
 	}
 	return 0
 }
@@ -1685,7 +1695,7 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\bmetadata\x18\x03 \x03(\v2(.cellgate.v1.HostAggregate.MetadataEntryR\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x02\n" +
 	"\rHostInventory\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x14\n" +
@@ -1695,7 +1705,9 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\bmax_unit\x18\x06 \x01(\x05R\amaxUnit\x12\x1b\n" +
 	"\tstep_size\x18\a \x01(\x05R\bstepSize\x12)\n" +
 	"\x10allocation_ratio\x18\b \x01(\x01R\x0fallocationRatio\x12\x12\n" +
-	"\x04used\x18\t \x01(\x05R\x04used\"\x88\x02\n" +
+	"\x04used\x18\t \x01(\x05R\x04used\x12 \n" +
+	"\vunaccounted\x18\n" +
+	" \x01(\x05R\vunaccounted\"\x88\x02\n" +
 	"\x10ListHostsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x10availabilityZone\x12-\n" +

@@ -103,6 +103,7 @@ CREATE TABLE IF NOT EXISTS inventories (
   max_unit int8 NOT NULL,
   step_size int8 NOT NULL,
   allocation_ratio float8 NOT NULL,
+  unaccounted int8 NOT NULL,
   PRIMARY KEY (host_uuid, provider_uuid, resource_class)
 );
 

@@ -1736,8 +1736,11 @@ type Inventory struct {
 	// 0 means 1.
 	StepSize        int32   `protobuf:"varint,6,opt,name=step_size,json=stepSize,proto3" json:"step_size,omitempty"`
 	AllocationRatio float64 `protobuf:"fixed64,7,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// In use on the host by what no reported instance holds. It counts as it is, without the ratio:
+	// free is (total - reserved) * allocation_ratio - unaccounted - what claims hold.
+	Unaccounted   int32 `protobuf:"varint,8,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -1815,6 +1818,13 @@ func (x *Inventory) GetStepSize() int32 {
 func (x *Inventory) GetAllocationRatio() float64 {
 	if x != nil {
 		return x.AllocationRatio
+	}
+	return 0
+}
+
+func (x *Inventory) GetUnaccounted() int32 {
+	if x != nil {
+		return x.Unaccounted
 	}
 	return 0
 }
@@ -2180,7 +2190,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"parentUuid\x12\x1c\n" +
 	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x128\n" +
 	"\x06traits\x18\x04 \x03(\tB \xbaH\x1d\x92\x01\x1a\x10\x80\b\x18\x01\"\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\x06traits\x12H\n" +
-	"\vinventories\x18\x05 \x03(\v2\x1c.cellgate.agent.v1.InventoryB\b\xbaH\x05\x92\x01\x02\x10@R\vinventories\"\x9a\x03\n" +
+	"\vinventories\x18\x05 \x03(\v2\x1c.cellgate.agent.v1.InventoryB\b\xbaH\x05\x92\x01\x02\x10@R\vinventories\"\xc5\x03\n" +
 	"\tInventory\x12=\n" +
 	"\x0eresource_class\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\rresourceClass\x12\x1d\n" +
 	"\x05total\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05total\x12#\n" +
@@ -2188,7 +2198,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\bmin_unit\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\aminUnit\x12\"\n" +
 	"\bmax_unit\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\amaxUnit\x12$\n" +
 	"\tstep_size\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bstepSize\x12D\n" +
-	"\x10allocation_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00j\xf8@!\x00\x00\x00\x00\x00\x00\x00\x00R\x0fallocationRatio:V\xbaHS\x1aQ\n" +
+	"\x10allocation_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00j\xf8@!\x00\x00\x00\x00\x00\x00\x00\x00R\x0fallocationRatio\x12)\n" +
+	"\vunaccounted\x18\b \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\vunaccounted:V\xbaHS\x1aQ\n" +
 	"\x12inventory.reserved\x12\x1ereserved must not exceed total\x1a\x1bthis.reserved <= this.total\"\xe5\x01\n" +
 	"\tAggregate\x12\x1c\n" +
 	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x04uuid\x12\x1c\n" +

@@ -449,6 +449,7 @@ type Inventory struct {
 	MaxUnit         int64                  `protobuf:"varint,5,opt,name=max_unit,json=maxUnit,proto3" json:"max_unit,omitempty"`
 	StepSize        int64                  `protobuf:"varint,6,opt,name=step_size,json=stepSize,proto3" json:"step_size,omitempty"`
 	AllocationRatio float64                `protobuf:"fixed64,7,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
+	Unaccounted     int64                  `protobuf:"varint,8,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -528,6 +529,13 @@ func (x *Inventory) GetStepSize() int64 {
 func (x *Inventory) GetAllocationRatio() float64 {
 	if x != nil {
 		return x.AllocationRatio
+	}
+	return 0
+}
+
+func (x *Inventory) GetUnaccounted() int64 {
+	if x != nil {
+		return x.Unaccounted
 	}
 	return 0
 }
@@ -2119,7 +2127,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"parentUuid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
 	"\x06traits\x18\x04 \x03(\tR\x06traits\x12@\n" +
-	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\"\xe2\x01\n" +
+	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\"\x84\x02\n" +
 	"\tInventory\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x1a\n" +
@@ -2127,7 +2135,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\bmin_unit\x18\x04 \x01(\x03R\aminUnit\x12\x19\n" +
 	"\bmax_unit\x18\x05 \x01(\x03R\amaxUnit\x12\x1b\n" +
 	"\tstep_size\x18\x06 \x01(\x03R\bstepSize\x12)\n" +
-	"\x10allocation_ratio\x18\a \x01(\x01R\x0fallocationRatio\"\xba\x01\n" +
+	"\x10allocation_ratio\x18\a \x01(\x01R\x0fallocationRatio\x12 \n" +
+	"\vunaccounted\x18\b \x01(\x03R\vunaccounted\"\xba\x01\n" +
 	"\tAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12H\n" +
