@@ -145,9 +145,9 @@ bench-cold: needs ## Measure how long a replica on PostgreSQL takes from its sta
 	@cat .cellgate/cold.md
 
 .PHONY: bench-legacy
-bench-legacy: needs ## Measure a cell of 10,000 hosts answered from Nova's tables, on MariaDB and PostgreSQL: first load, refresh, select, and Nova's own way (6 minutes).
+bench-legacy: needs ## Measure a cell of 10,000 hosts answered from Nova's tables, on MariaDB and PostgreSQL: first load, refresh, select, import into a shard, and Nova's own way (8 minutes).
 	@go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
-	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench LegacyCell -benchmem -benchtime 4s -timeout 30m ./gateway/standin
+	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench 'LegacyCell|Import' -benchmem -benchtime 4s -p 1 -timeout 30m ./gateway/standin ./gateway/importer
 
 .PHONY: bench-seed
 bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with requests racing with state changes: all rows read each request, rows cached for 60 s, and cellgate (12 minutes). Prints the tables; the chart is .cellgate/comparison/comparison.svg.

@@ -35,7 +35,7 @@ func (c *takingCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsReques
 		}
 		host := &cellgatev1.Host{HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Enabled: !s.GetDisabled()}
 		for _, i := range s.GetProviders()[0].GetInventories() {
-			host.Inventories = append(host.Inventories, &cellgatev1.HostInventory{ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Reserved: i.GetReserved(), AllocationRatio: i.GetAllocationRatio()})
+			host.Inventories = append(host.Inventories, &cellgatev1.HostInventory{ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Unaccounted: i.GetUnaccounted(), AllocationRatio: i.GetAllocationRatio()})
 		}
 		known := false
 		for k, old := range c.hosts {

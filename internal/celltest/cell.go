@@ -15,6 +15,7 @@ import (
 	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
 
@@ -28,6 +29,16 @@ type Cell struct {
 // last word. The test stops it.
 func Start(t testing.TB, name, uuid string) Cell {
 	t.Helper()
+	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: name, CellUUID: uuid, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return On(t, store, name, uuid)
+}
+
+// On is Start on a store, which it closes.
+func On(t testing.TB, store shard.Store, name, uuid string) Cell {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	check := func(err error) {
 		t.Helper()
@@ -35,8 +46,6 @@ func Start(t testing.TB, name, uuid string) Cell {
 			t.Fatal(err)
 		}
 	}
-	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: name, CellUUID: uuid, Log: log})
-	check(err)
 	c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: "r1", ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log})
 	check(err)
 	server, l := rpc.NewServer(log, cell.ServerOptions()...), bufconn.Listen(1<<16)
