@@ -102,7 +102,7 @@ func (d *dev) build(ctx context.Context) error {
 		s.add(checkShard(ctx, d.devCell(i+1)))
 	}
 	// No files: everybody is admitted, in the clear, on loopback.
-	tls, err := d.addServerTLS("dev", config.ServerTLS{})
+	tls, err := d.addServerTLS("dev", config.ServerTLS{}, config.Ingress{})
 	s.add(err)
 	dial, err := d.addClientTLS("dev", config.ClientTLS{})
 	s.add(err)

@@ -82,7 +82,7 @@ func checkFiles(p *localProcess) (out results) {
 	var s *security.ServerConfig
 	var c *security.ClientConfig
 	if p.server != (config.ServerTLS{}) {
-		own := securityServer(p.server)
+		own := securityServer(p.server, config.Ingress{})
 		s = &own
 	}
 	if p.client != (config.ClientTLS{}) {

@@ -49,7 +49,7 @@ flags win.`,
 		s.add(err)
 		web, err := a.listen(c.Gateway.HTTP, "http")
 		s.add(err)
-		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS)
+		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS, c.Gateway.Ingress)
 		s.add(err)
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
 		s.add(err)

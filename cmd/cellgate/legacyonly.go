@@ -27,7 +27,7 @@ func (a *assembly) addLegacyOnly(ctx context.Context, g config.Gateway, dial dia
 		if !g.LegacyOnly(c.Name) {
 			continue
 		}
-		tls, err := a.addServerTLS("gateway.legacy", config.ServerTLS{})
+		tls, err := a.addServerTLS("gateway.legacy", config.ServerTLS{}, config.Ingress{})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,21 +7,23 @@ import (
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/internal/telemetry"
 )
 
-func securityServer(c config.ServerTLS) security.ServerConfig {
+func securityServer(c config.ServerTLS, in config.Ingress) security.ServerConfig {
 	return security.ServerConfig{
 		Cert: c.Cert, Key: c.Key, ClientCA: c.ClientCA, ClientCertOptional: c.ClientCertOptional, Tokens: c.Tokens,
+		Limits: ingress.Limits{Bytes: int64(in.MiB) << 20, CallerBytes: int64(in.CallerMiB) << 20, Connections: in.Connections},
 	}
 }
 
 // addServerTLS reads the files of a server's TLS and adds what reads them again.
-func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Server, error) {
-	s, err := security.NewServer(securityServer(c), a.log)
+func (a *assembly) addServerTLS(path string, c config.ServerTLS, in config.Ingress) (*security.Server, error) {
+	s, err := security.NewServer(securityServer(c, in), a.log)
 	if err != nil {
 		return nil, settings(path, err)
 	}
@@ -30,6 +32,9 @@ func (a *assembly) addServerTLS(path string, c config.ServerTLS) (*security.Serv
 	}
 	a.telemetry.WatchRefused(func(each func(method, reason string, n uint64)) {
 		s.Refused(func(method string, kind fault.Kind, n uint64) { each(method, string(kind), n) })
+	})
+	a.telemetry.WatchIngress(s.Ingress().Held, func(each func(limit string, n uint64)) {
+		s.Ingress().Refused(func(b ingress.Bound, n uint64) { each(string(b), n) })
 	})
 	a.watchEnds(s.Ends, telemetry.CertificateServer, telemetry.CertificateCallersCA)
 	return s, nil

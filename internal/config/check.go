@@ -38,6 +38,7 @@ func (l *loader) check(section string) {
 
 func (l *loader) checkGateway(g Gateway) {
 	l.checkServerTLS("gateway.tls", g.TLS)
+	l.checkIngress("gateway.ingress", g.Ingress)
 	l.listen("gateway.http", g.HTTP, g.Insecure, exposes("gateway.tls", g.TLS))
 	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS))
 	l.atMost("gateway.propose_budget", g.ProposeBudget, "max_deadline", g.MaxDeadline)
@@ -101,6 +102,13 @@ func (l *loader) apart(pathA, a, pathB, b string) {
 	}
 }
 
+// checkIngress demands that one caller may not have more than all.
+func (l *loader) checkIngress(path string, in Ingress) {
+	if in.MiB < in.CallerMiB {
+		l.bad(path+".max_mib", "%d is below max_caller_mib (%d)", in.MiB, in.CallerMiB)
+	}
+}
+
 func (l *loader) checkCell(c Cell) {
 	l.needed("cell.name", c.Name)
 	l.uuid("cell.uuid", c.UUID)
@@ -109,6 +117,7 @@ func (l *loader) checkCell(c Cell) {
 		l.bad("cell.store", "is needed with store_password_file and store_migrate")
 	}
 	l.checkServerTLS("cell.tls", c.TLS)
+	l.checkIngress("cell.ingress", c.Ingress)
 	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
 	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
 	if c.ServiceDownTime <= c.HeartbeatEvery {

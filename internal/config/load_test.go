@@ -193,6 +193,10 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		},
 		"cell flag":     {flags: map[string]string{"gateway.cells": "a@b"}, want: []string{`--cell: gateway.cells: "a@b" is not a cell`, "at least one cell"}},
 		"entry by flag": {flags: map[string]string{"gateway.cells": "a=b@h:1"}, want: []string{`--cell: gateway.cells[0].uuid: "b" is not a uuid`}},
+		"ingress": {
+			file: head + "  ingress: {max_mib: 8, max_caller_mib: 16, max_connections: 1}\n", flags: map[string]string{},
+			want: []string{"c.yaml:3: gateway.ingress.max_mib: 8 is below max_caller_mib (16)", "c.yaml:3: gateway.ingress.max_connections: 1 is below 64"},
+		},
 		"breaker": {
 			file: head + "  breaker: {failures: 0, window: 2s, open_for: 0s}\n", flags: map[string]string{"gateway.breaker.probe_budget": "-1s"},
 			want: []string{"c.yaml:3: gateway.breaker.failures: 0 is below 1", "c.yaml:3: gateway.breaker.window: 2s is not longer than every budget (2s)", "gateway.breaker.open_for: 0s is not above 0", "--breaker-probe-budget: gateway.breaker.probe_budget: -1s is not above 0"},

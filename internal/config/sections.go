@@ -34,6 +34,7 @@ type Gateway struct {
 	GRPC     string        `yaml:"grpc" help:"address of the gRPC API"`
 	Insecure bool          `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
 	TLS      ServerTLS     `yaml:"tls"`
+	Ingress  Ingress       `yaml:"ingress"`
 	CellTLS  ClientTLS     `yaml:"cell_tls"`
 	Cells    []GatewayCell `yaml:"cells" flag:"cell" help:"a cell, as name=[uuid@]host:port[,host:port]; again for each cell"`
 	Legacy   []LegacyCell  `yaml:"legacy" help:"a cell that is under upgrade from Nova's own tables, as cell=URL of its database; again for each; the rest in the file"`
@@ -109,6 +110,13 @@ type ServerTLS struct {
 	ClientCA           string `yaml:"client_ca" reload:"file" help:"PEM file of the CAs of callers' certificates, which then must have one"`
 	ClientCertOptional bool   `yaml:"client_cert_optional" help:"callers without a certificate may give a token instead"`
 	Tokens             string `yaml:"tokens" reload:"file" help:"file of the tokens that are known, hashed; cellgate token new makes them"`
+}
+
+// Ingress bounds what callers make a process hold.
+type Ingress struct {
+	MiB         int `yaml:"max_mib" range:"5.." help:"MiB of requests above 64 KiB that are received or decoded at once, at most"`
+	CallerMiB   int `yaml:"max_caller_mib" range:"5.." help:"MiB of those of one caller: a client certificate, else an address"`
+	Connections int `yaml:"max_connections" range:"64.." help:"open connections, at most; of one address a sixteenth of them, 64 at least"`
 }
 
 // ClientTLS says how a process knows the servers that it calls, and how it
@@ -190,6 +198,7 @@ type Cell struct {
 	GRPC     string    `yaml:"grpc" help:"address for gateways and agents"`
 	Insecure bool      `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
 	TLS      ServerTLS `yaml:"tls"`
+	Ingress  Ingress   `yaml:"ingress"`
 	Data     string    `yaml:"data" help:"directory of the embedded shard; empty with store"`
 	Store    string    `yaml:"store" help:"database of the shard, postgres:// or cockroach://; empty for the embedded one"`
 	// StorePasswordFile is read for each new connection.
@@ -264,11 +273,12 @@ type Dev struct {
 
 // Default is the one place of the defaults.
 func Default() Config {
+	ingress := Ingress{MiB: 128, CallerMiB: 64, Connections: 16384}
 	return Config{
 		Log:       Log{Level: "info", Format: "text"},
 		Telemetry: Telemetry{Traces: "none", Endpoint: "http://127.0.0.1:4317"},
 		Gateway: Gateway{
-			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090",
+			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090", Ingress: ingress,
 			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,
 			Breaker: Breaker{
 				Failures: 5, Window: 10 * time.Second, OpenFor: time.Second,
@@ -282,7 +292,7 @@ func Default() Config {
 			WeighMultiplier: 1, MaxInFlight: 1024, AvoidCollisions: true, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},
 		Cell: Cell{
-			GRPC: "127.0.0.1:9101", ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
+			GRPC: "127.0.0.1:9101", Ingress: ingress, ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024, JournalMiB: 64, EndedMiB: 256, MaxClockJump: 31 * 24 * time.Hour,

@@ -52,7 +52,7 @@ func (l Limits) withDefaults() Limits {
 		l.Connections = 16384
 	}
 	if l.AddressConnections == 0 {
-		l.AddressConnections = 1024
+		l.AddressConnections = min(l.Connections, max(64, l.Connections/16))
 	}
 	return l
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,6 +12,24 @@ type callers struct {
 	mu      sync.Mutex
 	refused []func(each func(method, reason string, n uint64))
 	ends    []func(each func(use Certificate, end time.Time))
+	ingress []ingress
+}
+
+// ingress reads what a server holds of its callers.
+type ingress struct {
+	held    func() int64
+	refused func(each func(limit string, n uint64))
+}
+
+// WatchIngress has the bytes of requests that a server holds read at each scrape, and what its
+// limits refused; each is called once for a limit.
+func (p *Process) WatchIngress(held func() int64, refused func(each func(limit string, n uint64))) {
+	if p == nil {
+		return
+	}
+	p.callers.mu.Lock()
+	defer p.callers.mu.Unlock()
+	p.callers.ingress = append(p.callers.ingress, ingress{held, refused})
 }
 
 // WatchRefused has the callers that a server refused read at each scrape; each is
@@ -36,8 +55,19 @@ func (p *Process) WatchCertificates(read func(each func(use Certificate, end tim
 
 func (c *callers) read(emit Emit) {
 	c.mu.Lock()
-	refused, ends := c.refused[:len(c.refused):len(c.refused)], c.ends[:len(c.ends):len(c.ends)]
+	refused, ends, ingresses := slices.Clone(c.refused), slices.Clone(c.ends), slices.Clone(c.ingress)
 	c.mu.Unlock()
+	held, byLimit := int64(0), map[string]uint64{}
+	for _, in := range ingresses {
+		held += in.held()
+		in.refused(func(limit string, n uint64) { byLimit[inList(labelLimit, limit)] += n })
+	}
+	if len(ingresses) > 0 {
+		emit(ingressBytes, float64(held))
+	}
+	for limit, n := range byLimit {
+		emit(ingressRefused, float64(n), limit)
+	}
 	counts := map[[2]string]uint64{}
 	for _, read := range refused {
 		read(func(method, reason string, n uint64) { counts[[2]string{method, inList(labelRefusal, reason)}] += n })

@@ -232,6 +232,7 @@ var (
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
 	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
+	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", other}}
 	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
 	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion    = Label{Name: "version", From: "the build"}
@@ -266,6 +267,14 @@ var (
 	certificateEnd = Metric{
 		Name: "cellgate_certificate_end_time_seconds", Kind: Reading, Unit: "seconds", Of: everyProcess, Labels: []Label{labelFile},
 		Help: "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.",
+	}
+	ingressBytes = Metric{
+		Name: "cellgate_ingress_bytes", Kind: Reading, Unit: "bytes", Of: everyProcess,
+		Help: "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.",
+	}
+	ingressRefused = Metric{
+		Name: "cellgate_ingress_refused_total", Kind: Tally, Of: everyProcess, Labels: []Label{labelLimit},
+		Help: "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential. Absent without a server.",
 	}
 
 	gatewayRequests = Metric{
@@ -658,7 +667,7 @@ func Metrics() []Metric {
 		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateDiffering, cellGateMoves, cellGateCompared,
 		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
-		buildInfo, traceSpans, callersRefused, certificateEnd,
+		buildInfo, traceSpans, callersRefused, certificateEnd, ingressBytes, ingressRefused,
 	}
 }
 

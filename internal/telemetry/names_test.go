@@ -56,6 +56,10 @@ func useAll(p *Process) {
 		each("TLS handshake", "UNAUTHENTICATED", 3)
 		each("/", "MADE_UP", 1)
 	})
+	p.WatchIngress(func() int64 { return 5 }, func(each func(string, uint64)) {
+		each("bytes", 2)
+		each("made up", 1)
+	})
 	p.WatchCertificates(func(each func(Certificate, time.Time)) {
 		each(CertificateServer, time.Unix(9, 0))
 		each("made up", time.Unix(1, 0))
@@ -160,7 +164,7 @@ func TestNilHandlesTakeEverything(t *testing.T) {
 	}
 }
 
-var nameForm = regexp.MustCompile(`^cellgate_(gateway|cell|agent|build|trace|callers|certificate)_[a-z_]+$`)
+var nameForm = regexp.MustCompile(`^cellgate_(gateway|cell|agent|build|trace|callers|certificate|ingress)_[a-z_]+$`)
 
 func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
 	seen := map[string]bool{}
@@ -328,6 +332,7 @@ func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 	p := newProcess(t, Traces{})
 	for i := range 2 {
 		p.WatchRefused(func(each func(string, string, uint64)) { each("TLS handshake", "UNAUTHENTICATED", uint64(3+i)) })
+		p.WatchIngress(func() int64 { return 5 }, func(each func(string, uint64)) { each("bytes", 2) })
 		p.WatchCertificates(func(each func(Certificate, time.Time)) { each(CertificateClient, time.Unix(int64(100-i), 0)) })
 	}
 	all, err := p.Gatherer().Gather()
@@ -340,8 +345,8 @@ func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 			got[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	if got[callersRefused.Name] != 7 || got[certificateEnd.Name] != 99 {
-		t.Errorf("%v refused, ends at %v", got[callersRefused.Name], got[certificateEnd.Name])
+	if got[callersRefused.Name] != 7 || got[certificateEnd.Name] != 99 || got[ingressBytes.Name] != 10 || got[ingressRefused.Name] != 4 {
+		t.Errorf("%v refused, ends at %v, %v bytes, %v refused by limits", got[callersRefused.Name], got[certificateEnd.Name], got[ingressBytes.Name], got[ingressRefused.Name])
 	}
 }
 
