@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -30,17 +28,11 @@ and what its gate waits for; with a NAME all that there is to say of the cell is
 	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetCellResponse, error) {
-				return cellgatev1.NewCellsClient(conn).GetCell(ctx, &cellgatev1.GetCellRequest{Cell: args[0]})
-			}, func(w io.Writer, m *cellgatev1.GetCellResponse) error {
-				return showCell(w, m.GetCell())
-			})
+			return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.GetCell, &cellgatev1.GetCellRequest{Cell: args[0]},
+				func(w io.Writer, m *cellgatev1.GetCellResponse) error { return showCell(w, m.GetCell()) })
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
-			return cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
-		}, func(w io.Writer, m *cellgatev1.ListCellsResponse) error {
-			return listCells(w, m.GetCells())
-		})
+		return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.ListCells, &cellgatev1.ListCellsRequest{},
+			func(w io.Writer, m *cellgatev1.ListCellsResponse) error { return listCells(w, m.GetCells()) })
 	}
 	return cmd
 }

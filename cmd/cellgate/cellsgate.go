@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"cellgate/cell"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -67,11 +65,8 @@ that is not pinned is refused: nothing is changed.`,
 }
 
 func updateCell(c *client, cmd *cobra.Command, req *cellgatev1.UpdateCellRequest) error {
-	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.UpdateCellResponse, error) {
-		return cellgatev1.NewCellsClient(conn).UpdateCell(ctx, req)
-	}, func(w io.Writer, m *cellgatev1.UpdateCellResponse) error {
-		return showCell(w, m.GetCell())
-	})
+	return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.UpdateCell, req,
+		func(w io.Writer, m *cellgatev1.UpdateCellResponse) error { return showCell(w, m.GetCell()) })
 }
 
 // mostWait is how much of what a gate waits for the table has, in bytes.

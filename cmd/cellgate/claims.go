@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -27,7 +29,8 @@ func newClaims(t terminal) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	c := newClient(cmd, t)
-	cmd.AddCommand(newClaimsList(c), newClaimsDoubled(c), newClaimsGet(c), newClaimsConfirm(c), newClaimsAlternate(c), newClaimsTransfer(c), newClaimsRelease(c))
+	cmd.AddCommand(newClaimsList(c), newClaimsDoubled(c))
+	cmd.AddCommand(claimVerbs(c)...)
 	return cmd
 }
 
@@ -46,93 +49,92 @@ func newClaimsList(c *client) *cobra.Command {
 	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
 	limit := limitFlag(cmd, "claims")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := limit.check(cmd); err != nil {
-			return err
-		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
-			return listClaims(ctx, conn, &req, limit.n)
-		}, showClaims)
+		return list(c, cmd, limit, "claims", cellgatev1.NewClaimsClient, cellgatev1.ClaimsClient.ListClaims, &req, showClaims)
 	}
 	return cmd
 }
 
-// listClaims reads pages until limit claims are there; 0 means all.
-func listClaims(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListClaimsRequest, limit int) (*cellgatev1.ListClaimsResponse, error) {
-	all := &cellgatev1.ListClaimsResponse{}
-	for {
-		req.PageSize = pageSize(limit, len(all.GetClaims()))
-		page, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		all.Claims = append(all.Claims, page.GetClaims()...)
-		all.NextPageToken = page.GetNextPageToken()
-		all.UnavailableCells = union(all.GetUnavailableCells(), page.GetUnavailableCells())
-		req.PageToken = page.GetNextPageToken()
-		if req.GetPageToken() == "" || limit > 0 && len(all.GetClaims()) >= limit {
-			return all, nil
-		}
-	}
-}
-
-func newClaimsGet(c *client) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "get INSTANCE",
-		Short:   "Show the live claim of an instance",
-		Example: "  cellgate claims get 11111111-1111-4111-8111-111111111111",
-		Args:    usageArgs(cobra.ExactArgs(1)),
-	}
+// newClaimVerb makes a command for one claim, named by args, of a cell that --cell may name.
+func newClaimVerb[I proto.Message, M interface {
+	proto.Message
+	GetClaim() *cellgatev1.Claim
+}](c *client, cmd *cobra.Command, args int, method func(cellgatev1.ClaimsClient, context.Context, I, ...grpc.CallOption) (M, error), request func(args []string, cell string) I, show func(w io.Writer, args []string, claim *cellgatev1.Claim) error) *cobra.Command {
+	cmd.Args = usageArgs(cobra.ExactArgs(args))
 	cell := cmd.Flags().String("cell", "", "ask this cell only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetClaimResponse, error) {
-			return cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: *cell})
-		}, func(w io.Writer, m *cellgatev1.GetClaimResponse) error { return showClaim(w, m.GetClaim()) })
+		return ask(c, cmd, cellgatev1.NewClaimsClient, method, request(args, *cell), func(w io.Writer, m M) error { return show(w, args, m.GetClaim()) })
 	}
 	return cmd
 }
 
-func newClaimsConfirm(c *client) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "confirm INSTANCE CLAIM",
-		Short:   "End a claim's lease: it stays until it is released",
-		Example: "  cellgate claims confirm 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR",
-		Args:    usageArgs(cobra.ExactArgs(2)),
-	}
-	cell := cmd.Flags().String("cell", "", "ask this cell only")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ConfirmClaimResponse, error) {
-			return cellgatev1.NewClaimsClient(conn).ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{
-				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
-			})
-		}, func(w io.Writer, m *cellgatev1.ConfirmClaimResponse) error { return showClaim(w, m.GetClaim()) })
-	}
-	return cmd
+func showClaim(w io.Writer, _ []string, c *cellgatev1.Claim) error {
+	return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
 }
 
-func newClaimsRelease(c *client) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "release INSTANCE CLAIM",
-		Short: "Give a claim's resources back",
-		Long: `Give a claim's resources back. A claim that no cell knows is refused from then on,
-should it arrive yet; the command says that nothing was released, with status 1.`,
-		Example: "  cellgate claims release 11111111-1111-4111-8111-111111111111 01JAB2C3D4E5F6G7H8J9KMNPQR",
-		Args:    usageArgs(cobra.ExactArgs(2)),
+// claimVerbs are the commands for one claim.
+func claimVerbs(c *client) []*cobra.Command {
+	const instance, claim = "11111111-1111-4111-8111-111111111111", "01JAB2C3D4E5F6G7H8J9KMNPQR"
+	alternate := &cobra.Command{
+		Use:   "alternate INSTANCE CLAIM HOST",
+		Short: "Put a claim on one of its alternates, at once",
+		Long: `Put a claim on one of the alternates that it was answered with, by the
+alternate's uuid. The old host's resources are given back in the same
+transaction; when the alternate has no room, the claim stays where it is.`,
+		Example: "  cellgate claims alternate " + instance + " " + claim + " 8d75c242-e8ae-4000-b1b2-e5da60bc781a",
 	}
-	cell := cmd.Flags().String("cell", "", "ask this cell only")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ReleaseClaimResponse, error) {
-			m, err := cellgatev1.NewClaimsClient(conn).ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{
-				ConsumerUuid: args[0], ClaimId: args[1], Cell: *cell,
-			})
-			if err == nil && m.GetClaim() == nil {
-				err = fault.New(fault.NotFound, "no cell knows claim %s of instance %s: nothing was released; \"cellgate claims get %[2]s\" shows the claim that it has", args[1], args[0])
+	ttl := alternate.Flags().Duration("ttl", 0, "the new lease (0 for the gateway's default)")
+	return []*cobra.Command{
+		newClaimVerb(c, &cobra.Command{
+			Use:     "get INSTANCE",
+			Short:   "Show the live claim of an instance",
+			Example: "  cellgate claims get " + instance,
+		}, 1, cellgatev1.ClaimsClient.GetClaim, func(args []string, cell string) *cellgatev1.GetClaimRequest {
+			return &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: cell}
+		}, showClaim),
+		newClaimVerb(c, &cobra.Command{
+			Use:     "confirm INSTANCE CLAIM",
+			Short:   "End a claim's lease: it stays until it is released",
+			Example: "  cellgate claims confirm " + instance + " " + claim,
+		}, 2, cellgatev1.ClaimsClient.ConfirmClaim, func(args []string, cell string) *cellgatev1.ConfirmClaimRequest {
+			return &cellgatev1.ConfirmClaimRequest{ConsumerUuid: args[0], ClaimId: args[1], Cell: cell}
+		}, showClaim),
+		newClaimVerb(c, alternate, 3, cellgatev1.ClaimsClient.ClaimAlternate, func(args []string, cell string) *cellgatev1.ClaimAlternateRequest {
+			req := &cellgatev1.ClaimAlternateRequest{ConsumerUuid: args[0], ClaimId: args[1], HostUuid: args[2], Cell: cell}
+			if *ttl != 0 {
+				req.ClaimTtl = durationpb.New(*ttl)
 			}
-			return m, err
-		}, func(w io.Writer, m *cellgatev1.ReleaseClaimResponse) error {
-			return showReleased(w, args[1], m.GetClaim().GetState())
-		})
+			return req
+		}, showClaim),
+		newClaimVerb(c, &cobra.Command{
+			Use:   "transfer CONSUMER CLAIM TO",
+			Short: "Make a claim another consumer's, as it is",
+			Long: `Make a live claim another consumer's, as it is: how a migration comes to hold
+the resources of the host that its instance leaves.`,
+			Example: "  cellgate claims transfer " + instance + " " + claim + " 22222222-2222-4222-8222-222222222222",
+		}, 3, cellgatev1.ClaimsClient.TransferClaim, func(args []string, cell string) *cellgatev1.TransferClaimRequest {
+			return &cellgatev1.TransferClaimRequest{ConsumerUuid: args[0], ClaimId: args[1], ToConsumer: args[2], Cell: cell}
+		}, showClaim),
+		newClaimVerb(c, &cobra.Command{
+			Use:   "release INSTANCE CLAIM",
+			Short: "Give a claim's resources back",
+			Long: `Give a claim's resources back. A claim that no cell knows is refused from then on,
+should it arrive yet; the command says that nothing was released, with status 1.`,
+			Example: "  cellgate claims release " + instance + " " + claim,
+		}, 2, releaseClaim, func(args []string, cell string) *cellgatev1.ReleaseClaimRequest {
+			return &cellgatev1.ReleaseClaimRequest{ConsumerUuid: args[0], ClaimId: args[1], Cell: cell}
+		}, func(w io.Writer, args []string, claim *cellgatev1.Claim) error {
+			return showReleased(w, args[1], claim.GetState())
+		}),
 	}
-	return cmd
+}
+
+// releaseClaim releases a claim; one that no cell knows is an error.
+func releaseClaim(claims cellgatev1.ClaimsClient, ctx context.Context, req *cellgatev1.ReleaseClaimRequest, opts ...grpc.CallOption) (*cellgatev1.ReleaseClaimResponse, error) {
+	m, err := claims.ReleaseClaim(ctx, req, opts...)
+	if err == nil && m.GetClaim() == nil {
+		err = fault.New(fault.NotFound, "no cell knows claim %s of instance %s: nothing was released; \"cellgate claims get %[2]s\" shows the claim that it has", req.GetClaimId(), req.GetConsumerUuid())
+	}
+	return m, err
 }
 
 // showReleased says what became of a claim that was found in a state.

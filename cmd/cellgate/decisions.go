@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -46,33 +44,9 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.BoolVar(&req.Refused, "refused", false, "refusals only")
 	limit := limitFlag(cmd, "decisions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := limit.check(cmd); err != nil {
-			return err
-		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListDecisionsResponse, error) {
-			return listDecisions(ctx, conn, &req, limit.n)
-		}, showDecisions)
+		return list(c, cmd, limit, "decisions", cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ListDecisions, &req, showDecisions)
 	}
 	return cmd
-}
-
-// listDecisions reads pages until limit decisions are there; 0 means all.
-func listDecisions(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListDecisionsRequest, limit int) (*cellgatev1.ListDecisionsResponse, error) {
-	all := &cellgatev1.ListDecisionsResponse{}
-	for {
-		req.PageSize = pageSize(limit, len(all.GetDecisions()))
-		page, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		all.Decisions = append(all.Decisions, page.GetDecisions()...)
-		all.NextPageToken = page.GetNextPageToken()
-		all.UnavailableCells = union(all.GetUnavailableCells(), page.GetUnavailableCells())
-		req.PageToken = page.GetNextPageToken()
-		if req.GetPageToken() == "" || limit > 0 && len(all.GetDecisions()) >= limit {
-			return all, nil
-		}
-	}
 }
 
 func showDecisions(w io.Writer, m *cellgatev1.ListDecisionsResponse) error {
@@ -117,9 +91,8 @@ func newDecisionsGet(c *client) *cobra.Command {
 		Example: "  cellgate decisions get cell1.01JAB2C3D4E5F6G7H8J9KMNPQR",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetDecisionResponse, error) {
-				return cellgatev1.NewSchedulerClient(conn).GetDecision(ctx, &cellgatev1.GetDecisionRequest{DecisionId: args[0]})
-			}, func(w io.Writer, m *cellgatev1.GetDecisionResponse) error { return showDecision(w, m.GetDecision()) })
+			return ask(c, cmd, cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.GetDecision, &cellgatev1.GetDecisionRequest{DecisionId: args[0]},
+				func(w io.Writer, m *cellgatev1.GetDecisionResponse) error { return showDecision(w, m.GetDecision()) })
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -40,9 +38,7 @@ to do.`,
 			}
 			req.Kind = cellgatev1.Finding_Kind(n)
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListFindingsResponse, error) {
-			return cellgatev1.NewCellsClient(conn).ListFindings(ctx, &req)
-		}, showFindings)
+		return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.ListFindings, &req, showFindings)
 	}
 	return cmd
 }

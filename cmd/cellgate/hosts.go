@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -37,38 +35,12 @@ func newHosts(t terminal) *cobra.Command {
 	cmd.AddCommand(newHostsAdmin(t)...)
 	cmd.AddCommand(newHostsDelete(t))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := limit.check(cmd); err != nil {
-			return err
-		}
 		if len(args) == 1 {
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetHostResponse, error) {
-				return cellgatev1.NewHostsClient(conn).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: args[0]})
-			}, showHost)
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.GetHost, &cellgatev1.GetHostRequest{HostUuid: args[0]}, showHost)
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListHostsResponse, error) {
-			return listHosts(ctx, conn, &req, limit.n)
-		}, showHosts)
+		return list(c, cmd, limit, "hosts", cellgatev1.NewHostsClient, cellgatev1.HostsClient.ListHosts, &req, showHosts)
 	}
 	return cmd
-}
-
-// listHosts reads pages until limit hosts are there; 0 means all.
-func listHosts(ctx context.Context, conn *grpc.ClientConn, req *cellgatev1.ListHostsRequest, limit int) (*cellgatev1.ListHostsResponse, error) {
-	all := &cellgatev1.ListHostsResponse{}
-	for {
-		req.PageSize = pageSize(limit, len(all.GetHosts()))
-		page, err := cellgatev1.NewHostsClient(conn).ListHosts(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		all.Hosts = append(all.Hosts, page.GetHosts()...)
-		all.NextPageToken = page.GetNextPageToken()
-		all.UnavailableCells = union(all.GetUnavailableCells(), page.GetUnavailableCells())
-		req.PageToken = page.GetNextPageToken()
-		if req.GetPageToken() == "" || limit > 0 && len(all.GetHosts()) >= limit {
-			return all, nil
-		}
-	}
 }
 
 func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {

@@ -2,14 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -53,9 +51,7 @@ func newHostsAdmin(t terminal) []*cobra.Command {
 				}
 				req.Lasts = durationpb.New(lasts)
 			}
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.UpdateHostResponse, error) {
-				return cellgatev1.NewHostsClient(conn).UpdateHost(ctx, req)
-			}, func(w io.Writer, m *cellgatev1.UpdateHostResponse) error {
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.UpdateHost, req, func(w io.Writer, m *cellgatev1.UpdateHostResponse) error {
 				h := m.GetHost()
 				_, err := fmt.Fprintf(w, "host %s of cell %s: %s\n", h.GetServiceHost(), h.GetCell(), hostState(h))
 				return err
@@ -124,4 +120,67 @@ func adminLine(a *cellgatev1.HostAdmin) string {
 		text += printable(a.GetNova()) + "\n"
 	}
 	return text
+}
+
+func newHostsDelete(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete HOST",
+		Short: "Remove a host that is no more",
+		Long: `Remove a host from its cell. A host with live claims stays, and so does one whose agent
+still reports: stop the agent first. A host that registers again is there again.`,
+		Example: `  cellgate hosts delete 710c6178-bcf9-40bc-9303-112cd17ef687 --reason "scrapped"`,
+		Args:    usageArgs(cobra.ExactArgs(1)),
+	}
+	c := newClient(cmd, t)
+	f := cmd.Flags()
+	cell := f.String("cell", "", "where the host is, if it is known")
+	reason := f.String("reason", "", "why, for the audit log")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *reason == "" {
+			return usage(cmd, errors.New("--reason: must say why"))
+		}
+		req := &cellgatev1.DeleteHostRequest{HostUuid: args[0], Reason: *reason, Cell: *cell}
+		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteHost, req, func(w io.Writer, m *cellgatev1.DeleteHostResponse) error {
+			_, err := fmt.Fprintf(w, "host %s is removed from cell %s\n", args[0], m.GetCell())
+			return err
+		})
+	}
+	return cmd
+}
+
+func newResync(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resync [HOST_UUID]",
+		Short: "Make the agents of a cell's hosts, or one's, send their whole state again",
+		Long: `Ask the agent of a host, or those of all hosts of a cell, to start over: each sends its
+whole state as a new version to every replica, and the shard writes it again. Many
+hosts are spread over time, a second for each thousand. The command does not wait for
+them; "cellgate hosts" shows a new generation of each.`,
+		Example: `  cellgate hosts resync --cell cell1 --reason "the table differs from the host"
+  cellgate hosts resync 710c6178-bcf9-40bc-9303-112cd17ef687 --cell cell1 --reason "disk replaced" -o json`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+	}
+	var req cellgatev1.ResyncHostsRequest
+	cmd.Flags().StringVar(&req.Cell, "cell", "", "the cell of the hosts")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "why, for the audit log")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case req.GetCell() == "":
+			return usage(cmd, fmt.Errorf("--cell: must name the cell of the hosts"))
+		case req.GetReason() == "":
+			return usage(cmd, fmt.Errorf("--reason: must say why"))
+		case len(args) == 1:
+			req.HostUuid = args[0]
+		}
+		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.ResyncHosts, &req, showResync)
+	}
+	return cmd
+}
+
+func showResync(w io.Writer, m *cellgatev1.ResyncHostsResponse) error {
+	t := newTable(w, "REPLICA", "HOSTS ASKED", "WITHIN", "NOT ASKED")
+	for _, r := range m.GetReplicas() {
+		t.row(r.GetReplica(), r.GetHosts(), r.GetWithin().AsDuration(), r.GetError())
+	}
+	return t.end()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -45,11 +43,8 @@ namespace, as a whole, or delete it. Expressions read it (docs/facts.md).`,
 		}
 		switch {
 		case *del:
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.DeleteFactsResponse, error) {
-				return cellgatev1.NewHostsClient(conn).DeleteFacts(ctx, &cellgatev1.DeleteFactsRequest{
-					HostUuid: args[0], Namespace: args[1], Cell: *cell, IfGeneration: *ifGeneration,
-				})
-			}, func(w io.Writer, m *cellgatev1.DeleteFactsResponse) error {
+			req := &cellgatev1.DeleteFactsRequest{HostUuid: args[0], Namespace: args[1], Cell: *cell, IfGeneration: *ifGeneration}
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteFacts, req, func(w io.Writer, m *cellgatev1.DeleteFactsResponse) error {
 				_, err := fmt.Fprintf(w, "namespace %s is gone, in cell %s\n", args[1], m.GetCell())
 				return err
 			})
@@ -58,18 +53,13 @@ namespace, as a whole, or delete it. Expressions read it (docs/facts.md).`,
 			if err != nil {
 				return usage(cmd, err)
 			}
-			return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.PutFactsResponse, error) {
-				return cellgatev1.NewHostsClient(conn).PutFacts(ctx, &cellgatev1.PutFactsRequest{
-					HostUuid: args[0], Namespace: args[1], Facts: facts, Cell: *cell, IfGeneration: *ifGeneration,
-				})
-			}, func(w io.Writer, m *cellgatev1.PutFactsResponse) error {
+			req := &cellgatev1.PutFactsRequest{HostUuid: args[0], Namespace: args[1], Facts: facts, Cell: *cell, IfGeneration: *ifGeneration}
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.PutFacts, req, func(w io.Writer, m *cellgatev1.PutFactsResponse) error {
 				_, err := fmt.Fprintf(w, "namespace %s is of generation %d, in cell %s\n", args[1], m.GetNamespace().GetGeneration(), m.GetCell())
 				return err
 			})
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.GetHostResponse, error) {
-			return cellgatev1.NewHostsClient(conn).GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: args[0]})
-		}, func(w io.Writer, m *cellgatev1.GetHostResponse) error {
+		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.GetHost, &cellgatev1.GetHostRequest{HostUuid: args[0]}, func(w io.Writer, m *cellgatev1.GetHostResponse) error {
 			only := ""
 			if len(args) == 2 {
 				only = args[1]

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // maxPage is the most that one page of a list may hold.
@@ -65,4 +69,56 @@ func footer(w io.Writer, what string, shown int, more bool, missing []string) er
 		return err
 	}
 	return nil
+}
+
+// ask calls one method of a service with in; show prints its answer as a table.
+func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(io.Writer, M) error) error {
+	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (M, error) { return method(service(conn), ctx, in) }, show)
+}
+
+// page is one page of a list.
+type page interface {
+	proto.Message
+	GetNextPageToken() string
+	GetUnavailableCells() []string
+}
+
+// list asks for pages until limit rows are there; 0 means all. rows names the field of the
+// answer that has them. show prints all pages as one.
+func list[S any, I proto.Message, M page](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(io.Writer, M) error) error {
+	if err := limit.check(cmd); err != nil {
+		return err
+	}
+	request := in.ProtoReflect()
+	set := func(m protoreflect.Message, field protoreflect.Name, v any) {
+		m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(v))
+	}
+	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
+		for have, missing := 0, []string(nil); ; {
+			set(request, "page_size", pageSize(limit.n, have))
+			next, err := method(service(conn), ctx, in)
+			if err != nil {
+				return all, err
+			}
+			m := next.ProtoReflect()
+			missing = union(missing, next.GetUnavailableCells())
+			if have == 0 {
+				all = next
+			} else {
+				proto.Merge(all, next)
+			}
+			have += m.Get(m.Descriptor().Fields().ByName(rows)).List().Len()
+			set(request, "page_token", next.GetNextPageToken())
+			if next.GetNextPageToken() == "" || limit.n > 0 && have >= limit.n {
+				whole := all.ProtoReflect()
+				set(whole, "next_page_token", next.GetNextPageToken())
+				cells := whole.Mutable(whole.Descriptor().Fields().ByName("unavailable_cells")).List()
+				cells.Truncate(0)
+				for _, cell := range missing {
+					cells.Append(protoreflect.ValueOf(cell))
+				}
+				return all, nil
+			}
+		}
+	}, show)
 }

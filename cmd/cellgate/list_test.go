@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// pagingHosts serves 2,500 hosts, and on each page names the same cell that did not answer, and
+// one more.
+type pagingHosts struct {
+	cellgatev1.UnimplementedHostsServer
+	sizes []int32
+}
+
+func (p *pagingHosts) ListHosts(_ context.Context, in *cellgatev1.ListHostsRequest) (*cellgatev1.ListHostsResponse, error) {
+	p.sizes = append(p.sizes, in.GetPageSize())
+	from, _ := strconv.Atoi(in.GetPageToken()) // empty is 0
+	to := min(from+int(in.GetPageSize()), 2500)
+	out := &cellgatev1.ListHostsResponse{UnavailableCells: []string{"cell9", fmt.Sprintf("cell%d", from)}}
+	for i := from; i < to; i++ {
+		out.Hosts = append(out.Hosts, &cellgatev1.Host{HostUuid: strconv.Itoa(i)})
+	}
+	if to < 2500 {
+		out.NextPageToken = strconv.Itoa(to)
+	}
+	return out, nil
+}
+
+func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, p := grpc.NewServer(), &pagingHosts{}
+	cellgatev1.RegisterHostsServer(s, p)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(at) }()
+	defer func() {
+		s.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, c := range []struct {
+		limit string
+		hosts int
+		more  string
+		sizes []int32
+		cells []string
+	}{
+		{"0", 2500, "", []int32{1000, 1000, 1000}, []string{"cell9", "cell0", "cell1000", "cell2000"}},
+		{"1500", 1500, "1500", []int32{1000, 500}, []string{"cell9", "cell0", "cell1000"}},
+		{"3", 3, "3", []int32{3}, []string{"cell9", "cell0"}},
+	} {
+		p.sizes = nil
+		out, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", c.limit, "-o", "json")
+		var m struct {
+			Hosts []struct {
+				UUID string `json:"host_uuid"`
+			}
+			More  string   `json:"next_page_token"`
+			Cells []string `json:"unavailable_cells"`
+		}
+		if err := json.Unmarshal([]byte(out), &m); err != nil || status != exitDone {
+			t.Fatalf("--limit %s: %d, %v\n%s", c.limit, status, err, text)
+		}
+		last := m.Hosts[len(m.Hosts)-1].UUID
+		if len(m.Hosts) != c.hosts || last != strconv.Itoa(c.hosts-1) || m.More != c.more || !slices.Equal(m.Cells, c.cells) || !slices.Equal(p.sizes, c.sizes) {
+			t.Errorf("--limit %s: %d hosts to %s, more %q, without %v, pages of %v; want %+v", c.limit, len(m.Hosts), last, m.More, m.Cells, p.sizes, c)
+		}
+	}
+}
