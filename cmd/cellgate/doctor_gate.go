@@ -120,7 +120,8 @@ func checkGateways(u *upgrade) (out results) {
 // checkRequiredVersion says in which required_version gateways and this file differ: the highest
 // counts.
 func checkRequiredVersion(u *upgrade) results {
-	own, by := int64(u.conf.RequiredVersion), u.differ()
+	own := int64(u.conf.RequiredVersion)
+	by, _ := cell.GatewaysDiffer(u.readers)
 	highest, lowest, others := own, own, int64(0)
 	add := func(n int64) { highest, lowest, others = max(highest, n), min(lowest, n), max(others, n) }
 	if n := u.gate.GetRequiredVersion(); n > 0 {
@@ -141,8 +142,8 @@ func checkRequiredVersion(u *upgrade) results {
 		return fmt.Sprint(n)
 	}
 	what := "the gateways require " + text(others)
-	if by.required != "" {
-		what = "the gateways differ: " + by.required
+	if by != "" {
+		what = "the gateways differ: " + by
 	}
 	what += ", and this file has " + text(own)
 	status, n := warned, 0
@@ -158,17 +159,9 @@ func checkRequiredVersion(u *upgrade) results {
 	return diagnose(status, what, fmt.Sprintf("set one required_version in gateway.legacy of every gateway, and restart those that differ; the highest only once every nova-compute is of version %d or above", highest))
 }
 
-// differences are the texts of what gateways differ in; empty where they agree.
-type differences struct{ required, downTime string }
-
-func (u *upgrade) differ() (d differences) {
-	d.required, d.downTime = cell.GatewaysDiffer(u.readers)
-	return d
-}
-
 func checkDownTime(u *upgrade) results {
 	what := ""
-	if by := u.differ().downTime; by != "" {
+	if _, by := cell.GatewaysDiffer(u.readers); by != "" {
 		what = "the gateways differ: " + by
 	} else if i := slices.IndexFunc(u.readers, func(r *cellgatev1.GateReader) bool { return r.GetServiceDownTime() != nil }); i >= 0 {
 		if of := u.readers[i].GetServiceDownTime().AsDuration(); of != u.down {
