@@ -124,7 +124,11 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: filtersFromNova})
+		var contradictions results
+		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
+			contradictions = filtersFromNova(c, from)
+			return nil
+		}})
 		if err != nil {
 			return err
 		}
@@ -133,9 +137,9 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		if *only != "" && len(cells) == 0 {
 			return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *only))
 		}
-		var out results
+		out := contradictions
 		if len(cells) == 0 {
-			out = diagnose(noted, "names no cell: none is under upgrade", "").of("gateway.legacy")
+			out = append(out, diagnose(noted, "names no cell: none is under upgrade", "").of("gateway.legacy")...)
 		}
 		if len(*confs) == 0 {
 			*confs = g.NovaConf
@@ -155,15 +159,22 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 	return cmd
 }
 
-// filtersFromNova gives the filters that a gateway takes from nova.conf. A file that cannot
-// be read is reported by filtersInForce.
-func filtersFromNova(c *config.Config, from config.Origins) []fault.Field {
+// filtersFromNova gives the gateway the filters of nova.conf, and reports what nova.conf and
+// the gateway's own configuration contradict each other in. A file that cannot be read is
+// reported by filtersInForce.
+func filtersFromNova(c *config.Config, from config.Origins) (contradictions results) {
 	only, origins := *c, config.Origins{}
 	maps.Copy(origins, from)
-	if (&told{}).fillFromNova(&only, "gateway", origins) == nil {
+	problems := (&told{}).fillFromNova(&only, "gateway", origins)
+	for _, p := range problems {
+		if p.Path != "gateway.nova_conf" {
+			contradictions = append(contradictions, diagnose(unhealthy, from[p.Path]+": "+p.Problem, "until then cellgate gateway does not start").of(p.Path)...)
+		}
+	}
+	if len(problems) == 0 {
 		c.Gateway.Filters = only.Gateway.Filters
 	}
-	return nil
+	return contradictions
 }
 
 // collect asks the cell's scheduler and reads the legacy database.

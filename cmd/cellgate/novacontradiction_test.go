@@ -109,3 +109,11 @@ func TestNovaConf_SaysTheSameAsTheGateway_Starts(t *testing.T) {
 	// An empty list of weighers means the default ones.
 	printed(t, "gateway", "--config", gatewayFile(t, "  weighers: []\n"), "--nova-conf", novaConfFile(t, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"))
 }
+
+// What ends the gateway's start is no surprise after the doctor found nothing.
+func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_Unhealthy(t *testing.T) {
+	conf := novaConfFile(t, operatorsNovaConf)
+	file := gatewayFile(t, "  nova: {host_subset_size: 1}\n  nova_conf: ["+conf+"]\n")
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", file)
+	must(t, rows, "gateway.nova.host_subset_size", unhealthy, file+":3: 1 contradicts "+conf+":4: ")
+}
