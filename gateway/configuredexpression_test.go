@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -100,6 +101,7 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 	costly := `[` + strings.Repeat(`1, `, 30) + `1].all(x, host.free.VCPU > -1 * x) && true`
 	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, func(c *Config) {
 		c.FilterExpression, c.WeighExpression = costly, `host.free.VCPU`
+		c.ProposeBudget = 110 * time.Second // a million steps under the race detector
 	})
 	r := ask(1, 1)
 	r.GetRequestSpec().FilterExpression = `true`
