@@ -140,7 +140,7 @@ func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) re
 // mayImport reports whether a gateway is to import. Once the gate is NATIVE one goes on with
 // the instances of hosts whose agents do not know them, if there are such hosts.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
-	if g == nil || g.State == shard.GateNative && !(req.GetImportsInstances() && c.rows.anyInstancesUnknown()) {
+	if g == nil || g.State == shard.GateNative && !c.rows.anyInstancesUnknown() {
 		return false
 	}
 	return c.gate.lend(req.GetGateway())

@@ -62,7 +62,7 @@ func (e *evidence) differing(g *shard.Gate) (worst *hostComparison) {
 
 // notEqual says why hosts that were not found to be as their rows say keep a gate at
 // SHADOW; "" when they do not: some gateway has looked at every one, and none found one
-// that differs. Gateways of before compare no hosts.
+// that differs.
 func (e *evidence) notEqual(g *shard.Gate) string {
 	if g.State != shard.GateShadow {
 		return ""

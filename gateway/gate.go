@@ -337,7 +337,7 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, doubt, unsure)
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
 	if w.importer != nil && !req.GetLook() {
-		req.Unclaimed, req.ImportsInstances = w.importer.Unclaimed(), true
+		req.Unclaimed = w.importer.Unclaimed()
 	}
 	if rows := w.rows.Load(); rows != nil && !req.GetLook() && req.GetUnreadable() == "" && w.isShadow() {
 		req.HostsCompared = w.shadow.looks.comparison(rows, rows.At.Add(w.g.now().Sub(rows.at)), w.cfg.ServiceDownTime)

@@ -30,7 +30,7 @@ type hostLook struct{ names, capacity, aggregates, hypervisor string }
 
 // took takes the cell's answer, under an epoch of its gate, of the hosts asked for, 16
 // bytes each. A host that the cell does not have is none of an agent's: whether it has to
-// be is the cell's to know. Hosts of which a cell of before says less are not looked at.
+// be is the cell's to know.
 func (l *hostLooks) took(rows *knownRows, epoch int64, asked []byte, p *cellv1.Proposal) {
 	if rows == nil {
 		return

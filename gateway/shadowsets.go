@@ -128,7 +128,7 @@ func passingOf(p *cellv1.Proposal) map[schedule.ID]struct{} {
 }
 
 // numbers adds the numbers of hosts that pass, when they differ by more than there are busy
-// and suspect hosts: all that a cell of before tells.
+// and suspect hosts: it is all that is told with more busy hosts than a query may name.
 func (s suspects) numbers(old, native *schedule.Proposal, busy map[string]bool) {
 	if d := max(old.Passed-native.Passed, native.Passed-old.Passed); d > len(busy)+len(s) {
 		s[""] = fmt.Sprintf("%d hosts pass by the legacy rows, %d by the cell's table", old.Passed, native.Passed)

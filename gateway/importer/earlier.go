@@ -34,9 +34,8 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	return err
 }
 
-// agents reports whether a host is its agent's. A cell that does not know the mark does
-// not tell those that were taken back.
-func agents(in *cellgatev1.Host) bool { return in.GetAgentVersion() > 0 && !in.GetImported() }
+// agents reports whether a host of the cell, nil for none, is its agent's.
+func agents(in *cellgatev1.Host) bool { return in != nil && !in.GetImported() }
 
 // shapeOfHost is what an earlier import said of a host.
 func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {

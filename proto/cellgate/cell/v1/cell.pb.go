@@ -64,8 +64,6 @@ type ReportLegacyRequest struct {
 	// While the gate is SHADOW: what came of comparing agents' hosts with their rows. Unset:
 	// nothing was compared.
 	HostsCompared *HostComparison `protobuf:"bytes,16,opt,name=hosts_compared,json=hostsCompared,proto3" json:"hosts_compared,omitempty"`
-	// While the gate is NATIVE the gateway would import with instances_only.
-	ImportsInstances bool `protobuf:"varint,17,opt,name=imports_instances,json=importsInstances,proto3" json:"imports_instances,omitempty"`
 	// The newest time in the rows that the gateway has read: of two readings that with the
 	// later one has the newer data. Unset: it has none.
 	ReadTo *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
@@ -218,13 +216,6 @@ func (x *ReportLegacyRequest) GetHostsCompared() *HostComparison {
 		return x.HostsCompared
 	}
 	return nil
-}
-
-func (x *ReportLegacyRequest) GetImportsInstances() bool {
-	if x != nil {
-		return x.ImportsInstances
-	}
-	return false
 }
 
 func (x *ReportLegacyRequest) GetReadTo() *timestamppb.Timestamp {
@@ -7968,7 +7959,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\a\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\a\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7990,8 +7981,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bshort_of\x18\r \x03(\v2\x18.cellgate.cell.v1.AmountB\b\xbaH\x05\x92\x01\x02\x10\bR\ashortOf\x12+\n" +
 	"\fgateway_name\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vgatewayName\x12B\n" +
 	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12G\n" +
-	"\x0ehosts_compared\x18\x10 \x01(\v2 .cellgate.cell.v1.HostComparisonR\rhostsCompared\x12+\n" +
-	"\x11imports_instances\x18\x11 \x01(\bR\x10importsInstances\x123\n" +
+	"\x0ehosts_compared\x18\x10 \x01(\v2 .cellgate.cell.v1.HostComparisonR\rhostsCompared\x123\n" +
 	"\aread_to\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12E\n" +
 	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\x12=\n" +
 	"\x03old\x18\x14 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
