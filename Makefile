@@ -125,7 +125,7 @@ bench-store: needs ## Measure claims a second on PostgreSQL and Pebble, one fact
 	$(BIN)/store-bench.test -test.run '^TestI1_StoreBenchmark$$' -test.timeout 30m
 
 .PHONY: shard-doc
-shard-doc: needs ## Write the tables and plans of docs/shard.md, from a real PostgreSQL.
+shard-doc: needs ## Write the tables and plans of docs/reference/shard.md, from a real PostgreSQL.
 	CELLGATE_WRITE_PLANS=1 go test ./shard/sqlshard -run 'TestPlans|TestTables' -count=1
 
 .PHONY: bench
@@ -192,7 +192,7 @@ lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check for
 	go vet ./...
 	$(TOOLS)/staticcheck ./...
 	cd proto && $(TOOLS)/buf lint && $(TOOLS)/buf breaking --against baseline.binpb
-	cd tools/cockroachsql && go run . ../../shard/sqlshard ../../docs/shard.md
+	cd tools/cockroachsql && go run . ../../shard/sqlshard ../../docs/reference/shard.md
 
 .PHONY: fmt
 fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the Go and proto files.
@@ -200,21 +200,21 @@ fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the
 	cd proto && $(TOOLS)/buf format -w
 
 .PHONY: gen
-gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, the tables of docs/telemetry.md, and docs/reference/configuration.md.
+gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, the tables of docs/reference/telemetry.md, and docs/reference/configuration.md.
 	cd proto && PATH=$(TOOLS):$$PATH buf generate && PATH=$(TOOLS):$$PATH buf generate --template buf.gen.openapi.yaml
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
-	go run ./cmd/telemetry-docs page docs/telemetry.md
+	go run ./cmd/telemetry-docs page docs/reference/telemetry.md
 	go run ./cmd/config-docs docs/reference/configuration.md
 
 .PHONY: gen-check
 gen-check: ## Fail when what is generated is not what 'make gen' writes.
-	@before=$$(find proto deploy/nova docs/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	@before=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	$(MAKE) --no-print-directory gen; \
-	after=$$(find proto deploy/nova docs/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
 
 .PHONY: parity
-parity: ## Compare with what Nova answered and write the tables of docs/nova-parity.md.
+parity: ## Compare with what Nova answered and write the tables of docs/reference/nova-parity.md.
 	CELLGATE_PARITY=write go test ./schedule/nova -run 'TestParity|TestGolden' -count=1 -v | grep -v '^=== '
 
 .PHONY: trace-picture

@@ -89,7 +89,7 @@ func (l *ledger) observe(state *agentv1.FullState) {
 	l.stock, l.used, l.exist = map[stock]float64{}, map[stock]int64{}, make(map[string][]*agentv1.Usage, len(state.GetInstances()))
 	for _, p := range state.GetProviders() {
 		for _, i := range p.GetInventories() {
-			l.stock[stock{p.GetUuid(), i.GetResourceClass()}] = float64(i.GetTotal()-i.GetReserved()) *i.GetAllocationRatio() - float64(i.GetUnaccounted())
+			l.stock[stock{p.GetUuid(), i.GetResourceClass()}] = float64(i.GetTotal()-i.GetReserved())*i.GetAllocationRatio() - float64(i.GetUnaccounted())
 		}
 	}
 	left := l.left

@@ -53,7 +53,7 @@ type Config struct {
 	HintExpressions bool
 	// FilterExpression, in CEL, must be true of the hosts of every request; WeighExpression
 	// gives them a raw weight that counts WeighMultiplier times, which has no default. Empty
-	// for none; docs/facts.md.
+	// for none; docs/explanation/facts.md.
 	FilterExpression, WeighExpression string
 	WeighMultiplier                   float64
 	// DecisionQueue is how many decisions may wait to be written; more are dropped

@@ -59,7 +59,7 @@ function scenarios() {
 }
 
 // Thresholds are the promise. The numbers hold on two shared cores with a wide
-// margin: docs/load.md says what was measured.
+// margin: docs/how-to/load.md says what was measured.
 function thresholds() {
   const p95 = env('STRICT_P95', '150');
   const t = {

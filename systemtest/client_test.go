@@ -16,7 +16,7 @@ import (
 // lease is that of every claim of a scenario.
 const lease = time.Minute
 
-// conductor calls the gateway and reacts to failures as docs/api.md says.
+// conductor calls the gateway and reacts to failures as docs/reference/api.md says.
 type conductor struct {
 	*world
 	// answers are the last ones, by request_id.
@@ -42,7 +42,7 @@ func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) 
 	}
 }
 
-// repeats: docs/api.md says to repeat it.
+// repeats: docs/reference/api.md says to repeat it.
 func repeats(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:

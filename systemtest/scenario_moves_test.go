@@ -10,7 +10,7 @@ import (
 
 func init() { scenarios = append(scenarios, moves...) }
 
-// moves are the scenarios of docs/operations.md.
+// moves are the scenarios of docs/how-to/operations.md.
 var moves = []scenario{
 	{"move over cells", func(c *conductor) map[string]string {
 		c.built("build", 1, "cell1")

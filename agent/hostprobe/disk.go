@@ -78,7 +78,7 @@ func diskNotes(path string, book Book, nobodys []string) []string {
 	const most = 3
 	switch n := len(nobodys); {
 	case book.Unknown:
-		return []string{"agent.host.reserve_used_disk without agent.host.instances_dir: each directory in " + path + " that is named by a uuid counts as an instance's, also one that is left over, of another host, or larger than its flavor: nothing of them is reserved (docs/agent.md)"}
+		return []string{"agent.host.reserve_used_disk without agent.host.instances_dir: each directory in " + path + " that is named by a uuid counts as an instance's, also one that is left over, of another host, or larger than its flavor: nothing of them is reserved (docs/how-to/agent.md)"}
 	case n > 0:
 		first := strings.Join(nobodys[:min(n, most)], ", ")
 		if n > most {

@@ -8,6 +8,6 @@
 // again and again and puts a new state into its host when something differs.
 //
 // The values are those that Nova's libvirt driver reports for the same machine and
-// options, as far as they can be known without libvirt; docs/agent.md has the table,
+// options, as far as they can be known without libvirt; docs/how-to/agent.md has the table,
 // with what differs.
 package hostprobe

@@ -32,7 +32,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The outcomes of docs/security.md.
+// The outcomes of docs/reference/security.md.
 const (
 	allowed         = "allowed"
 	unauthenticated = "UNAUTHENTICATED"
@@ -40,14 +40,14 @@ const (
 	noConnection    = "no connection"
 )
 
-// documented reads a table of docs/security.md: the cells of each row.
+// documented reads a table of docs/reference/security.md: the cells of each row.
 func documented(t *testing.T, name string) [][]string {
 	t.Helper()
-	text := readFile(t, "../../docs/security.md")
+	text := readFile(t, "../../docs/reference/security.md")
 	_, text, ok := strings.Cut(text, "<!-- "+name+" -->\n")
 	text, _, end := strings.Cut(text, "<!-- /"+name+" -->")
 	if !ok || !end {
-		t.Fatalf("docs/security.md has no table %q", name)
+		t.Fatalf("docs/reference/security.md has no table %q", name)
 	}
 	var rows [][]string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n")[2:] {
@@ -79,7 +79,7 @@ func TestAccessTableOfTheDocumentationIsTheOneInForce(t *testing.T) {
 		got = append(got, "| "+strings.Join(cells, " | ")+" |")
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the table of docs/security.md is not that of internal/security/access.go, which is:\n%s", strings.Join(want, "\n"))
+		t.Errorf("the table of docs/reference/security.md is not that of internal/security/access.go, which is:\n%s", strings.Join(want, "\n"))
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *secured) callers(t *testing.T) []caller {
 	return all
 }
 
-// Every method of every server, with every credential, ends as docs/security.md
+// Every method of every server, with every credential, ends as docs/reference/security.md
 // says.
 func TestEveryMethodForEveryCredential(t *testing.T) {
 	s := startSecured(t)
@@ -194,7 +194,7 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 			for _, method := range slices.Sorted(maps.Keys(methods)) {
 				row, known := roles[method]
 				if !known {
-					t.Errorf("%s serves %s, which has no row in docs/security.md", name, method)
+					t.Errorf("%s serves %s, which has no row in docs/reference/security.md", name, method)
 					continue
 				}
 				served[method] = true
@@ -235,7 +235,7 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 	}
 	for method := range roles {
 		if !served[method] {
-			t.Errorf("docs/security.md has a row for %s, which nothing serves", method)
+			t.Errorf("docs/reference/security.md has a row for %s, which nothing serves", method)
 		}
 	}
 	t.Logf("%d calls", n)

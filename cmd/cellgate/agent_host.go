@@ -48,7 +48,7 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 		return nil, err
 	}
 	if cfg.Instances == nil {
-		a.log.Info("which instances run here is not known: the cell keeps the claims that it has on this host, and a gateway that has the cell in gateway.legacy brings them in line with Nova's rows; to report instances, set agent.host.instances_dir (docs/agent.md)")
+		a.log.Info("which instances run here is not known: the cell keeps the claims that it has on this host, and a gateway that has the cell in gateway.legacy brings them in line with Nova's rows; to report instances, set agent.host.instances_dir (docs/how-to/agent.md)")
 	}
 	a.log.Info("agent starts", "host", cfg.Settings.ServiceHost, "host_uuid", id.UUID, "new", id.New, "cell", c.Cell, "replicas", c.Replicas)
 	a.add(lifecycle.Part{Name: "configuration", Run: func(ctx context.Context) error {

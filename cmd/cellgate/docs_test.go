@@ -21,7 +21,7 @@ const repository = "../.."
 // the configuration, variables, links and paths.
 func TestDocsNameWhatIsThere(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "deploy/*.md", "deploy/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "deploy/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestDocsCheckFindsWhatIsWrong(t *testing.T) {
 		"`cell.dta` is the directory":                           "cell.dta",
 		"`CELLGATE_CELL_DTA` too":                               "CELLGATE_CELL_DTA",
 		"[x](nowhere.md)":                                       "nowhere.md",
-		"[x](docs/api.md#nothing-of-that-name)":                 "nothing-of-that-name",
+		"[x](docs/reference/api.md#nothing-of-that-name)":       "nothing-of-that-name",
 		"`gateway/nowhere.go`":                                  "gateway/nowhere.go",
 		"    cellgate cell --config deploy/examples/cell9.yaml": "cell9.yaml",
 	} {
@@ -67,7 +67,7 @@ func TestDocsCheckFindsWhatIsWrong(t *testing.T) {
 	}
 	for _, text := range []string{
 		"    cellgate select --vcpus 4 --memory-mb 8192 # a comment --with\n", "```go\ncellgate nothing\n```", "`make load` and `SCENARIO=smoke make load`",
-		"`cell.data`, `cell.tls`, `cell.queue` (a span)", "[x](docs/api.md#sick-cells)", "`gateway/merge.go`", "`cellgate claims confirm`", "cellgate chooses hosts",
+		"`cell.data`, `cell.tls`, `cell.queue` (a span)", "[x](docs/reference/api.md#sick-cells)", "`gateway/merge.go`", "`cellgate claims confirm`", "cellgate chooses hosts",
 	} {
 		if got := newDocs(t).check(filepath.Join(repository, "README.md"), text); len(got) != 0 {
 			t.Errorf("%q gives %q", text, got)

@@ -119,7 +119,7 @@ func findingsOf(got *cellv1.ListFindingsResponse, err error) results {
 	case err != nil:
 		return diagnose(warned, "could not be asked: "+err.Error(), "see the cell's log")
 	case text != "":
-		return diagnose(warned, text, "cellgate findings shows them; docs/reconcile.md says what to do")
+		return diagnose(warned, text, "cellgate findings shows them; docs/explanation/reconcile.md says what to do")
 	case got.GetLookedAt() == nil:
 		return diagnose(noted, "it has not looked yet", "")
 	}
@@ -134,7 +134,7 @@ func hostsOfReplica(t *cellgatev1.Cell, took time.Duration, legacy bool) results
 	gate := t.GetGate().GetState()
 	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
 	case fromTables && !legacy:
-		return diagnose(warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/upgrade.md)")
+		return diagnose(warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/how-to/upgrade.md)")
 	case fromTables:
 		return good("%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
 	case t.GetHosts() == 0:

@@ -94,7 +94,7 @@ func checkFiles(p *localProcess) (out results) {
 	}
 	for _, f := range security.Check(s, c, p.now()) {
 		if f.Bad {
-			out = append(out, diagnose(unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/security.md"))...)
+			out = append(out, diagnose(unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/reference/security.md"))...)
 		} else {
 			out = append(out, diagnose(warned, f.Text, "renew it before that; the process reads it again by itself")...)
 		}

@@ -18,7 +18,7 @@ func newFindings(t terminal) *cobra.Command {
 		Short: "Show where shards, tables and hosts do not agree",
 		Long: `Show what the cells' reconcilers found: claims whose instance is nowhere, instances
 without a claim, hosts on which more is used than there is, and rows that differ.
-docs/reconcile.md says of each kind what it means, what is put right by itself, and what
+docs/explanation/reconcile.md says of each kind what it means, what is put right by itself, and what
 to do.`,
 		Example: `  cellgate findings --cell cell1
   cellgate findings --kind orphaned_claim -o json

@@ -19,7 +19,7 @@ func newHostsFacts(t terminal) *cobra.Command {
 		Use:   "facts HOST [NAMESPACE]",
 		Short: "Show, put or delete what services say of a host",
 		Long: `Show what services, and the host itself, say of a host, by namespace; put a
-namespace, as a whole, or delete it. Expressions read it (docs/facts.md).`,
+namespace, as a whole, or delete it. Expressions read it (docs/explanation/facts.md).`,
 		Example: `  cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687
   echo '{"free_gb": 800}' | cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687 cinder --put -
   cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687 cinder --delete`,

@@ -27,7 +27,7 @@ func binaryOfRelease(t *testing.T, release string) string {
 }
 
 // TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether upgrades a system as
-// docs/operations.md says, and then one cell by one release too many.
+// docs/how-to/operations.md says, and then one cell by one release too many.
 func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 	raced.Skip(t, "it links two more binaries; the processes are other programs")
 	next, afterNext := binaryOfRelease(t, "2"), binaryOfRelease(t, "3")

@@ -60,16 +60,16 @@ func TestSecureExamplesShowEveryKeyOfTLS(t *testing.T) {
 	}
 }
 
-// The commands of docs/security.md make the files that the secure examples name, and
+// The commands of docs/reference/security.md make the files that the secure examples name, and
 // these make a system.
 func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not installed: deploy/tls/certs.sh is not run")
 	}
-	_, script, _ := strings.Cut(readFile(t, "../../docs/security.md"), "<!-- script -->\n```sh\n")
+	_, script, _ := strings.Cut(readFile(t, "../../docs/reference/security.md"), "<!-- script -->\n```sh\n")
 	script, _, ok := strings.Cut(script, "```\n<!-- /script -->")
 	if !ok {
-		t.Fatal("docs/security.md has no script")
+		t.Fatal("docs/reference/security.md has no script")
 	}
 	dir := t.TempDir()
 	files := filepath.Join(dir, "tls")

@@ -11,10 +11,10 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// The statements of docs/upgrade.md make a user that is enough for the doctor, which
+// The statements of docs/how-to/upgrade.md make a user that is enough for the doctor, which
 // reads all that a gateway does.
 func TestTheGrantsOfTheDocsAreEnough(t *testing.T) {
-	text := readFile(t, repository+"/docs/upgrade.md")
+	text := readFile(t, repository+"/docs/how-to/upgrade.md")
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 2, (&listingCell{}).registered(1, 2).serve(t))
 		c.cell.Insert(t, "instances", c.instance(1, "host1"))

@@ -15,12 +15,12 @@ import (
 )
 
 func TestThePageIsWhatTheCodeSays(t *testing.T) {
-	page, err := os.ReadFile("../../docs/telemetry.md")
+	page, err := os.ReadFile("../../docs/reference/telemetry.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, generated, ok := strings.Cut(string(page), marker); !ok || generated != tables() {
-		t.Error("docs/telemetry.md is not what the names in the code give: run make gen")
+		t.Error("docs/reference/telemetry.md is not what the names in the code give: run make gen")
 	}
 	head, _, _ := strings.Cut(string(page), marker)
 	for _, word := range strings.FieldsFunc(head, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {

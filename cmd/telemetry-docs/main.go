@@ -1,5 +1,5 @@
 // Command telemetry-docs writes what docs/ shows of telemetry: the tables of
-// docs/telemetry.md, from the names in the code, and docs/trace.svg, from the
+// docs/reference/telemetry.md, from the names in the code, and docs/trace.svg, from the
 // spans of a real request. make gen and make trace-picture run it.
 package main
 

@@ -9,7 +9,7 @@ import (
 
 // Host says of the machine that an agent runs on what the machine itself does not. The
 // names, meanings and defaults of what Nova has too are those of its nova.conf
-// ([DEFAULT], [compute] and [pci]); docs/agent.md.
+// ([DEFAULT], [compute] and [pci]); docs/how-to/agent.md.
 type Host struct {
 	StateDir    string `yaml:"state_dir" reload:"restart" flag:"state-dir" help:"directory of the host's identity, made at the first start"`
 	UUIDFile    string `yaml:"uuid_file" reload:"restart" flag:"uuid-file" help:"file with the host's uuid, such as Nova's compute_id, only read; empty means one in state_dir"`

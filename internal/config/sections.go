@@ -52,7 +52,7 @@ type Gateway struct {
 	Nova                    NovaOptions   `yaml:"nova"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
-	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/facts.md); empty for none"`
+	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/explanation/facts.md); empty for none"`
 	WeighExpression         string        `yaml:"weigh_expression" help:"expression in CEL that gives the hosts of every request a raw weight; empty for none"`
 	WeighMultiplier         float64       `yaml:"weigh_multiplier" range:"-1000000..1000000" help:"how many times weigh_expression counts; below 0 the least weight is the best"`
 	DecisionQueue           int           `yaml:"decision_queue" range:"1.." help:"decisions waiting to be written into their cells; more are dropped"`
@@ -103,7 +103,7 @@ type NovaOptions struct {
 }
 
 // ServerTLS says how a process proves who it is to its callers, and how they
-// prove who they are to it. All values are paths of files; docs/security.md.
+// prove who they are to it. All values are paths of files; docs/reference/security.md.
 type ServerTLS struct {
 	Cert               string `yaml:"cert" reload:"file" help:"PEM file of this server's certificate, with its intermediates; turns TLS on"`
 	Key                string `yaml:"key" reload:"file" help:"PEM file of its key; others must not be able to read it"`
@@ -148,7 +148,7 @@ type GatewayCell struct {
 }
 
 // LegacyCell is one of the gateway's cells that is under upgrade from Nova's own tables:
-// docs/upgrade.md.
+// docs/how-to/upgrade.md.
 type LegacyCell struct {
 	// Cell is the name of one of cells.
 	Cell string `yaml:"cell" help:"name of one of gateway.cells"`

@@ -420,7 +420,7 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
-// The variables that docs/facts.md lists are those that there are.
+// The variables that docs/explanation/facts.md lists are those that there are.
 func TestVariablesAreSorted(t *testing.T) {
 	var names []string
 	for _, v := range variables {

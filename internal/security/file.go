@@ -87,7 +87,7 @@ func (e *FileError) Do() string {
 	case errors.Is(e.err, os.ErrPermission):
 		return "let the user who runs this read it"
 	}
-	return "correct or replace it; see docs/security.md"
+	return "correct or replace it; see docs/reference/security.md"
 }
 
 // reloaded is a value made of files.

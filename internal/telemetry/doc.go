@@ -2,7 +2,7 @@
 // OpenTelemetry traces, and trace ids in the log.
 //
 // names.go is the only place of the names and labels of metrics, spans and
-// attributes; docs/telemetry.md is generated from it. The other packages see
+// attributes; docs/reference/telemetry.md is generated from it. The other packages see
 // typed handles (Gateway, Cell, Agent) whose methods say what happened, and
 // neither Prometheus nor OpenTelemetry. A nil handle takes everything and does
 // nothing.

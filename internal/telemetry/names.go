@@ -202,7 +202,7 @@ var (
 	labelCell       = Label{Name: "cell", From: "the cells of the configuration"}
 	labelReplica    = Label{Name: "replica", From: "the name of the replica in its own configuration"}
 	labelAddress    = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
-	labelDoor       = Label{Name: "method", From: "the rows of docs/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
+	labelDoor       = Label{Name: "method", From: "the rows of docs/reference/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
 	labelRefusal    = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
 	labelFile       = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
 	labelRPC        = Label{Name: "rpc", From: "the methods of the protos"}

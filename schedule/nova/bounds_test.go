@@ -53,9 +53,9 @@ func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 	}
 }
 
-// The bounds that operators read in docs/api.md are those of the code.
+// The bounds that operators read in docs/reference/api.md are those of the code.
 func TestBoundsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/api.md")
+	b, err := os.ReadFile("../../docs/reference/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@
 // Compile for a Spec that a caller filled from its own form.
 //
 // What Nova asks Placement for of a flavor and an image is resourceRequest's; its
-// request filters are prefilter_*.go, a file each. docs/nova-placement.md has both.
+// request filters are prefilter_*.go, a file each. docs/reference/nova-placement.md has both.
 //
 // Field paths leave out the "nova_object.data" levels:
 // nova_request_spec.flavor.extra_specs["hw:numa_nodes"] is the extra spec of the

@@ -79,7 +79,7 @@ func newestCases(t *testing.T) (cases []*goldenCase, left int) {
 }
 
 // newerRule names what the newest release does in another way than Zed with a case, and
-// than the core: docs/nova-parity.md has it. Empty: nothing.
+// than the core: docs/reference/nova-parity.md has it. Empty: nothing.
 func (c *goldenCase) newerRule() string {
 	for i := range c.ComputeNodes {
 		if v := c.ComputeNodes[i].HypervisorVersion; v > 0 && v < 1000 {

@@ -12,7 +12,7 @@ type prefiltering struct {
 }
 
 // prefilters are Nova's, in its order, after what its scheduler does before them. Not here: owner_nova_filter, which asks the
-// versions of all computes; docs/nova-placement.md has what happens instead. compute_status_filter and those that read aggregates leave
+// versions of all computes; docs/reference/nova-placement.md has what happens instead. compute_status_filter and those that read aggregates leave
 // conditions that the cells evaluate.
 //
 // Those that ask for a trait which only computes of newer releases report run since the

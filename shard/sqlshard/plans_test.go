@@ -19,7 +19,7 @@ import (
 // writePlans makes TestPlans write what it compares with.
 const writePlans = "CELLGATE_WRITE_PLANS"
 
-// documented is the server whose plans docs/shard.md has: others word them differently.
+// documented is the server whose plans docs/reference/shard.md has: others word them differently.
 const documented = "PostgreSQL 15"
 
 // hot are the statements that run for every transaction, or often, with what they are
@@ -86,7 +86,7 @@ const allHosts = "all hosts for a request (FilterHosts)"
 
 // TestPlans asks PostgreSQL how it runs the statements, over 300 hosts with 6,000
 // claims and the settings of the store's sessions: none reads a table whole but the one
-// that looks for hosts anywhere, and docs/shard.md says what they do.
+// that looks for hosts anywhere, and docs/reference/shard.md says what they do.
 func TestPlans(t *testing.T) {
 	// Not one that another test has used: plans go by what tables were, too.
 	opts := testOptions(pgtest.Start(t).NewDatabase(t))
@@ -131,7 +131,7 @@ func TestPlans(t *testing.T) {
 		fmt.Fprintf(&b, "```\n%s```\n\n", plan)
 	}
 	if !strings.HasPrefix(s.version, documented) {
-		t.Logf("the plans of %s are not compared with docs/shard.md, which has those of %s", s.version, documented)
+		t.Logf("the plans of %s are not compared with docs/reference/shard.md, which has those of %s", s.version, documented)
 		return
 	}
 	compareDocs(t, "plans", b.String())
@@ -166,7 +166,7 @@ func planOf(t *testing.T, c *pgx.Conn, prepare, sql string, args []any) string {
 	return text
 }
 
-// TestTablesAreDocumented: docs/shard.md has the tables as the migrations make them.
+// TestTablesAreDocumented: docs/reference/shard.md has the tables as the migrations make them.
 func TestTablesAreDocumented(t *testing.T) {
 	all, err := migrations()
 	if err != nil {
@@ -183,10 +183,10 @@ func TestTablesAreDocumented(t *testing.T) {
 	compareDocs(t, "tables", b.String())
 }
 
-// compareDocs compares a part of docs/shard.md, or writes it.
+// compareDocs compares a part of docs/reference/shard.md, or writes it.
 func compareDocs(t *testing.T, part, want string) {
 	t.Helper()
-	path := filepath.Join("..", "..", "docs", "shard.md")
+	path := filepath.Join("..", "..", "docs", "reference", "shard.md")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

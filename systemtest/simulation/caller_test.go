@@ -16,7 +16,7 @@ import (
 )
 
 // caller is a conductor with a story of its own, which its random numbers decide. It
-// reacts to answers as docs/api.md says.
+// reacts to answers as docs/reference/api.md says.
 type caller struct {
 	world *world
 	n     int
@@ -186,7 +186,7 @@ func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *do
 	}
 }
 
-// unanswered: docs/api.md says to repeat it.
+// unanswered: docs/reference/api.md says to repeat it.
 func unanswered(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:

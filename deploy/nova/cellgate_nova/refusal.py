@@ -6,7 +6,7 @@ from google.protobuf import message as protobuf_message
 from cellgate_nova import schema
 
 # Kinds after which the same request may be sent again, with the same
-# request_id (docs/api.md).
+# request_id (docs/reference/api.md).
 _REPEAT = {'CELL_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'CONTENDED', 'OVERLOADED'}
 # Codes of a call that no cellgate answered. A gateway that is not there, or
 # too slow, is another gateway's chance.

@@ -1477,7 +1477,7 @@ func (x *UpdateCellResponse) GetCell() *Cell {
 	return nil
 }
 
-// Finding is something that does not agree, docs/reconcile.md says what to do.
+// Finding is something that does not agree, docs/explanation/reconcile.md says what to do.
 type Finding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Finding_Kind           `protobuf:"varint,1,opt,name=kind,proto3,enum=cellgate.v1.Finding_Kind" json:"kind,omitempty"`

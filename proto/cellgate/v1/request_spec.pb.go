@@ -62,7 +62,7 @@ type RequestSpec struct {
 	// Boots from a volume: the flavor's root disk takes no DISK_GB.
 	IsBfv bool `protobuf:"varint,19,opt,name=is_bfv,json=isBfv,proto3" json:"is_bfv,omitempty"`
 	// A CEL expression over host, facts and request that must be true of the host
-	// (docs/facts.md); empty for none. The hint cellgate:filter is the same.
+	// (docs/explanation/facts.md); empty for none. The hint cellgate:filter is the same.
 	FilterExpression string `protobuf:"bytes,40,opt,name=filter_expression,json=filterExpression,proto3" json:"filter_expression,omitempty"`
 	// A CEL expression that gives each host a raw weight, which is normalised as that of any
 	// weigher is and counts weigh_multiplier times; empty for none. The hint cellgate:weigh is
