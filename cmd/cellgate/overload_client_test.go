@@ -106,8 +106,10 @@ func overloadClientMain(config string) error {
 		share.Rate, share.AtOnce = step.Rate/float64(len(conns)), step.AtOnce/len(conns)
 		var all sync.WaitGroup
 		for i, c := range conns {
-			// Connections are not due at the same time.
-			offset := time.Duration(float64(time.Second) / max(1, step.Rate) * float64(i))
+			var offset time.Duration
+			if step.Rate > 0 { // connections are not due at the same time
+				offset = time.Duration(float64(time.Second) / step.Rate * float64(i))
+			}
 			all.Go(func() { c.send(share, offset) })
 		}
 		all.Wait()

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cellgate/internal/limits"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/limits"
 
 	"cellgate/internal/fault"
 )
@@ -358,9 +359,16 @@ func TestRange_Values_AreJudged(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"0..", 0, ""}, {"0..", -1, "-1 is below 0"}, {"1..4096", 4097, "4097 is not between 1 and 4096"}, {"any", -1, ""},
-		{">0..1", 0.0, "0 is not above 0 and at most 1"}, {">0..1", 1.0, ""}, {"0..1", math.NaN(), "NaN is not between 0 and 1"},
-		{">0s..", time.Duration(0), "0s is not above 0"}, {"0|100ms..5s", time.Duration(0), ""}, {"0|100ms..5s", time.Millisecond, "1ms is not between 100ms and 5s"},
+		{"0..", 0, ""},
+		{"0..", -1, "-1 is below 0"},
+		{"1..4096", 4097, "4097 is not between 1 and 4096"},
+		{"any", -1, ""},
+		{">0..1", 0.0, "0 is not above 0 and at most 1"},
+		{">0..1", 1.0, ""},
+		{"0..1", math.NaN(), "NaN is not between 0 and 1"},
+		{">0s..", time.Duration(0), "0s is not above 0"},
+		{"0|100ms..5s", time.Duration(0), ""},
+		{"0|100ms..5s", time.Millisecond, "1ms is not between 100ms and 5s"},
 	} {
 		if got := c.of.problem(reflect.ValueOf(c.value)); got != c.want {
 			t.Errorf("%v in %s: %q, want %q", c.value, c.of, got, c.want)
