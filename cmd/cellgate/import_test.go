@@ -33,7 +33,7 @@ func (c *takingCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsReques
 			o.Failure = &cellv1.Failure{Reason: "INVALID_REQUEST", Message: "no room for it"}
 			continue
 		}
-		host := &cellgatev1.Host{HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Enabled: !s.GetDisabled()}
+		host := &cellgatev1.Host{HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Enabled: !s.GetDisabled(), Imported: true}
 		for _, i := range s.GetProviders()[0].GetInventories() {
 			host.Inventories = append(host.Inventories, &cellgatev1.HostInventory{ResourceClass: i.GetResourceClass(), Total: i.GetTotal(), Unaccounted: i.GetUnaccounted(), AllocationRatio: i.GetAllocationRatio()})
 		}
