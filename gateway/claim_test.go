@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -94,10 +95,16 @@ func TestAllOrNoneWhenTheCallerGivesUp(t *testing.T) {
 	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	released := make(chan string, 2)
+	released, first := make(chan string, 2), make(chan struct{})
+	asked := sync.OnceFunc(func() { close(first) })
 	for _, c := range w.cells {
 		c.hook(func(callCtx context.Context, method string, req any) error {
-			if method == "ClaimBatch" && c == w.cells[1] && len(claimsIn(req)) > 0 {
+			switch {
+			case method != "ClaimBatch" || len(claimsIn(req)) == 0:
+			case c == w.cells[0]:
+				asked()
+			default:
+				<-first // a claim that was never sent is not released
 				cancel()
 				<-callCtx.Done()
 				return callCtx.Err()
