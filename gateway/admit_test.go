@@ -139,3 +139,23 @@ func TestCallerOf_IdentityAddressProject_ShareByThem(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswerInTime_DeadlinePassed_HidesWhatLacksCells(t *testing.T) {
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	contended := fault.New(fault.Contended, "all attempts lost")
+	for _, c := range []struct {
+		name      string
+		ctx       context.Context
+		err, want error
+	}{
+		{"an answer in time", t.Context(), nil, nil},
+		{"an answer too late", late, nil, context.DeadlineExceeded},
+		{"a cell is blamed too late", late, fault.New(fault.CellUnavailable, "no answer"), context.DeadlineExceeded},
+		{"another refusal", late, contended, contended},
+	} {
+		if _, err := answerInTime(c.ctx, nil, nil, func(context.Context, any) (any, error) { return nil, c.err }); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
