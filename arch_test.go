@@ -41,6 +41,7 @@ var rules = []rule{
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
 	{folder: "gateway/admission", may: []string{"internal/fault"}, why: "who gets a place is decided without knowing what a call does"},
+	{folder: "gateway/rest", may: []string{"internal/fault", "internal/health", "internal/ingress", "internal/rpc", "internal/security", "internal/telemetry", "proto"}, why: "REST is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/legacy", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
 	{folder: "gateway/standin", may: []string{"gateway/legacy", "internal/fault", "internal/proposing", "internal/wire", "proto", "schedule"}, why: "who stands in for a cell knows its rows, not the gateway"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"cellgate/gateway/admission"
+	"cellgate/gateway/rest"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -194,4 +195,13 @@ func addressOf(ctx context.Context) string {
 		from = p.Addr.String()
 	}
 	return cmp.Or(security.AddressOf(ctx), from)
+}
+
+// HTTPHandler serves the REST API of the gateway; conn is a connection to the server that
+// it is registered with.
+func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
+	return rest.New(rest.Deps{
+		Conn: conn, Admit: g.admitHTTP, Outgoing: g.withPlace, Check: checkDepth,
+		Ingress: g.in, Health: g.health, Telemetry: g.tel, Log: g.log,
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"cellgate/gateway/rest"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
@@ -74,7 +75,7 @@ func TestBadFactsAreNamed(t *testing.T) {
 		{"/v1/hosts/" + host + "/facts/cinder", `{"a": 1} {"b": 2}`, "INVALID_REQUEST", "facts"},
 		{"/v1/hosts/" + host + "/facts/cinder", `{"a": {"b": 1, "b": 2}}`, "INVALID_REQUEST", "facts.a.b"},
 		{"/v1/hosts/" + host + "/facts/cinder", `{"a": [1, 1e999]}`, "INVALID_REQUEST", "facts.a[1]"},
-		{"/v1/hosts/" + host + "/facts/cinder", `{"a": "` + strings.Repeat("x", maxBody) + `"}`, "INVALID_REQUEST", "body"},
+		{"/v1/hosts/" + host + "/facts/cinder", `{"a": "` + strings.Repeat("x", rest.MaxBody) + `"}`, "INVALID_REQUEST", "body"},
 		{"/v1/hosts/" + testUUID(0xa, 999) + "/facts/cinder", `{}`, "NOT_FOUND", ""},
 		{"/v1/hosts/" + host + "/facts/cinder?cell=cell2", `{}`, "NOT_FOUND", ""},
 	} {

@@ -266,15 +266,3 @@ func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
 		}
 	})
 }
-
-func TestFieldAt(t *testing.T) {
-	const text = `{"a": {"b": [1, {"c": "x"}], "d": {}}, "é": [[2, 3]], "f": null}`
-	for at, want := range map[string]string{
-		`"a"`: "a", `"b"`: "a.b", "1": "a.b[0]", `"c"`: "a.b[1].c", `"x"`: "a.b[1].c", `"d"`: "a.d", `"é"`: "é",
-		"2": "é[0][0]", "3": "é[0][1]", `"f"`: "f", "null": "f",
-	} {
-		if got := fieldAt([]byte(text), int64(strings.Index(text, at))); got != want {
-			t.Errorf("at %s: %q, want %q", at, got, want)
-		}
-	}
-}

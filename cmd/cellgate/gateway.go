@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"cellgate/gateway"
+	"cellgate/gateway/rest"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
@@ -144,7 +145,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
 	a.add(lifecycle.GRPC("gRPC API", server, d.tls.Ingress().Listener(d.grpc), security.Memory(memory)))
 	a.own("REST connection", conn)
-	web := d.tls.Near(d.tls.HTTP(handler, gateway.WriteError), d.http.Addr(), gateway.WriteError)
+	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
 	a.tell("the gateway", g.Health(), told)
 	return nil

@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 
-	"cellgate/gateway"
+	"cellgate/gateway/rest"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
@@ -46,7 +46,7 @@ func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.S
 	mux.Handle("GET /metrics", a.telemetry.Handler())
 	mux.HandleFunc("GET /healthz", h.ServeAlive)
 	mux.HandleFunc("GET /readyz", h.ServeReady)
-	web := tls.Near(tls.HTTP(mux, gateway.WriteError), l.Addr(), gateway.WriteError)
+	web := tls.Near(tls.HTTP(mux, rest.WriteError), l.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("metrics", web, tls.Listener(l), tls.ErrorLog()))
 	a.log.Info("metrics are served", "metrics", l.Addr().String())
 }

@@ -1,8 +1,6 @@
-package gateway
+package rest
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -27,15 +25,5 @@ func TestScanJSON_Bounds_NameTheField(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// What 24 POSTs of 4 MB did: each of them was decoded, at 260 MiB, before it was refused.
-func TestREST_ManyValues_RefusedBeforeDecoding(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
-	body := fmt.Sprintf(`{"instance_uuids": ["%s"], "nova_request_spec": {"a":[%s0]}}`, testUUID(0x1, 1), strings.Repeat("0,", maxBody/2-200))
-	got := w.send(http.MethodPost, "/v1/select_destinations", body)
-	if p := problemOf(t, got); got.Code != http.StatusBadRequest || !strings.Contains(p.Message, "values") {
-		t.Errorf("%d %.300s", got.Code, got.Body)
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package rest
 
 import (
 	"context"
@@ -24,10 +24,10 @@ import (
 	"cellgate/internal/security"
 )
 
-// restCalls are the calls of the REST API.
-type restCalls []restCall
+// calls are the calls of the REST API.
+type calls []call
 
-type restCall struct {
+type call struct {
 	method, path string
 	// rpc is the method by its full name, full as gRPC names it: /service/method.
 	rpc, full string
@@ -44,9 +44,9 @@ type restCall struct {
 // pathParameter is {name} in a path.
 var pathParameter = regexp.MustCompile(`\\\{[^/]*?\\\}`)
 
-// restCallsOf reads the services of proto files.
-func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
-	var out restCalls
+// callsOf reads the services of proto files.
+func callsOf(files ...protoreflect.FileDescriptor) calls {
+	var out calls
 	for _, file := range files {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
@@ -55,7 +55,7 @@ func restCallsOf(files ...protoreflect.FileDescriptor) restCalls {
 				if !ok || rule == nil {
 					continue
 				}
-				c := restCall{rpc: string(methods.Get(k).FullName()), query: map[string]protoreflect.FieldDescriptor{}}
+				c := call{rpc: string(methods.Get(k).FullName()), query: map[string]protoreflect.FieldDescriptor{}}
 				c.full = "/" + string(file.Services().Get(i).FullName()) + "/" + string(methods.Get(k).Name())
 				c.method, c.path = verbOf(rule)
 				if rule.GetBody() != "*" {
@@ -96,30 +96,30 @@ func verbOf(rule *annotations.HttpRule) (method, path string) {
 // filters nothing, and answers a bad value in the words of a Go library.
 // Before that the caller's role is judged. Then the body is charged to its caller, and the
 // gateway admits the call or refuses it: nothing of the body was read by then.
-func (calls restCalls) check(next runtime.HandlerFunc, g *Gateway) runtime.HandlerFunc {
+func (a *api) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
 		path := strings.ReplaceAll(pattern.String(), "=*}", "}")
-		i := slices.IndexFunc(calls, func(c restCall) bool { return c.method == r.Method && c.path == path })
+		i := slices.IndexFunc(a.calls, func(c call) bool { return c.method == r.Method && c.path == path })
 		if i < 0 {
 			next(w, r, params)
 			return
 		}
 		refuse := func(err error) {
 			kind := fault.KindOf(err)
-			g.tel.Unread(calls[i].rpc, string(kind))
+			a.Telemetry.Unread(a.calls[i].rpc, string(kind))
 			writeFault(w, rpc.HTTPStatus(kind), err)
 		}
-		if err := security.MayCall(r, strings.TrimPrefix(calls[i].full, "/")); err != nil {
+		if err := security.MayCall(r, strings.TrimPrefix(a.calls[i].full, "/")); err != nil {
 			refuse(err)
 			return
 		}
-		if err := fault.InvalidFields(calls[i].problems(r.URL.RawQuery, params)); err != nil {
+		if err := fault.InvalidFields(a.calls[i].problems(r.URL.RawQuery, params)); err != nil {
 			refuse(err)
 			return
 		}
 		if b, ok := r.Body.(*body); ok {
-			b.field = calls[i].body
+			b.field = a.calls[i].body
 			if b.size > ingress.Window {
 				if err := b.charge(b.in.Body(security.Caller(r), b.size)); err != nil {
 					refuse(err)
@@ -132,7 +132,7 @@ func (calls restCalls) check(next runtime.HandlerFunc, g *Gateway) runtime.Handl
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
-		r, leave, err := g.admitHTTP(r, calls[i].full)
+		r, leave, err := a.Admit(r, a.calls[i].full)
 		if err != nil {
 			refuse(err)
 			return
@@ -147,7 +147,7 @@ func (calls restCalls) check(next runtime.HandlerFunc, g *Gateway) runtime.Handl
 var noTime = regexp.MustCompile("^0+[HMSmun]$")
 
 // problems says what is wrong with the parameters in the query and the path.
-func (c restCall) problems(query string, path map[string]string) []fault.Field {
+func (c call) problems(query string, path map[string]string) []fault.Field {
 	var bad []fault.Field
 	refuse := func(name, format string, args ...any) {
 		bad = append(bad, fault.Field{Path: name, Problem: fmt.Sprintf(format, args...)})
@@ -195,11 +195,12 @@ func routingKind(code int) fault.Kind {
 }
 
 // handleRouting answers for what is at no path of the API.
-func (calls restCalls) handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+func (a *api) handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	a.Telemetry.Unread("", string(routingKind(code)))
 	switch code {
 	case http.StatusMethodNotAllowed:
 		var allowed []string
-		for _, c := range calls {
+		for _, c := range a.calls {
 			if c.paths.MatchString(r.URL.Path) {
 				allowed = append(allowed, c.method)
 			}

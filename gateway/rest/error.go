@@ -1,4 +1,4 @@
-package gateway
+package rest
 
 import (
 	"context"
@@ -47,9 +47,9 @@ type httpError struct {
 
 // handleError answers with the error of a call, or of a request that could not
 // become one.
-func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+func (a *api) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.bad != nil {
-		g.unread(ctx, b.bad)
+		a.unread(ctx, b.bad)
 		code := rpc.HTTPStatus(b.bad.Kind)
 		var large *http.MaxBytesError
 		if errors.As(b.bad, &large) {
@@ -69,21 +69,21 @@ func (g *Gateway) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtim
 	}
 	read := unreadable(r, err)
 	if read != err {
-		g.unread(ctx, read)
+		a.unread(ctx, read)
 	}
 	err = read
 	var e *fault.Error
 	if !errors.As(rpc.FromStatus(err), &e) {
-		g.log.ErrorContext(ctx, "REST request failed", "path", r.URL.Path, "error", err)
+		a.Log.ErrorContext(ctx, "REST request failed", "path", r.URL.Path, "error", err)
 		e = fault.Wrap(fault.Internal, err, "internal error")
 	}
 	writeFault(w, rpc.HTTPStatus(e.Kind), e)
 }
 
 // unread counts a request that did not become a call.
-func (g *Gateway) unread(ctx context.Context, err error) {
+func (a *api) unread(ctx context.Context, err error) {
 	method, _ := runtime.RPCMethod(ctx)
-	g.tel.Unread(method, string(fault.KindOf(err)))
+	a.Telemetry.Unread(method, string(fault.KindOf(err)))
 }
 
 // unreadable gives the error of a request that grpc-gateway could not read, in
