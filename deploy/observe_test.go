@@ -239,7 +239,7 @@ func TestAlertsAskForMetricsThereAreAndLinkToTheirCase(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "compose/alerts.yaml")), &file); err != nil {
 		t.Fatal(err)
 	}
-	known, cases := series(), anchors(read(t, "../docs/how-to/operations.md"))
+	known, cases := series(), anchors(read(t, "../docs/how-to/runbook.md"))
 	linked, seen := map[string]bool{}, map[string]bool{}
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
@@ -253,7 +253,7 @@ func TestAlertsAskForMetricsThereAreAndLinkToTheirCase(t *testing.T) {
 			if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
 				t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
 			}
-			anchor, ok := strings.CutPrefix(r.Annotations["runbook"], "docs/how-to/operations.md#")
+			anchor, ok := strings.CutPrefix(r.Annotations["runbook"], "docs/how-to/runbook.md#")
 			if !ok || !cases[anchor] {
 				t.Errorf("%s: its runbook %q is not there", r.Alert, r.Annotations["runbook"])
 			}
@@ -261,7 +261,7 @@ func TestAlertsAskForMetricsThereAreAndLinkToTheirCase(t *testing.T) {
 		}
 	}
 	// Every case of the runbook has an alert.
-	_, runbook, _ := strings.Cut(read(t, "../docs/how-to/operations.md"), "## When something is wrong\n")
+	_, runbook, _ := strings.Cut(read(t, "../docs/how-to/runbook.md"), "\n") // without its title
 	for anchor := range anchors(runbook) {
 		if !linked[anchor] {
 			t.Errorf("no alert links to %s", anchor)
