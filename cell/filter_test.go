@@ -65,7 +65,7 @@ func cockroachDatabase(t *testing.T, server string) string {
 }
 
 func sourcesAgree(t *testing.T, backend string, store shard.Store) {
-	seed, rounds := uint64(1), 16
+	seed, rounds := uint64(1), 6
 	if os.Getenv("CELLGATE_LONG") != "" {
 		rounds = 1000
 	}

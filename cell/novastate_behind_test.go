@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -75,6 +76,7 @@ func (r *replica) outNow() (out int) {
 // Two gateways that report to two replicas of the cell, one of which has not yet seen that a
 // compute came, or that one went: they take no turns.
 func TestReplicasTakeNoTurnsAboutAHostThatOneCopyHasNot(t *testing.T) {
+	testlong.Only(t, "TestReplicasTakeNoTurnsAboutSilence")
 	for _, c := range []struct {
 		name          string
 		before, after []int

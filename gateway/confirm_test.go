@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -89,7 +90,11 @@ func TestI2_ConfirmsAtOnce(t *testing.T) {
 	const pending, expired = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_EXPIRED
 	for _, states := range [][2]cellgatev1.ClaimState{{pending, pending}, {expired, expired}, {expired, pending}} {
 		t.Run(strings.ToLower(states[0].String()+" and "+states[1].String()), func(t *testing.T) {
-			for seed := range uint64(40) {
+			seeds := uint64(12)
+			if testlong.On() {
+				seeds = 40
+			}
+			for seed := range seeds {
 				synctest.Test(t, func(t *testing.T) {
 					w := start(t, twoCells(), nil)
 					two := twoExpired(w)

@@ -21,6 +21,8 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testlong"
+	"cellgate/internal/testwait"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -39,7 +41,7 @@ type oneCell struct {
 	placed, failed atomic.Int64
 }
 
-func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
+func startOneCell(t *testing.T, replicas, hosts int, budget time.Duration) *oneCell {
 	t.Helper()
 	w := &oneCell{t: t, url: pgtest.Start(t).NewDatabase(t)}
 	var addrs []string
@@ -54,8 +56,7 @@ func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
 	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: addrs}, agent.FleetDeps{Source: source, Dial: dial, Log: log})
 	must(t, err)
 	g, err := gateway.New(gateway.Config{
-		// Half of it, which is what a replica that hangs costs, is long on a busy machine.
-		ProposeBudget: 4 * time.Second, ClaimBudget: 2 * time.Second,
+		ProposeBudget: budget, ClaimBudget: budget, MaxDeadline: testwait.Limit,
 		Cells: []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: addrs}},
 	}, gateway.Deps{Log: log, Dial: dial})
 	must(t, err)
@@ -85,7 +86,7 @@ func startOneCell(t *testing.T, replicas, hosts int) *oneCell {
 // place asks for one instance of some VCPU and gives the claim and how long it took.
 func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err error) {
 	n := int(w.next.Add(1))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	began := time.Now()
 	resp, err := w.scheduler.SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
@@ -183,11 +184,9 @@ func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]b
 // cost callers time and no answer; the frozen one does no harm when it wakes. Callers are so
 // many that several wait for a replica when its breaker opens.
 func TestReplicasFrozenAndKilled(t *testing.T) {
-	freeze := downAfter + 4*time.Second
-	if os.Getenv("CELLGATE_LONG") != "" {
-		freeze = time.Minute
-	}
-	w := startOneCell(t, 3, 200)
+	testlong.Only(t, "TestReplicasFillTheirCell, and the tests of replicas of gateway")
+	const freeze = time.Minute                   // longer than downAfter
+	w := startOneCell(t, 3, 200, 20*time.Second) // half of it is what a frozen replica costs
 	stop := make(chan struct{})
 	type result struct {
 		answered map[string]bool
@@ -224,7 +223,8 @@ func TestReplicasFrozenAndKilled(t *testing.T) {
 // The only replica of a cell is started again under load. It answers while it loads its
 // table, from what the database finds; callers do not notice the end of the load.
 func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
-	w := startOneCell(t, 1, 100)
+	testlong.Only(t, "TestI6_AColdReplicaAnswersAsAWarmOne of cell")
+	w := startOneCell(t, 1, 100, time.Minute)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	var answered map[string]bool
 	var failed []error
@@ -237,14 +237,14 @@ func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
 	const some = 30
 	grows := func(when string) {
 		t.Helper()
-		from, over := w.placed.Load(), time.After(2*time.Minute)
+		from, over := w.placed.Load(), time.After(testwait.Limit)
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for w.placed.Load() < from+some {
 			select {
 			case <-tick.C:
 			case <-over:
-				t.Fatalf("%s: %d requests were placed within two minutes", when, w.placed.Load()-from)
+				t.Fatalf("%s: %d requests were placed", when, w.placed.Load()-from)
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func (w *oneCell) asksReplica(addr string) {
 	conn, err := rpc.Dial(addr)
 	must(w.t, err)
 	defer func() { must(w.t, conn.Close()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	placement, err := proto.Marshal(&cellv1.Placement{
 		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}, Consume: &cellv1.Consumption{Vcpus: 1},
@@ -304,7 +304,7 @@ func (w *oneCell) asksReplica(addr string) {
 // Requests for more than there is, through a gateway over three replicas: what fits is
 // given, exactly, and nobody is told anything but that it is full.
 func TestReplicasFillTheirCell(t *testing.T) {
-	w := startOneCell(t, 3, 4)
+	w := startOneCell(t, 3, 4, time.Minute)
 	var mu sync.Mutex
 	answered := map[string]bool{}
 	var full atomic.Int32

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 )
 
@@ -27,6 +28,7 @@ func benchJSON(t *testing.T, args ...string) *benchReport {
 }
 
 func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
+	testlong.Only(t, "TestBenchGivesEverythingBackAtTheEnd")
 	profiles := t.TempDir()
 	r := benchJSON(t, "--callers", "1,4", "--duration", "1s", "--warmup", "100ms", "--cpu-profile", profiles)
 	if r.Cells != 2 || r.Hosts != 150 || len(r.Steps) != 2 || r.SyncMS <= 0 || r.Yardstick.Loopback <= 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -52,6 +53,7 @@ func chaosPlanOf() chaosPlan {
 // what a client that survived was told. CELLGATE_LONG=1 is 20 rounds with 2,000
 // requests at once.
 func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
+	testlong.Only(t, "TestI8_RestartOnADatabaseKeepsAcknowledgedClaims, and the crash tests of the stores")
 	p := chaosPlanOf()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("CELLGATE_CHAOS_SEED"); text != "" {

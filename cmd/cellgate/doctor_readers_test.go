@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -97,6 +98,7 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 // Two gateways of a cell, one of which reads a copy of the database that is behind: it is named
 // wherever one looks.
 func TestAGatewayThatReadsACopyThatIsBehindIsSeenFromEverywhere(t *testing.T) {
+	testlong.Only(t, "TestDoctorUpgradeNamesGatewaysThatAreBehind")
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		source, behind := legacytest.NewCell(t, k.Shared(t)), legacytest.NewCell(t, k.Shared(t))
 		for _, d := range []*legacytest.Database{source, behind} {

@@ -12,6 +12,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/serverproc"
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -22,6 +23,7 @@ import (
 // confirmed claim. When the cell is thawed the gateway counts it, and "claims doubled"
 // lists both until one is released.
 func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
+	testlong.Only(t, "the I2 tests of gateway")
 	s := startSystem(t, 3, 20, func(kind string) []string {
 		if kind == "gateway" {
 			return []string{"--propose-budget", "1s"}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 )
 
@@ -145,6 +146,7 @@ func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
 }
 
 func TestDrainingCellLosesNothing(t *testing.T) {
+	testlong.Only(t, "TestDrainingGatewayAnswersEveryRequest")
 	w := startDrainWorld(t)
 	door := w.cells[0].args[6]
 	if state := w.health(t, door, "cellgate.cell.v1.CellScheduler"); state != healthpb.HealthCheckResponse_SERVING {

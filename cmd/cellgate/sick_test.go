@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -45,6 +46,7 @@ func sickPlanOf() sickPlan {
 // partial and names it; the cell is back in use soon after it returned. How long
 // answers took, by phase, is printed.
 func TestI7_StoppedAndFrozenCellsOfRealProcesses(t *testing.T) {
+	testlong.Only(t, "the I7 tests of gateway")
 	plan := sickPlanOf()
 	s := startSystem(t, 3, plan.hosts, func(kind string) []string {
 		if kind == "gateway" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -72,6 +73,7 @@ func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
 // gate of their cell: Nova would be answered with names that it does not have, and images
 // that name an architecture would find no host. No request shows it before.
 func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
+	testlong.Only(t, "TestAgentsThatDifferFromTheirRowsHoldTheGate")
 	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -43,6 +44,7 @@ func (k *compute) reserves(gb int32) {
 // opens. Where one host has more free by its agent than was measured it does not, nor where one has less, of
 // which nothing was measured: one host's disk says nothing of another's.
 func TestMeasuredDisksAreComparedHostByHost(t *testing.T) {
+	testlong.Only(t, "TestShadowOfMeasuredDisks of gateway")
 	t.Parallel() // most of it waits
 	const other = 30
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 4, settle: time.Second, compared: 20, refresh: 300 * time.Millisecond}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -16,6 +17,7 @@ import (
 // holds, and names the instance; so does the doctor. The other cells do not wait. When
 // the agent lists it the gate opens by itself.
 func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
+	testlong.Only(t, "the gate tests of cell, and TestDoctorUpgradeNamesInstancesWithoutAClaim")
 	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)

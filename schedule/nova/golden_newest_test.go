@@ -30,7 +30,7 @@ func TestNewestCases(t *testing.T) {
 	if len(cases) < 1100 || left > 60 {
 		t.Errorf("%d cases, and %d that are left out", len(cases), left)
 	}
-	goldenScores(t, cases).settle(t)
+	scoresOf(t, newestGolden, cases).settle(t)
 }
 
 // newestCases are the cases with the newest release's answers, and how many are left

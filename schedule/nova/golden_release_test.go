@@ -115,7 +115,7 @@ func compareReleases(t *testing.T, name string, least, saying int) {
 	if len(cases) < least {
 		t.Errorf("%d cases, at least %d are to be there", len(cases), least)
 	}
-	all := goldenScores(t, cases)
+	all := scoresOf(t, name, cases)
 	all.settle(t)
 	r := loadReleases(t)
 	for _, list := range []map[string]releaseSource{r.Filters, r.Weighers} {

@@ -130,6 +130,19 @@ func goldenScores(t *testing.T, cases []*goldenCase) scores {
 	return all
 }
 
+// scored has what goldenScores gave for each file of cases: the page of parity tells of the
+// same that other tests compare.
+var scored = map[string]scores{}
+
+// scoresOf gives the goldenScores of a file's cases, reckoned once.
+func scoresOf(t *testing.T, file string, cases []*goldenCase) scores {
+	t.Helper()
+	if scored[file] == nil {
+		scored[file] = goldenScores(t, cases)
+	}
+	return scored[file]
+}
+
 // guarded gives a panic as an error: a case of a form that nobody thought of must not
 // keep the others from being compared.
 func guarded(t *testing.T, run func() error) (err error) {

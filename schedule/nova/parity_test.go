@@ -33,10 +33,10 @@ func TestParity(t *testing.T) {
 	}
 	later, left := newestCases(t)
 	tables := parityTables(&parity{
-		newest: goldenScores(t, later), left: left,
+		newest: scoresOf(t, newestGolden, later), left: left,
 		golden:   goldenScores(t, loadCases(t, bundledGolden)),
 		bent:     goldenScores(t, loadCases(t, bentGolden)),
-		releases: goldenScores(t, loadCases(t, releaseGolden)),
+		releases: scoresOf(t, releaseGolden, loadCases(t, releaseGolden)),
 		index:    loadReleases(t),
 	})
 	want := before + parityBegin + tables + parityEnd + after

@@ -18,8 +18,6 @@ type Backend struct {
 	// seeds decided them; nil and 0 for none.
 	Faults func() map[string]int64
 	Seeds  int64
-	// Every n leaves of each topic the first clause, and each n-th after it; 0: all.
-	Every int
 }
 
 // Instance is an open store and what can be done to it. A nil function is a
@@ -103,10 +101,7 @@ func Run(t *testing.T, b Backend) {
 	}
 	for _, topic := range topics() {
 		t.Run(topic.name, func(t *testing.T) {
-			for i, c := range topic.clauses {
-				if i%max(b.Every, 1) > 0 {
-					continue
-				}
+			for _, c := range topic.clauses {
 				t.Run(c.name, func(t *testing.T) {
 					lacks := ""
 					defer func() { count.ended(t, topic.name+"/"+c.name, lacks) }()

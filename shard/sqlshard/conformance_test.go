@@ -13,18 +13,22 @@ import (
 
 	"cellgate/internal/pgtest"
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
 func TestMain(m *testing.M) {
-	raced.LeaveOut("TestConformanceInWeather")
+	raced.LeaveOut("TestConformance")
 	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
 }
 
 // TestConformance runs the suite on PostgreSQL, at each level of isolation: what is
 // locked must be enough at the weakest, and must not be in the way at the strongest.
 func TestConformance(t *testing.T) {
+	if !testlong.On() {
+		raced.Skip(t, "storms, and one history on every store, run the same code with the race detector")
+	}
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(strings.ReplaceAll(isolation, " ", "-"), func(t *testing.T) {
 			if isolation != "read committed" && os.Getenv("CELLGATE_LONG") == "" {

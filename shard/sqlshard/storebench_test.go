@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/shardtest"
@@ -210,6 +211,7 @@ func TestI1_StoreBenchmark(t *testing.T) {
 	var err error
 	switch {
 	case long == "":
+		testlong.Only(t, "the same calls in TestConformance")
 		took = 40 * time.Millisecond
 		tables = triedTables()
 	default:

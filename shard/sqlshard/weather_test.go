@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/shardtest"
@@ -161,19 +161,15 @@ func (p *patience) TrimDecisions(ctx context.Context, before time.Time, keep int
 }
 
 // TestConformanceInWeather runs the suite with faults on: each clause holds as if there
-// were none. Without CELLGATE_LONG it is a third of the clauses of each topic.
+// were none.
 func TestConformanceInWeather(t *testing.T) {
-	every := 1
-	if os.Getenv("CELLGATE_LONG") == "" {
-		raced.Skip(t, "TestConformance, and storms in weather, run the same code with the race detector")
-		every = 3
-		t.Run("two thirds of the clauses", func(t *testing.T) { shardtest.NotRun(t, "PostgreSQL, faults on", "CELLGATE_LONG=1 runs them") })
+	if !testlong.On() && os.Getenv("CELLGATE_STORE_SUMMARY") == "" { // make test-store
+		shardtest.NotRun(t, "PostgreSQL, faults on", "make test-long runs it; make test has TestConformance, and storms in weather")
 	}
 	for _, seed := range seeds(t, 1, 5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			repeatWith(t, seed)
 			b := stormy(t, seed, 0.01)
-			b.Every = every
 			shardtest.Run(t, b)
 			// A clause that is repeated alone has few.
 			if len(b.Faults()) < 8 && os.Getenv("CELLGATE_SEED") == "" {

@@ -1,0 +1,17 @@
+package testlong
+
+import (
+	"os"
+	"testing"
+)
+
+// On reports whether `make test-long` runs the tests.
+func On() bool { return os.Getenv("CELLGATE_LONG") != "" }
+
+// Only skips a test unless `make test-long` runs it. What `make test` has instead says short.
+func Only(t testing.TB, short string) {
+	t.Helper()
+	if !On() {
+		t.Skip("make test-long runs it; make test has " + short)
+	}
+}
