@@ -99,7 +99,7 @@ func (g *Gateway) otherMembers(ctx context.Context, h claimIn) ([]string, error)
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, nil, share(ctx, c.proposeTime()), query, nil)
+			p, _, err := c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

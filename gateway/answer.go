@@ -16,7 +16,7 @@ const allocationVersion = "1.36"
 
 // destinationsOf gives an instance's answer as it is known before its claim: all
 // but the claim's lease. claimID is "" in a dry run.
-func (s *selecting) destinationsOf(instance schedule.ID, c *cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
+func (s *selection) destinationsOf(instance schedule.ID, c *cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
 	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
 	if s.claims() {
 		d.Selected.Claimed, d.Selected.ClaimId, d.Selected.ClaimState = true, claimID, cellgatev1.ClaimState_PENDING
@@ -27,7 +27,7 @@ func (s *selecting) destinationsOf(instance schedule.ID, c *cell, pick schedule.
 	return d
 }
 
-func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Selection {
+func (s *selection) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Selection {
 	sel := &cellgatev1.Selection{
 		ComputeNodeUuid:  h.Host.String(),
 		ServiceHost:      h.ServiceHost,
@@ -46,7 +46,7 @@ func (s *selecting) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Sele
 }
 
 // allocationOn is what an instance takes of a candidate.
-func (s *selecting) allocationOn(h *schedule.Candidate) *schedule.Allocation {
+func (s *selection) allocationOn(h *schedule.Candidate) *schedule.Allocation {
 	if h.Allocation != nil {
 		return h.Allocation
 	}
@@ -101,7 +101,7 @@ func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
 // respond gives the answer when every instance has its place. Claims show their
 // present state, and no host that was selected for one instance is an alternate
 // of another.
-func (s *selecting) respond() *cellgatev1.SelectDestinationsResponse {
+func (s *selection) respond() *cellgatev1.SelectDestinationsResponse {
 	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.inexact == "", IgnoredFields: s.ignored}
 	selected := map[string]bool{}
 	for _, p := range s.places {

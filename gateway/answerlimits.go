@@ -52,7 +52,7 @@ func primitiveOf(name, version string, data map[string]*structpb.Value) *structp
 }
 
 // mostLimits are those that take the most bytes of what the request's filters set.
-func (s *selecting) mostLimits() *schedule.Limits {
+func (s *selection) mostLimits() *schedule.Limits {
 	most := int64(math.MaxInt64)
 	out := &schedule.Limits{}
 	for _, f := range s.rules.Filters {

@@ -27,7 +27,7 @@ const (
 // answerFits refuses a request whose answer could be more than a client takes: by
 // then its claims would be made, and each repetition would have the same answer.
 // Of a host it assumes the longest names there may be.
-func (s *selecting) answerFits() error {
+func (s *selection) answerFits() error {
 	cells, ignored := s.reportBytes(), 0
 	for _, path := range s.ignored {
 		ignored += len(path) + fieldBytes
@@ -51,7 +51,7 @@ func (s *selecting) answerFits() error {
 }
 
 // form is the field that the request's needs are in.
-func (s *selecting) form() string {
+func (s *selection) form() string {
 	if s.req.GetNovaRequestSpec() != nil {
 		return "nova_request_spec"
 	}
@@ -63,7 +63,7 @@ const fieldBytes = 8
 
 // selectionBytes is the most that a selection or an alternate takes, with its part
 // of what is around it.
-func (s *selecting) selectionBytes() int {
+func (s *selection) selectionBytes() int {
 	name := strings.Repeat("n", maxName)
 	cell := ""
 	for _, c := range s.g.cells {
@@ -83,7 +83,7 @@ func (s *selecting) selectionBytes() int {
 
 // reportBytes is the most that the reports of all cells take: each names what it
 // rejected by, or why it was left out, in the request's names.
-func (s *selecting) reportBytes() int {
+func (s *selection) reportBytes() int {
 	names := 0
 	count := func(more ...string) {
 		for _, name := range more {
@@ -132,7 +132,7 @@ const (
 
 // largest is no smaller than what an instance may take of any host: where child
 // providers count, every amount of another provider.
-func (s *selecting) largest() *schedule.Allocation {
+func (s *selection) largest() *schedule.Allocation {
 	out := s.spreadOut(s.request.Resources)
 	if f := s.request.Fallback; f != nil {
 		if other := s.spreadOut(f.Resources); len(allocationRequest(other)) > len(allocationRequest(out)) {
@@ -143,7 +143,7 @@ func (s *selecting) largest() *schedule.Allocation {
 }
 
 // spreads reports whether some cell tells of a class on child providers.
-func (s *selecting) spreads(resources []schedule.Amount) bool {
+func (s *selection) spreads(resources []schedule.Amount) bool {
 	for _, c := range s.g.cells {
 		v := c.view()
 		told := s.g.summaryFor(c, &v)
@@ -154,7 +154,7 @@ func (s *selecting) spreads(resources []schedule.Amount) bool {
 	return false
 }
 
-func (s *selecting) spreadOut(resources []schedule.Amount) *schedule.Allocation {
+func (s *selection) spreadOut(resources []schedule.Amount) *schedule.Allocation {
 	t := s.request.Tree
 	if t == nil || len(t.Groups) == 0 && !s.spreads(resources) {
 		return atRoot(schedule.ID{}, resources)

@@ -39,13 +39,13 @@ func TestTheLargestAnswerFitsADefaultClient(t *testing.T) {
 		r.ReturnAlternates, r.MaxAlternates = true, int32(alternates)
 		return r
 	}
-	if _, err := w.g.newSelecting(request(1000, 0)); err != nil {
+	if _, err := w.g.newSelection(request(1000, 0)); err != nil {
 		t.Errorf("as many instances as there may be, with Nova's alternates: %v", err)
 	}
 	const alternates = 32
 	most := 1
 	for {
-		if _, err := w.g.newSelecting(request(most+1, alternates)); err != nil {
+		if _, err := w.g.newSelection(request(most+1, alternates)); err != nil {
 			break
 		}
 		most++
@@ -73,21 +73,21 @@ func TestWhatMakesAnAnswerTooLargeIsNamed(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	for _, tt := range []struct {
 		field string
-		bad   func(s *selecting)
+		bad   func(s *selection)
 	}{
-		{"max_alternates", func(s *selecting) { s.alternates = 32 }},
-		{"instance_uuids", func(s *selecting) {
+		{"max_alternates", func(s *selection) { s.alternates = 32 }},
+		{"instance_uuids", func(s *selection) {
 			for i := range 64 {
 				s.request.Resources = append(s.request.Resources, schedule.Amount{Class: fmt.Sprintf("CUSTOM_%0248d", i), N: 1})
 			}
 		}},
-		{"request_spec", func(s *selecting) {
+		{"request_spec", func(s *selection) {
 			for range 5 {
 				s.ignored = append(s.ignored, strings.Repeat("x", 1<<20))
 			}
 		}},
 	} {
-		s, err := w.g.newSelecting(ask(1, 1000))
+		s, err := w.g.newSelection(ask(1, 1000))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,9 +58,9 @@ type batcher[Q, A any] struct {
 type waiting[Q, A any] struct {
 	// ctx ends when nobody waits any more.
 	ctx context.Context
-	// closed ends when the replica's breaker opens; nil when that ends nothing.
-	closed   context.Context
-	question Q
+	// breakerOpen ends when the replica's breaker opens; nil when that ends nothing.
+	breakerOpen context.Context
+	question    Q
 	// since is when it was queued; wait covers the time until it is sent. The
 	// queue's, then the sender's.
 	since time.Time
@@ -80,7 +80,7 @@ func (w *waiting[Q, A]) over(now time.Time) bool {
 	if until, ok := w.ctx.Deadline(); ok && !now.Before(until) {
 		return true // its timer may be late
 	}
-	return w.ctx.Err() != nil || w.closed != nil && w.closed.Err() != nil
+	return w.ctx.Err() != nil || w.breakerOpen != nil && w.breakerOpen.Err() != nil
 }
 
 // put queues a question, unless too much waits.

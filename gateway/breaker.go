@@ -63,9 +63,9 @@ var (
 	// errBusy is in the chain of a query's error when the replica answered others
 	// while it waited.
 	errBusy = errors.New("busy with others")
-	// errHurried is in the chain of the error of a call to a replica that is well, as
+	// errDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
 	// far as is known: the caller's own deadline left it less than its budget.
-	errHurried = errors.New("hurried")
+	errDeadlineTooShort = errors.New("the deadline was too short")
 )
 
 // breaker keeps users' calls away from a replica that does not serve them.
@@ -103,7 +103,7 @@ type breaker struct {
 	// since one failed.
 	uneasy bool
 	// streaks are of writes and of probes.
-	streaks streaks
+	streaks failureStreaks
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
@@ -178,9 +178,9 @@ type pass struct {
 	life int
 	kind callKind
 	done func(error)
-	// closed ends when the breaker opens: who waits for an answer that may be
+	// breakerOpen ends when the breaker opens: who waits for an answer that may be
 	// given up stops then.
-	closed context.Context
+	breakerOpen context.Context
 }
 
 // enter lets a user's call in, while the breaker is closed. Its error says why
@@ -207,7 +207,7 @@ func (b *breaker) admit(k callKind) (*pass, error) {
 	if err != nil {
 		return nil, b.refusal()
 	}
-	return &pass{b: b, life: b.life, kind: k, done: done, closed: b.closed}, nil
+	return &pass{b: b, life: b.life, kind: k, done: done, breakerOpen: b.closed}, nil
 }
 
 // refusal is the error of a call that is not let in. mu is held.
@@ -245,7 +245,7 @@ func (b *breaker) inDoubt() bool {
 // while makes a context that ends when the breaker opens, too.
 func (p *pass) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(p.closed, cancel)
+	stop := context.AfterFunc(p.breakerOpen, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 

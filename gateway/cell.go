@@ -97,9 +97,9 @@ func call[Req, Resp any](ctx context.Context, c *cell, budget time.Duration, req
 func callFor[Req, Resp any](ctx context.Context, c *cell, key string, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
-	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), read: reads(req), kind: kindOf(req), order: c.inOrder(key)}
+	a := callOptions{budget: budget, fullBudget: c.claimBudget, mayRepeat: repeatable(req), readOnly: reads(req), kind: kindOf(req), order: c.inOrder(key)}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (*Resp, error) {
-		if a.read {
+		if a.readOnly {
 			var end func()
 			ctx, end = p.while(ctx)
 			defer end()

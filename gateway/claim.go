@@ -16,8 +16,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// order is one claim to be made.
-type order struct {
+// claimOrder is one claim that is to be made.
+type claimOrder struct {
 	index  int // of the instance
 	cell   int
 	host   string // service host
@@ -25,33 +25,34 @@ type order struct {
 	answer *cellgatev1.Destinations
 }
 
-// made is what became of an order. Claim set: made. Refusal set: the cell said
-// no. Err set: the outcome is unknown, unless sent is false.
-type made struct {
+// claimResult is what became of a claimOrder. Exactly one of claim, refusal and err is set. With err
+// the outcome is unknown, unless sent is false: then the call never left the gateway.
+type claimResult struct {
 	claim   *cellgatev1.Claim
 	refusal *cellv1.Refusal
 	err     error
 	sent    bool
 }
 
-// lane is where orders go together: a cell, and of it the owner of their hosts.
-type lane struct {
+// claimTarget is a cell and the replica that owns the hosts. Claims with one target share a
+// ClaimBatch.
+type claimTarget struct {
 	cell  int
 	owner *replica
 }
 
 // orders mints a claim for each pick. The answer that a repeated request will
 // get is part of it.
-func (s *selecting) orders(m *merged, pending []int) []order {
-	var out []order
+func (s *selection) orders(m *merged, pending []int) []claimOrder {
+	var out []claimOrder
 	for k, pick := range m.result.Picks {
 		index, cell := pending[k], m.cells[pick.Cell]
 		id := s.g.newID()
-		s.attempt = cmp.Or(s.attempt, id)
+		s.attemptID = cmp.Or(s.attemptID, id)
 		answer := s.destinationsOf(s.instances[index], s.g.cells[cell], pick, id)
 		// Marshalling fails only on invalid UTF-8, which came in as valid.
 		text, _ := proto.Marshal(answer)
-		out = append(out, order{
+		out = append(out, claimOrder{
 			index: index, cell: cell, host: pick.Candidate.ServiceHost, answer: answer,
 			claim: &cellv1.NewClaim{
 				ClaimId:       id,
@@ -67,7 +68,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 				InstanceIndex: int32(index),
 				Group:         s.claimGroup(),
 				Answer:        text,
-				Attempt:       s.attempt,
+				Attempt:       s.attemptID,
 				Guest:         guestOf(s.request, s.rules),
 				GateEpoch:     m.epochs[pick.Cell],
 			},
@@ -77,7 +78,7 @@ func (s *selecting) orders(m *merged, pending []int) []order {
 	return out
 }
 
-func (s *selecting) claimGroup() *cellv1.ClaimGroup {
+func (s *selection) claimGroup() *cellv1.ClaimGroup {
 	g := s.request.Group
 	if g == nil {
 		return nil
@@ -87,11 +88,11 @@ func (s *selecting) claimGroup() *cellv1.ClaimGroup {
 	}
 }
 
-// claim makes the claims, all cells at once. What was claimed gets its place;
-// what was refused stays pending; what may have been claimed in a cell that did
-// not answer is released and stays pending. Such a cell is lost, unless another of
-// its replicas did the release. An error ends the request.
-func (s *selecting) claim(ctx context.Context, orders []order) error {
+// claim makes the claims, in all cells at once. A claim that was made gets its place, one that was
+// refused stays pending. One that may have been made in a cell that did not answer is
+// released and stays pending; that cell is lost, unless another of its replicas did the
+// release. An error ends the request.
+func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 	if !s.claims() {
 		for _, o := range orders {
 			s.places[o.index] = &place{cell: o.cell, answer: o.answer}
@@ -106,10 +107,10 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 	}
 	results := s.send(ctx, orders)
 	s.importMissing(ctx, orders, results)
-	over := ctx.Err() != nil
-	doubtful, unheard, stale := map[int][]*cellv1.ClaimRef{}, map[int]error{}, map[int]int64{}
+	callerGone := ctx.Err() != nil
+	unknown, failed, staleEpochs := map[int][]*cellv1.ClaimRef{}, map[int]error{}, map[int]int64{}
 	var unpin []string
-	var bad error
+	var fatal error
 	placed, refused := 0, 0
 	for i, o := range orders {
 		r := results[i]
@@ -121,62 +122,62 @@ func (s *selecting) claim(ctx context.Context, orders []order) error {
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.ClaimRejected:
 			s.rejectedBy(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
-			bad = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
+			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
 			s.refusedByShard(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.StaleGeneration:
-			stale[o.cell] = max(stale[o.cell], o.claim.GetGateEpoch())
+			staleEpochs[o.cell] = max(staleEpochs[o.cell], o.claim.GetGateEpoch())
 		case r.err != nil:
-			unheard[o.cell] = r.err
+			failed[o.cell] = r.err
 			if r.sent {
-				doubtful[o.cell] = append(doubtful[o.cell], &cellv1.ClaimRef{
+				unknown[o.cell] = append(unknown[o.cell], &cellv1.ClaimRef{
 					ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid(), Attempt: o.claim.GetAttempt(),
 				})
-				if over {
-					continue // a repeat may keep it: its hold of the pin ends with it
+				if callerGone {
+					continue // a retry may take the claim over: its affinity pin ends with its release
 				}
 			}
 		}
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
-	s.raced(placed, refused)
+	s.recordContention(placed, refused)
 	s.askForRoom(ctx, orders)
-	for cell, refs := range doubtful {
-		if d := s.doubt(ctx, cell, refs, over); !over && s.chance(ctx, d) {
-			delete(unheard, cell)
+	for cell, refs := range unknown {
+		if d := s.doubt(ctx, cell, refs, callerGone); !callerGone && s.chance(ctx, d) {
+			delete(failed, cell)
 		}
 	}
-	for cell, err := range unheard {
-		s.lose(ctx, cell, err)
+	for cell, err := range failed {
+		s.markUnavailable(ctx, cell, err)
 	}
 	if hardAffinity(s.request) {
 		s.unpinLater(ctx, unpin)
 	}
-	if over {
+	if callerGone {
 		return ctx.Err()
 	}
-	if bad == nil {
-		bad = s.goByGates(ctx, stale)
+	if fatal == nil {
+		fatal = s.replanOnMovedGates(ctx, staleEpochs)
 	}
-	return bad
+	return fatal
 }
 
 // send sends the orders, each to the owner of its host, in their order there, and
 // gives what became of them in the order of orders.
-func (s *selecting) send(ctx context.Context, orders []order) []made {
+func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
 	defer step.End(nil)
-	results := make([]made, len(orders))
-	byLane := map[lane][]int{}
+	results := make([]claimResult, len(orders))
+	byLane := map[claimTarget][]int{}
 	for i, o := range orders {
-		l := lane{o.cell, s.g.cells[o.cell].inOrder(o.claim.GetHostUuid())[0]}
+		l := claimTarget{o.cell, s.g.cells[o.cell].inOrder(o.claim.GetHostUuid())[0]}
 		byLane[l] = append(byLane[l], i)
 	}
-	budget := share(ctx, s.g.cfg.ClaimBudget)
+	budget := stepBudget(ctx, s.g.cfg.ClaimBudget)
 	within, cancel := allot(ctx, budget)
 	defer cancel()
-	sendLane := func(l lane, indices []int) {
+	sendLane := func(l claimTarget, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
 		for k, i := range indices {
 			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
@@ -184,7 +185,7 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 		outcomes, sent, err := s.batch(ctx, within, l.cell, budget, ops)
 		for k, i := range indices {
 			if k >= len(outcomes) {
-				results[i] = made{err: err, sent: k < sent}
+				results[i] = claimResult{err: err, sent: k < sent}
 				continue
 			}
 			results[i] = madeOf(outcomes[k])
@@ -202,7 +203,7 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 	for l, indices := range byLane {
 		for _, i := range indices {
 			if results[i].refusal != nil {
-				s.via[l.cell] = l.owner
+				s.nextReplica[l.cell] = l.owner
 			}
 		}
 	}
@@ -211,7 +212,7 @@ func (s *selecting) send(ctx context.Context, orders []order) []made {
 
 // batch does operations in one cell, as part of a step of the request that has begun,
 // within budget. See cell.operate.
-func (s *selecting) batch(ctx context.Context, within *allotment, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+func (s *selection) batch(ctx context.Context, within *allotment, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	c := s.g.cells[cell]
 	at, span := s.g.tel.Span(ctx, telemetry.SpanClaimCell)
 	span.Text(telemetry.AttrCell, c.cfg.Name)
@@ -226,15 +227,15 @@ func (s *selecting) batch(ctx context.Context, within *allotment, cell int, budg
 	return outcomes, sent, err
 }
 
-func madeOf(o *cellv1.ClaimOutcome) made {
+func madeOf(o *cellv1.ClaimOutcome) claimResult {
 	if r := o.GetRefusal(); r != nil {
 		if err := refusedBy(r.GetReason(), r.GetMessage()); couldNot(err) {
-			return made{err: err, sent: true}
+			return claimResult{err: err, sent: true}
 		}
-		return made{refusal: r, sent: true}
+		return claimResult{refusal: r, sent: true}
 	}
 	if o.GetClaim() == nil {
-		return made{err: fault.New(fault.Internal, "the cell's outcome is empty"), sent: true}
+		return claimResult{err: fault.New(fault.Internal, "the cell's outcome is empty"), sent: true}
 	}
-	return made{claim: o.GetClaim(), sent: true}
+	return claimResult{claim: o.GetClaim(), sent: true}
 }

@@ -64,7 +64,7 @@ func (c *committer) init(r *replica, g *Gateway) {
 // over was not sent.
 func (c *cell) commit(ctx context.Context, key string, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
-	a := attempt{budget: budget, fair: c.claimBudget, again: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
+	a := callOptions{budget: budget, fullBudget: c.claimBudget, mayRepeat: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
 	return try(ctx, c, a, func(ctx context.Context, r *replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
 		// The replica's spans are below those of a traced request; and nobody waits for
 		// the verdicts of another one's hosts.

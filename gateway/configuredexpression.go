@@ -78,7 +78,7 @@ func (c configuredExpressions) in(rules *schedule.Rules, strategy string) *sched
 
 // expressionsAsked are where the expressions of a request come from: its own fields, and
 // keys of the configuration.
-func (s *selecting) expressionsAsked() []string {
+func (s *selection) expressionsAsked() []string {
 	fields := s.expressionFields
 	if s.rules.Expression != nil {
 		fields = append(fields[:len(fields):len(fields)], "gateway."+filterKey)

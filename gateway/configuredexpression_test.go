@@ -144,7 +144,7 @@ func TestConfiguredExpressionsAreInTheShape(t *testing.T) {
 	seen := map[string]bool{}
 	for _, text := range []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`} {
 		w := start(t, storedCells(), func(c *Config) { c.FilterExpression = text })
-		s, err := w.g.newSelecting(ask(1, 1))
+		s, err := w.g.newSelection(ask(1, 1))
 		if err != nil {
 			t.Fatal(err)
 		}

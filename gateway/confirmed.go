@@ -68,7 +68,7 @@ func (r *confirmedRequests) find(key requestKey) []*cell {
 // confirmedVisible refuses to claim for a request whose claims were confirmed before
 // while a cell that has one of them does not answer: the new claim could be confirmed
 // too, and stand beside it for good.
-func (s *selecting) confirmedVisible() error {
+func (s *selection) confirmedVisible() error {
 	if !s.claims() {
 		return nil
 	}

@@ -29,7 +29,7 @@ const (
 // same race sees the same next best host, so without it one request wins a round
 // and all the others meet again. While requests of the shape lose races, it is more
 // from the start (contention.go).
-func (s *selecting) spread() int {
+func (s *selection) spread() int {
 	if hardAffinity(s.request) || !s.claims() {
 		return 1
 	}
@@ -41,27 +41,27 @@ func (s *selecting) spread() int {
 }
 
 // widen takes the width of the request's shape, for the plan that is made now.
-func (s *selecting) widen(key shape) {
+func (s *selection) widen(key shape) {
 	s.shape, s.width = key, 1
 	if !s.g.cfg.KeepOrder {
 		s.width = s.g.hints.width(key, s.g.now())
 	}
 }
 
-// raced tells what became of claims: those made, and those whose host another request
+// recordContention tells what became of claims: those made, and those whose host another request
 // was given first.
-func (s *selecting) raced(placed, refused int) {
+func (s *selection) recordContention(placed, refused int) {
 	s.g.hints.saw(s.shape, s.g.now(), placed, refused)
 	s.g.tel.Raced(placed, refused)
 }
 
 // planAlternates is how many alternates the merge is to find.
-func (s *selecting) planAlternates() int { return max(s.alternates, s.spread()-1) }
+func (s *selection) planAlternates() int { return max(s.alternates, s.spread()-1) }
 
-// scatter replaces each pick by one of the first n of its cell's list, chosen by
+// spreadPicks replaces each pick by one of the first n of its cell's list, chosen by
 // the request's seed, and leaves the alternates that the caller asked for. A host
 // is not chosen twice.
-func (s *selecting) scatter(m *merged) {
+func (s *selection) spreadPicks(m *merged) {
 	n := s.spread()
 	random := rand.New(rand.NewPCG(s.seed, uint64(s.losses)))
 	taken := map[schedule.ID]bool{}
@@ -90,8 +90,8 @@ func (s *selecting) scatter(m *merged) {
 	}
 }
 
-// rest waits a little after a lost race, longer the more were lost.
-func (s *selecting) rest(ctx context.Context) error {
+// backOff waits a little after a lost race, longer the more were lost.
+func (s *selection) backOff(ctx context.Context) error {
 	return pause(ctx, rand.N(min(time.Duration(s.losses)*pauseStep, maxPause)))
 }
 
@@ -101,12 +101,12 @@ func (s *selecting) rest(ctx context.Context) error {
 // may go on until the deadline. A request that holds nothing but was narrowed to
 // the host that another one pinned is planned again some times: the other may
 // lose its race there and let go. It reports false when neither is so.
-func (s *selecting) startOver(ctx context.Context) (bool, error) {
+func (s *selection) startOver(ctx context.Context) (bool, error) {
 	own := false
 	for _, p := range s.places {
-		own = own || p != nil && !p.kept && p.claim != nil
+		own = own || p != nil && !p.fromEarlierCall && p.claim != nil
 	}
-	narrowed := s.request != s.asked && s.restarts < maxRestarts
+	narrowed := s.request != s.originalRequest && s.restarts < maxRestarts
 	if !own && !narrowed {
 		return false, nil
 	}
@@ -114,7 +114,7 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for i, p := range s.places {
-		if p != nil && !p.kept {
+		if p != nil && !p.fromEarlierCall {
 			s.places[i] = nil
 		}
 	}
@@ -122,24 +122,24 @@ func (s *selecting) startOver(ctx context.Context) (bool, error) {
 		s.decision = ""
 	}
 	// What is found of it after all is kept by another attempt than gave it back.
-	s.attempt = ""
+	s.attemptID = ""
 	s.restarts++
 	s.g.tel.Restarted()
-	s.request = s.asked
+	s.request = s.originalRequest
 	return true, pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
 }
 
 // outOfTime reports whether what is left of the request's time is too little for
 // another attempt that takes as long as the last one did: a step may take half
 // of the time left (share), and a cell that is cut off by that is not at fault.
-func (s *selecting) outOfTime(ctx context.Context, last time.Duration) bool {
+func (s *selection) outOfTime(ctx context.Context, last time.Duration) bool {
 	until, ok := ctx.Deadline()
 	return ok && s.losses > 0 && time.Until(until) < 4*last
 }
 
 // contended says that hosts pass but the time was over before one could be
 // claimed; nil when no race was lost.
-func (s *selecting) contended() error {
+func (s *selection) contended() error {
 	if s.losses == 0 {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 	bad := 0
 	for seed := range uint64(200) {
-		s := &selecting{g: &Gateway{}, request: &schedule.Request{}, alternates: 3, losses: 2, seed: seed}
+		s := &selection{g: &Gateway{}, request: &schedule.Request{}, alternates: 3, losses: 2, seed: seed}
 		list := func() []schedule.Candidate {
 			var l []schedule.Candidate
 			for i := range 8 {
@@ -52,7 +52,7 @@ func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 			{Candidate: schedule.Candidate{Host: testID(0xa, 1)}, Alternates: list()},
 			{Candidate: schedule.Candidate{Host: testID(0xa, 2)}, Alternates: list()},
 		}}}
-		s.scatter(m)
+		s.spreadPicks(m)
 		picked := map[schedule.ID]bool{}
 		for _, p := range m.result.Picks {
 			picked[p.Candidate.Host] = true

@@ -151,7 +151,7 @@ func TestPairsDoNotStarveEachOther(t *testing.T) {
 
 // An idle system takes the best host; the first losses spread the choice.
 func TestSpreadGrowsWithLostRaces(t *testing.T) {
-	s := &selecting{g: &Gateway{}, request: &schedule.Request{}, alternates: 1}
+	s := &selection{g: &Gateway{}, request: &schedule.Request{}, alternates: 1}
 	var got []string
 	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
 		s.losses = losses
@@ -169,7 +169,7 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 		return p
 	}
 	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
-	s.scatter(m)
+	s.spreadPicks(m)
 	for _, p := range m.result.Picks {
 		if p.Candidate.Host != testID(0xa, 0) || len(p.Alternates) != 1 || p.Alternates[0].Host != testID(0xa, 1) || s.inexact != "" {
 			t.Errorf("without a loss the pick became %v", p)
@@ -180,7 +180,7 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 	for seed := range uint64(200) {
 		s.seed = seed
 		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick()}}}
-		s.scatter(m)
+		s.spreadPicks(m)
 		p := m.result.Picks[0]
 		hosts[p.Candidate.Host]++
 		if slices.ContainsFunc(p.Alternates, func(c schedule.Candidate) bool { return c.Host == p.Candidate.Host }) {

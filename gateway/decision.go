@@ -23,7 +23,7 @@ import (
 // first winner's cell; a refusal in one of the cells that answered. What decided
 // nothing is not written: a repeat that found all of its claims (its decision is
 // the one that made them), and a caller who gave up.
-func (s *selecting) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
+func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
 	if err == nil {
 		if !s.allKept() {
 			d := s.decisionOf(s.decision)
@@ -64,7 +64,7 @@ func (s *selecting) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 }
 
 // decisionOf is what is written of any answer.
-func (s *selecting) decisionOf(id string) *cellgatev1.Decision {
+func (s *selection) decisionOf(id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: id, DecidedAt: timestamppb.New(s.g.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
 		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
@@ -73,8 +73,8 @@ func (s *selecting) decisionOf(id string) *cellgatev1.Decision {
 }
 
 // allKept reports whether every instance has the claim that an earlier call made.
-func (s *selecting) allKept() bool {
-	return !slices.ContainsFunc(s.places, func(p *place) bool { return p == nil || !p.kept })
+func (s *selection) allKept() bool {
+	return !slices.ContainsFunc(s.places, func(p *place) bool { return p == nil || !p.fromEarlierCall })
 }
 
 // keeperOf gives the cell that keeps a decision, by its id; nil when none is

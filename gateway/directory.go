@@ -24,7 +24,7 @@ type summary struct {
 
 // readSummary asks a cell for its summary, on a user's behalf, and keeps it.
 func (g *Gateway) readSummary(ctx context.Context, c *cell) (*cellv1.GetSummaryResponse, error) {
-	return try(ctx, c, attempt{budget: c.claimBudget, fair: c.claimBudget, again: true, read: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.GetSummaryResponse, error) {
+	return try(ctx, c, callOptions{budget: c.claimBudget, fullBudget: c.claimBudget, mayRepeat: true, readOnly: true}, func(ctx context.Context, r *replica, p *pass) (*cellv1.GetSummaryResponse, error) {
 		ctx, end := p.while(ctx)
 		defer end()
 		return g.summaryOf(ctx, r)

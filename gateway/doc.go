@@ -16,7 +16,7 @@
 //	    unavailable and full are never the same error TestUnavailable…
 //
 // A cell under upgrade is answered from its legacy rows until its gate is NATIVE:
-// gate.go, gatewatch.go, gatemoves.go, fuller.go, shadow.go and docs/adr/0016. Nobody answers for
+// gate.go, gatewatch.go, gatemoves.go, roomrefusals.go, shadow.go and docs/adr/0016. Nobody answers for
 // a cell whose gate, or whose rows, are not known.
 //
 // A consumer's earlier claims are seen in the enabled cells that answer; by a move

@@ -21,18 +21,18 @@ import (
 // them once. A move asks the disabled ones too: that is where instances are moved
 // from. A cell that does not answer is passed over (docs/adr/0005), unless the request
 // may not go on without it (unheard): then it gives that error.
-func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]held, error) {
-	if s.others || !s.asksForClaims() {
-		return func() ([]held, error) { return nil, nil }
+func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]existingClaim, error) {
+	if s.askedSkippedCells || !s.asksForClaims() {
+		return func() ([]existingClaim, error) { return nil, nil }
 	}
-	s.others = true
+	s.askedSkippedCells = true
 	instances := make([]schedule.ID, 0, len(pending))
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
 	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: wire.IDTexts(instances)}
 	var lock sync.Mutex
-	var found []held
+	var found []existingClaim
 	var answered []int
 	var missed error
 	var all sync.WaitGroup
@@ -44,9 +44,9 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 			var p *cellv1.Proposal
 			var err error
 			if v := &s.views[i]; v.standIn || v.err != nil {
-				p, err = c.claimsOf(ctx, share(ctx, c.proposeTime()), query.GetConsumerUuids())
+				p, err = c.claimsOf(ctx, stepBudget(ctx, c.proposeTime()), query.GetConsumerUuids())
 			} else {
-				p, _, err = c.propose(ctx, nil, share(ctx, c.proposeTime()), query, nil)
+				p, _, err = c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
 			}
 			lock.Lock()
 			defer lock.Unlock()
@@ -56,10 +56,10 @@ func (s *selecting) heldElsewhere(ctx context.Context, pending []int, placement 
 				return
 			}
 			answered = append(answered, i)
-			found = append(found, heldIn(i, p)...)
+			found = append(found, existingClaimsIn(i, p)...)
 		})
 	}
-	return func() ([]held, error) {
+	return func() ([]existingClaim, error) {
 		all.Wait()
 		for _, i := range answered {
 			s.answered[i] = true

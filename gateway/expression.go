@@ -14,7 +14,7 @@ import (
 // setExpressions compiles the expressions of a request, which its form or its hints have;
 // path is the form's. The hints are taken out of the request. On a rebuild they are
 // ignored: the instance stays where it is.
-func (s *selecting) setExpressions(r *schedule.Request, path string) error {
+func (s *selection) setExpressions(r *schedule.Request, path string) error {
 	spec := s.req.GetRequestSpec()
 	text, field, err := s.expressionOf(r, spec.GetFilterExpression(), path, "filter_expression", nova.ExpressionHint)
 	if err != nil {
@@ -59,7 +59,7 @@ func compiled(field string, err error) error {
 }
 
 // expressionOf gives the text of an expression and the field that has it; "" for none.
-func (s *selecting) expressionOf(r *schedule.Request, text, path, name, hinting string) (_, field string, err error) {
+func (s *selection) expressionOf(r *schedule.Request, text, path, name, hinting string) (_, field string, err error) {
 	field = path + "." + name
 	if n := r.Nova; n != nil {
 		at := slices.IndexFunc(n.Hints, func(h schedule.Hint) bool { return h.Name == hinting })
@@ -93,7 +93,7 @@ func (s *selecting) expressionOf(r *schedule.Request, text, path, name, hinting 
 }
 
 // weighsBy gives the rules with the weigher of the request's expression.
-func (s *selecting) weighsBy(rules *schedule.Rules) *schedule.Rules {
+func (s *selection) weighsBy(rules *schedule.Rules) *schedule.Rules {
 	if s.request.Weigh == nil {
 		return rules
 	}
@@ -108,7 +108,7 @@ func (s *selecting) weighsBy(rules *schedule.Rules) *schedule.Rules {
 
 // ownField names what a cell says of the expressions by the fields that the caller set, and
 // the keys that the configuration has.
-func (s *selecting) ownField(err error) error {
+func (s *selection) ownField(err error) error {
 	var e *fault.Error
 	asked := s.expressionsAsked()
 	if len(asked) == 0 || !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != "placement.expressions" {

@@ -221,7 +221,7 @@ func TestExpressionsTellShapesApart(t *testing.T) {
 	for _, text := range []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`} {
 		r := ask(1, 1)
 		r.GetRequestSpec().FilterExpression = text
-		s, err := w.g.newSelecting(r)
+		s, err := w.g.newSelection(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFac
 	if err != nil {
 		return nil, nil, err
 	}
-	got, err := sayOver(ctx, g, c, req.GetHostUuid(), known, func(generation int64) (*cellv1.PutFactsResponse, error) {
+	got, err := updateIfCurrent(ctx, g, c, req.GetHostUuid(), known, func(generation int64) (*cellv1.PutFactsResponse, error) {
 		req.AsOfGeneration = generation
 		return callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
 	})

@@ -191,7 +191,7 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 			synctest.Wait()
 			for method, want := range map[string]time.Duration{
 				"ProposeBatch": w.g.cfg.ProposeBudget, "ListClaims": w.g.cfg.ClaimBudget, "ListHosts": w.g.cfg.ClaimBudget,
-				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": share(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": share(ctx, w.g.cfg.ClaimBudget),
+				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": stepBudget(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": stepBudget(ctx, w.g.cfg.ClaimBudget),
 				"ClaimBatch confirm": w.g.cfg.ClaimBudget, "ClaimBatch release": w.g.cfg.ClaimBudget, "ClaimBatch unpin": w.g.cfg.ClaimBudget,
 			} {
 				if limit > 0 && method != "ClaimBatch unpin" { // that one outlives its caller

@@ -11,7 +11,7 @@ import (
 // flights lets equal requests run one after the other: two calls with one
 // request_id and one fingerprint that run at once would each find no claim and
 // each make one, in different cells. The second one waits and then finds the
-// claims of the first (selecting.keep).
+// claims of the first (selection.takeOver).
 //
 // It holds for the calls of one gateway; over gateways see docs/adr/0005.
 type flights struct {
@@ -64,7 +64,7 @@ func (f *flights) drop(key flight, t *turn) {
 
 // takeTurn waits for the calls of this very request that came before. A request
 // without an id, or without claims, has none to wait for.
-func (s *selecting) takeTurn(ctx context.Context) (leave func(), err error) {
+func (s *selection) takeTurn(ctx context.Context) (leave func(), err error) {
 	id := s.req.GetRequestId()
 	if id == "" || !s.claims() {
 		return func() {}, nil

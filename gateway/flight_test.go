@@ -192,7 +192,7 @@ func TestOtherRequestsDoNotWait(t *testing.T) {
 func TestWaitingCountsAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, req, first, release := startHeld(t)
-		s, err := w.g.newSelecting(req)
+		s, err := w.g.newSelection(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ const (
 // goOnWithout has the request go on with the hosts that the cell's shard has, after it
 // chose one that cannot be imported. It reports false when the cell does not say which
 // these are.
-func (s *selecting) goOnWithout(ctx context.Context, cell int) bool {
+func (s *selection) goOnWithout(ctx context.Context, cell int) bool {
 	if s.absent == nil {
 		s.absent = make([]int, len(s.views))
 	}
@@ -34,7 +34,7 @@ func (s *selecting) goOnWithout(ctx context.Context, cell int) bool {
 		return false
 	}
 	w := s.views[cell].gate
-	bounded, cancel := context.WithTimeout(ctx, share(ctx, w.cell.claimBudget))
+	bounded, cancel := context.WithTimeout(ctx, stepBudget(ctx, w.cell.claimBudget))
 	defer cancel()
 	if err := w.onlyThere(bounded, s.began); err != nil {
 		s.g.log.DebugContext(ctx, "a cell does not say which hosts its shard has", "cell", w.cell.cfg.Name, "error", err)
@@ -45,11 +45,11 @@ func (s *selecting) goOnWithout(ctx context.Context, cell int) bool {
 
 // loseAbsent loses the cells whose stand-in leaves out hosts that the shard lacks: one of
 // those might have passed.
-func (s *selecting) loseAbsent(ctx context.Context) {
+func (s *selection) loseAbsent(ctx context.Context) {
 	for i := range s.views {
 		if v := &s.views[i]; v.standIn && s.skip[i] == "" {
 			if err := v.gate.absent(); err != nil {
-				s.lose(ctx, i, err)
+				s.markUnavailable(ctx, i, err)
 			}
 		}
 	}

@@ -27,8 +27,8 @@ type importTrouble struct {
 // and sends their claims once more. A host that cannot be imported is not chosen again; while
 // none can, the request goes on with those that the shard has. A cell that cannot be
 // planned on is lost: it is not full. results are those of orders.
-func (s *selecting) importMissing(ctx context.Context, orders []order, results []made) {
-	var again []order
+func (s *selection) importMissing(ctx context.Context, orders []claimOrder, results []claimResult) {
+	var again []claimOrder
 	var at []int
 	for i, o := range orders {
 		v := &s.views[o.cell]
@@ -41,10 +41,10 @@ func (s *selecting) importMissing(ctx context.Context, orders []order, results [
 		case ofHost(err):
 			s.g.log.WarnContext(ctx, "a legacy host that was chosen is not in the shard, and could not be imported",
 				"cell", s.g.cells[o.cell].cfg.Name, "host", o.host, "error", err)
-			s.avoidHost(o.host, "not imported")
+			s.excludeHost(o.host, "not imported")
 		case v.gate.noImports.Load() != nil && s.goOnWithout(ctx, o.cell):
 		default:
-			s.lose(ctx, o.cell, err)
+			s.markUnavailable(ctx, o.cell, err)
 		}
 	}
 	if len(again) == 0 {

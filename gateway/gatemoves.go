@@ -22,9 +22,9 @@ const (
 // cell now.
 var errGateMoved = errors.New("the gate of a cell moved")
 
-// see takes who answers for each cell. The request goes by it until it finds that the
+// loadGateViews takes who answers for each cell. The request goes by it until it finds that the
 // gate moved.
-func (s *selecting) see() {
+func (s *selection) loadGateViews() {
 	for i, c := range s.g.cells {
 		s.views[i] = c.view()
 	}
@@ -32,7 +32,7 @@ func (s *selecting) see() {
 
 // notNative looks whether a cell refused to answer because its gate is not NATIVE any
 // more: then the merge begins again.
-func (s *selecting) notNative(ctx context.Context, cell int, got proposed) error {
+func (s *selection) notNative(ctx context.Context, cell int, got proposed) error {
 	v := s.views[cell]
 	said := got.by != nil && (fault.KindOf(got.err) == fault.CellUnavailable || fault.KindOf(got.err) == fault.StaleGeneration)
 	if v.gate == nil || v.standIn || !said {
@@ -47,9 +47,9 @@ func (s *selecting) notNative(ctx context.Context, cell int, got proposed) error
 	return nil
 }
 
-// goByGates looks at the gates under which claims were refused, and were planned under
+// replanOnMovedGates looks at the gates under which claims were refused, and were planned under
 // the epochs named.
-func (s *selecting) goByGates(ctx context.Context, stale map[int]int64) error {
+func (s *selection) replanOnMovedGates(ctx context.Context, stale map[int]int64) error {
 	for cell, epoch := range stale {
 		if err := s.follow(ctx, cell, epoch); err != nil {
 			return err
@@ -59,10 +59,10 @@ func (s *selecting) goByGates(ctx context.Context, stale map[int]int64) error {
 }
 
 // follow looks who answers for a cell whose gate is not at an epoch any more.
-func (s *selecting) follow(ctx context.Context, cell int, epoch int64) error {
+func (s *selection) follow(ctx context.Context, cell int, epoch int64) error {
 	s.gateMoves++
 	if s.gateMoves > maxGateMoves {
-		s.lose(ctx, cell, fault.New(fault.CellUnavailable, "the cell's gate moved %d times while the request was planned", s.gateMoves))
+		s.markUnavailable(ctx, cell, fault.New(fault.CellUnavailable, "the cell's gate moved %d times while the request was planned", s.gateMoves))
 		return nil
 	}
 	if w := s.g.cells[cell].gate; w != nil {
@@ -72,7 +72,7 @@ func (s *selecting) follow(ctx context.Context, cell int, epoch int64) error {
 			return err
 		}
 		if s.views[cell] = v; v.err != nil {
-			s.lose(ctx, cell, v.err)
+			s.markUnavailable(ctx, cell, v.err)
 			return nil
 		}
 		if v.epoch() != epoch {

@@ -141,7 +141,7 @@ type Gateway struct {
 	// confirmed and unseen keep two confirmed claims of an instance from being made,
 	// or from staying unknown, where a cell does not answer.
 	confirmed confirmedRequests
-	unseen    unseenClaims
+	unseen    unverifiedClaims
 	moves     unfinishedMoves
 	// lanes admit calls.
 	lanes lanes

@@ -11,7 +11,7 @@ import (
 // hangs costs half a budget, and one that is slow because all are is still waited
 // for. The answer is the first that comes; an error is given when both failed. The
 // second call is a retry, of the cell's retry budget.
-func hedged[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func hedged[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
 	type tried struct {
 		got T
 		err error
@@ -21,7 +21,7 @@ func hedged[T any](ctx context.Context, c *cell, a attempt, once func(context.Co
 	defer cancel()
 	results := make(chan tried, 2)
 	// Each ends when its budget or ctx does.
-	start := func(a attempt) {
+	start := func(a callOptions) {
 		go func() {
 			got, err := tryInOrder(ctx, c, a, once)
 			results <- tried{got, err}
@@ -47,7 +47,7 @@ func hedged[T any](ctx context.Context, c *cell, a attempt, once func(context.Co
 			}
 		case <-half.C:
 			rest := a
-			rest.order, rest.again = c.others(a.order), false
+			rest.order, rest.mayRepeat = c.others(a.order), false
 			rest.budget = a.budget - time.Since(began)
 			if len(rest.order) > 0 && rest.budget > 0 && c.retries.take() {
 				start(rest)

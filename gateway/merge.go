@@ -19,17 +19,17 @@ import (
 type merged struct {
 	// cells are the indices of the cells that took part, by the plan's.
 	cells []int
-	// held are the consumers' live claims, when there are others than the source of
-	// the move. The merge stopped there then and result is nil.
-	held   []held
-	result *schedule.Result
+	// existing are the consumers' live claims, if there are others than the source of
+	// the move. The merge stopped at them, and result is nil.
+	existing []existingClaim
+	result   *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
 	answers []*schedule.Proposal
 	// epochs are those of the cells' gates, by the plan's index: of their first answers.
 	epochs []int64
-	// cut: some cell did not look at all its hosts. lags: some may have more free, by what
-	// another of its replicas did last.
-	cut, lags bool
+	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may not
+	// have the latest commits of the cell's other replicas.
+	truncated, mayBeStale bool
 }
 
 // merge places the instances of the given indices over all cells that are
@@ -38,7 +38,7 @@ type merged struct {
 // a cell no longer keeps it, the merge starts again, and the second time it goes
 // on with whatever version there is and counts as inexact. A cell that does not
 // answer is lost for the whole request.
-func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
+func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
 	for try := 1; ; try++ {
 		m, err := s.mergeOnce(ctx, pending, try < 3)
 		if fault.KindOf(err) == fault.Gone && try < 3 {
@@ -52,7 +52,7 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 		case err != nil || m.result == nil:
 		case try == 3:
 			s.notExact(telemetry.InexactVersion)
-		case m.cut:
+		case m.truncated:
 			s.notExact(telemetry.InexactCut)
 		case !m.result.Exact:
 			s.notExact(telemetry.InexactRounds)
@@ -63,9 +63,9 @@ func (s *selecting) merge(ctx context.Context, pending []int) (*merged, error) {
 
 // notExact says why the answer's order may not be that of one scheduler: the first
 // reason stays.
-func (s *selecting) notExact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
+func (s *selection) notExact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
 
-func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
+func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StageMerge)
 	rounds := 0
 	defer func() {
@@ -111,7 +111,7 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		for i, got := range answers {
 			k := asks[i].Cell
 			if got.err != nil {
-				if err := mustStop(ctx, got.err, pin); err != nil {
+				if err := fatalError(ctx, got.err, pin); err != nil {
 					return nil, err
 				}
 				if err := s.notNative(ctx, m.cells[k], got); err != nil {
@@ -124,25 +124,25 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				if err := s.unheard(m.cells[k], got.err); err != nil {
 					return nil, err
 				}
-				s.lose(ctx, m.cells[k], got.err)
+				s.markUnavailable(ctx, m.cells[k], got.err)
 				plan.Lost(k)
 				continue
 			}
 			s.answered[m.cells[k]] = true
 			if got.by != nil {
-				s.via[m.cells[k]] = got.by
+				s.nextReplica[m.cells[k]] = got.by
 			}
 			if pin {
 				versions[k] = got.proposal.GetTableVersion()
 			}
-			m.cut, m.lags = m.cut || got.proposal.GetCut(), m.lags || got.proposal.GetLags()
-			m.held = append(m.held, heldIn(m.cells[k], got.proposal)...)
+			m.truncated, m.mayBeStale = m.truncated || got.proposal.GetCut(), m.mayBeStale || got.proposal.GetLags()
+			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.proposal)...)
 			p, err := wire.DecodeProposal(got.proposal)
 			if err == nil {
 				err = plan.Answer(k, p)
 			}
 			if err != nil {
-				s.lose(ctx, m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
+				s.markUnavailable(ctx, m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
 				plan.Lost(k)
 				continue
 			}
@@ -157,18 +157,18 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		if err != nil {
 			return nil, err
 		}
-		m.held = slices.DeleteFunc(append(m.held, others...), s.hasEnded)
-		if s.news(m.held) {
+		m.existing = slices.DeleteFunc(append(m.existing, others...), s.hasEnded)
+		if s.hasForeignClaims(m.existing) {
 			return m, nil
 		}
-		m.held = nil
+		m.existing = nil
 	}
 	m.result = plan.Result()
 	if r := m.result.Raised; r != nil {
 		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", r)
 	}
-	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.cut)
-	if !m.cut {
+	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.truncated)
+	if !m.truncated {
 		s.g.hints.put(key, m.result.Known)
 	}
 	return m, nil
@@ -177,10 +177,10 @@ func (s *selecting) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 // round asks all cells of a round at once and gives their answers in the order
 // of asks, and how long that took: as long as the slowest, and its budget at
 // most. n counts the rounds of a merge from 1.
-func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]proposed, time.Duration) {
+func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]proposed, time.Duration) {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
-	budget := share(ctx, s.g.cfg.ProposeBudget)
+	budget := stepBudget(ctx, s.g.cfg.ProposeBudget)
 	got := make([]proposed, len(asks))
 	within, cancel := allot(ctx, budget)
 	defer cancel()
@@ -190,7 +190,7 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 			cell := cells[a.Cell]
 			round, given := within, budget
 			if own := s.g.cells[cell].proposeTime(); own != s.g.cfg.ProposeBudget {
-				round, given = nil, share(ctx, own)
+				round, given = nil, stepBudget(ctx, own)
 			}
 			got[i] = s.ask(ctx, cell, round, given, queries[i])
 			got[i].err = s.ownField(got[i].err)
@@ -200,8 +200,8 @@ func (s *selecting) round(ctx context.Context, n int, cells []int, asks []schedu
 	return got, step.End(nil)
 }
 
-// mustStop gives the error that ends a merge, nil when only one cell is lost.
-func mustStop(ctx context.Context, err error, pin bool) error {
+// fatalError gives the error that ends a merge, nil when only one cell is lost.
+func fatalError(ctx context.Context, err error, pin bool) error {
 	kind := fault.KindOf(err)
 	switch {
 	case ctx.Err() != nil:
@@ -213,7 +213,7 @@ func mustStop(ctx context.Context, err error, pin bool) error {
 }
 
 // askable lists the cells to ask: configured, not left out, not lost.
-func (s *selecting) askable() []int {
+func (s *selection) askable() []int {
 	var cells []int
 	for i := range s.g.cells {
 		if s.skip[i] == "" && s.lost[i] == nil {
@@ -223,18 +223,17 @@ func (s *selecting) askable() []int {
 	return cells
 }
 
-// share is how long one step may take: budget, but never more than half of the
-// time the request has left, so that something can still be done about a cell
-// that does not answer.
-func share(ctx context.Context, budget time.Duration) time.Duration {
+// stepBudget is how long one step may take: budget, but at most half of the time that the
+// request has left, so that it can still act on a cell that does not answer.
+func stepBudget(ctx context.Context, budget time.Duration) time.Duration {
 	if until, ok := ctx.Deadline(); ok {
 		return min(budget, time.Until(until)/2)
 	}
 	return budget
 }
 
-// lose takes a cell out of the rest of the request.
-func (s *selecting) lose(ctx context.Context, cell int, err error) {
+// markUnavailable leaves a cell out of the rest of the request.
+func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
 	if s.lost[cell] != nil {
 		return
 	}
@@ -245,7 +244,7 @@ func (s *selecting) lose(ctx context.Context, cell int, err error) {
 }
 
 // lostReasons says of each lost cell why, in the order of configuration.
-func (s *selecting) lostReasons() []string {
+func (s *selection) lostReasons() []string {
 	var out []string
 	for i, c := range s.g.cells {
 		if s.lost[i] != nil {

@@ -96,7 +96,7 @@ func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
 		if policy := rapid.SampledFrom([]string{"", "", "affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}).Draw(t, "policy"); policy != "" {
 			spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: policy}
 		}
-		s, err := w.g.newSelecting(req)
+		s, err := w.g.newSelection(req)
 		if err != nil {
 			t.Fatal(err)
 		}

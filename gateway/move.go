@@ -10,13 +10,13 @@ import (
 	"cellgate/schedule"
 )
 
-// news reports whether cells named a claim that the request does not know of
+// hasForeignClaims reports whether cells named a claim that the request does not know of
 // yet: any but the source of a move.
-func (s *selecting) news(claims []held) bool {
-	return slices.ContainsFunc(claims, func(h held) bool { return !s.isSource(h) })
+func (s *selection) hasForeignClaims(claims []existingClaim) bool {
+	return slices.ContainsFunc(claims, func(h existingClaim) bool { return !s.isSource(h) })
 }
 
-func (s *selecting) isSource(h held) bool {
+func (s *selection) isSource(h existingClaim) bool {
 	return s.source != nil && h.claim.GetClaimId() == s.source.claim.GetClaimId()
 }
 
@@ -28,8 +28,8 @@ func (s *selecting) isSource(h held) bool {
 //
 // What cannot be moved from is ALREADY_EXISTS: a claim that is itself a move under
 // way, and a second claim besides the source.
-func (s *selecting) takeSource(claims []held) (own []held, err error) {
-	var others []held
+func (s *selection) takeSource(claims []existingClaim) (own []existingClaim, err error) {
+	var others []existingClaim
 	for _, h := range claims {
 		if id := s.req.GetRequestId(); id != "" && h.claim.GetRequestId() == id {
 			own = append(own, h)
@@ -44,7 +44,7 @@ func (s *selecting) takeSource(claims []held) (own []held, err error) {
 	if s.source != nil && !slices.ContainsFunc(others, s.isSource) && !slices.Contains(s.askable(), s.source.cell) {
 		others = append(others, *s.source)
 	}
-	slices.SortStableFunc(others, func(a, b held) int { return compareClaims(a.claim, b.claim) })
+	slices.SortStableFunc(others, func(a, b existingClaim) int { return compareClaims(a.claim, b.claim) })
 	for i, h := range others {
 		pendingMove := h.claim.GetMovesClaimId() != "" && h.claim.GetState() == cellgatev1.ClaimState_PENDING
 		if i > 0 || pendingMove {
@@ -63,7 +63,7 @@ func (s *selecting) takeSource(claims []held) (own []held, err error) {
 // Where the request names the instance's cell as Nova's conductor does, in
 // requested_destination, only that cell must answer. An evacuation goes on: its
 // cell may be dead.
-func (s *selecting) sourceVisible() error {
+func (s *selection) sourceVisible() error {
 	if !s.moves() || s.source != nil || s.operation == cellgatev1.Operation_EVACUATE {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (s *selecting) sourceVisible() error {
 }
 
 // leave makes a host no choice of the request.
-func (s *selecting) leave(host string) {
+func (s *selection) leave(host string) {
 	without := func(r *schedule.Request) *schedule.Request {
 		out := *r
 		if !slices.Contains(out.IgnoreHosts, host) {
@@ -93,17 +93,17 @@ func (s *selecting) leave(host string) {
 		}
 		return &out
 	}
-	narrowed := s.request != s.asked
-	s.asked = without(s.asked)
+	narrowed := s.request != s.originalRequest
+	s.originalRequest = without(s.originalRequest)
 	if !narrowed {
-		s.request = s.asked
+		s.request = s.originalRequest
 		return
 	}
 	s.request = without(s.request)
 }
 
 // inTheWay is the error of a claim that the request may neither keep nor move.
-func (s *selecting) inTheWay(h held) error {
+func (s *selection) inTheWay(h existingClaim) error {
 	c := s.g.cells[h.cell].cfg.Name
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
 		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).
@@ -111,7 +111,7 @@ func (s *selecting) inTheWay(h held) error {
 }
 
 // markMove writes into a new claim what it takes over from.
-func (s *selecting) markMove(n *cellv1.NewClaim) {
+func (s *selection) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
 		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.g.cells[s.source.cell].cfg.Name
 	}

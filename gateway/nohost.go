@@ -17,7 +17,7 @@ const maxCounts = 10
 // noHost says why an instance found no host. With every cell searched that is
 // NO_VALID_HOST, with the counts; a cell that did not answer might have had a
 // host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
-func (s *selecting) noHost(ctx context.Context, m *merged, pending []int) error {
+func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error {
 	index := pending[m.result.Failed]
 	which := ""
 	if len(s.instances) > 1 {
@@ -56,7 +56,7 @@ func (s *selecting) noHost(ctx context.Context, m *merged, pending []int) error 
 }
 
 // lostNames are the names of the lost cells, separated by commas.
-func (s *selecting) lostNames() string {
+func (s *selection) lostNames() string {
 	var names []string
 	for i, c := range s.g.cells {
 		if s.lost[i] != nil {

@@ -8,7 +8,7 @@ import (
 
 // setOperation reads what the request is for. rebuild: Nova's hint says that it
 // is a rebuild, which is how Nova's conductor asks for one.
-func (s *selecting) setOperation(rebuild bool) error {
+func (s *selection) setOperation(rebuild bool) error {
 	s.operation = s.req.GetOperation()
 	switch {
 	case rebuild && s.operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
@@ -26,7 +26,7 @@ func (s *selecting) setOperation(rebuild bool) error {
 
 // moves reports whether the instance exists and goes to a host where it is
 // claimed besides what it holds already.
-func (s *selecting) moves() bool {
+func (s *selection) moves() bool {
 	switch s.operation {
 	case cellgatev1.Operation_MOVE, cellgatev1.Operation_EVACUATE, cellgatev1.Operation_LIVE_MIGRATE:
 		return true
@@ -35,16 +35,16 @@ func (s *selecting) moves() bool {
 }
 
 // leavesHost reports whether the host that the instance is on is no choice.
-func (s *selecting) leavesHost() bool {
+func (s *selection) leavesHost() bool {
 	return s.operation == cellgatev1.Operation_EVACUATE || s.operation == cellgatev1.Operation_LIVE_MIGRATE
 }
 
 // rebuilds reports whether the instance stays where it is.
-func (s *selecting) rebuilds() bool { return s.operation == cellgatev1.Operation_REBUILD }
+func (s *selection) rebuilds() bool { return s.operation == cellgatev1.Operation_REBUILD }
 
 // moving is the instance that is being moved, where that bears on the choice of
 // host: in a server group. Zero otherwise, so that moves of one shape are alike.
-func (s *selecting) moving() schedule.ID {
+func (s *selection) moving() schedule.ID {
 	if !s.moves() || s.request.Group == nil {
 		return schedule.ID{}
 	}
@@ -52,8 +52,8 @@ func (s *selecting) moving() schedule.ID {
 }
 
 // claims reports whether what is chosen is claimed.
-func (s *selecting) claims() bool { return !s.req.GetDryRun() && !s.rebuilds() }
+func (s *selection) claims() bool { return !s.req.GetDryRun() && !s.rebuilds() }
 
 // asksForClaims reports whether the claims that the instances hold matter: to
 // keep them or to be refused, or to move away from them.
-func (s *selecting) asksForClaims() bool { return s.claims() || s.moves() }
+func (s *selection) asksForClaims() bool { return s.claims() || s.moves() }

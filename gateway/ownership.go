@@ -51,12 +51,12 @@ func (c *cell) inOrder(key string) []*replica {
 }
 
 // askFirst gives the order in which the request asks a cell's replicas.
-func (s *selecting) askFirst(cell int) []*replica {
+func (s *selection) askFirst(cell int) []*replica {
 	c := s.g.cells[cell]
 	if len(c.replicas) == 1 {
 		return c.replicas
 	}
-	via := s.via[cell]
+	via := s.nextReplica[cell]
 	if via != nil && via.breaker.inDoubt() {
 		via = nil
 	}

@@ -53,7 +53,7 @@ func rendezvous(key string, cells []*cell) *cell {
 // members of a group at once, in whatever cells, the arbiter lets one choose. It
 // reports false when the group is pinned to another host: the request is then
 // narrowed to that host and has to be planned again.
-func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) {
+func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, error) {
 	group := s.request.Group.UUID.String()
 	arbiter := s.g.arbiter(group)
 	var ops []*cellv1.ClaimOp
@@ -66,7 +66,7 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 	}
 	asking, step := s.g.tel.Stage(ctx, telemetry.StagePin)
 	step.Span.Text(telemetry.AttrCell, arbiter.cfg.Name)
-	outcomes, _, err := arbiter.operate(asking, share(ctx, s.g.cfg.ClaimBudget), ops)
+	outcomes, _, err := arbiter.operate(asking, stepBudget(ctx, s.g.cfg.ClaimBudget), ops)
 	step.End(err)
 	for _, out := range outcomes {
 		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
@@ -101,7 +101,7 @@ func (s *selecting) pinGroup(ctx context.Context, orders []order) (bool, error) 
 
 // unpinLater takes claims' holds of the group's pin away, in the background: a
 // hold that stays ends by itself.
-func (s *selecting) unpinLater(ctx context.Context, holders []string) {
+func (s *selection) unpinLater(ctx context.Context, holders []string) {
 	if len(holders) == 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (s *selecting) unpinLater(ctx context.Context, holders []string) {
 }
 
 // pinnedGroup gives the group that the request pins; "" when it pins none.
-func (s *selecting) pinnedGroup() string {
+func (s *selection) pinnedGroup() string {
 	if !hardAffinity(s.request) {
 		return ""
 	}

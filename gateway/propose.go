@@ -61,9 +61,9 @@ func (c *cell) propose(ctx context.Context, round *allotment, budget time.Durati
 	if span.On() {
 		round = nil // its context is not below the span
 	}
-	a := attempt{budget: budget, fair: c.proposeBudget, again: true, read: true, order: order, within: round}
+	a := callOptions{budget: budget, fullBudget: c.proposeBudget, mayRepeat: true, readOnly: true, order: order, within: round}
 	got, err := try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (proposed, error) {
-		answer, err := r.proposer.propose(ctx, p.closed, q)
+		answer, err := r.proposer.propose(ctx, p.breakerOpen, q)
 		return proposed{proposal: answer, by: r}, err
 	})
 	if err != nil {
@@ -85,11 +85,11 @@ func (p *proposer) init(r *replica, g *Gateway) {
 	}
 }
 
-// propose queues a query and waits until it is answered, ctx ends or the breaker
-// opens.
-func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
+// propose queues a query and waits until it is answered, ctx ends or breakerOpen ends: when
+// the breaker opens.
+func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	since := time.Since(p.began)
-	a := &waiting[*cellv1.Query, proposed]{ctx: ctx, closed: closed, question: q, since: time.Now(), done: make(chan proposed, 1)}
+	a := &waiting[*cellv1.Query, proposed]{ctx: ctx, breakerOpen: breakerOpen, question: q, since: time.Now(), done: make(chan proposed, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	line := &p.plain
 	if q.GetUpToDate() && q.GetTableVersion() == "" {
@@ -102,8 +102,8 @@ func (p *proposer) propose(ctx, closed context.Context, q *cellv1.Query) (*cellv
 	case <-ctx.Done():
 		got.err = ctx.Err()
 		line.withdraw(a)
-	case <-closed.Done():
-		got.err = closed.Err()
+	case <-breakerOpen.Done():
+		got.err = breakerOpen.Err()
 		line.withdraw(a)
 	}
 	if late := ctx.Err() != nil || rpc.TimedOut(got.err); late && got.err != nil && p.answered.Load() > int64(since) {
@@ -122,8 +122,7 @@ func sizeOf(q *cellv1.Query) int {
 	return size
 }
 
-// call does one call, which may take as long as the most patient of its queries
-// and until the breaker opens.
+// call runs one ProposeBatch, until the latest deadline of its queries or until the breaker opens.
 func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
 	req := &cellv1.ProposeBatchRequest{}
 	calls := make([]telemetry.Span, len(batch))
@@ -143,7 +142,7 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
 	}
 	ctx, cancel := context.WithDeadline(p.life, until(batch))
 	defer cancel()
-	defer context.AfterFunc(batch[0].closed, cancel)()
+	defer context.AfterFunc(batch[0].breakerOpen, cancel)()
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
 	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 // request names, else the one that its claim is on. Only the filters run that Nova
 // runs on a rebuild. Resources, traits, aggregates
 // and the group are not looked at: in Nova, Placement is not asked.
-func (s *selecting) toRebuild(ctx context.Context) error {
+func (s *selection) toRebuild(ctx context.Context) error {
 	only := schedule.NovaRequest{}
 	if s.request.Nova != nil {
 		only = *s.request.Nova
@@ -31,14 +31,14 @@ func (s *selecting) toRebuild(ctx context.Context) error {
 		}
 		r.Destination = d
 	}
-	s.request, s.asked, s.alternates = r, r, 0
+	s.request, s.originalRequest, s.alternates = r, r, 0
 	return nil
 }
 
 // ownHost finds where the instance is: the host of the claim that stands. The
 // claim of a move under way is not where it is.
-func (s *selecting) ownHost(ctx context.Context) (*schedule.Destination, error) {
-	bounded, cancel := context.WithTimeout(ctx, share(ctx, s.g.cfg.ProposeBudget))
+func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) {
+	bounded, cancel := context.WithTimeout(ctx, stepBudget(ctx, s.g.cfg.ProposeBudget))
 	defer cancel()
 	instance := s.instances[0].String()
 	replies := s.g.findClaims(bounded, s.g.cells, instance)

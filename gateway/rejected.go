@@ -22,7 +22,7 @@ const (
 
 // rejectedBy notes that an order's host rejected it. The request keeps from that host
 // from then on: the host has less than its cell knew of, whatever the next plan shows.
-func (s *selecting) rejectedBy(o order, r *cellv1.Refusal) {
+func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
 		InstanceUuid: s.instances[o.index].String(), Cell: s.g.cells[o.cell].cfg.Name,
 		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
@@ -32,7 +32,7 @@ func (s *selecting) rejectedBy(o order, r *cellv1.Refusal) {
 
 // planned is the request as it is planned: without the hosts that it keeps from, and
 // those that rejected a claim of it.
-func (s *selecting) planned() *schedule.Request {
+func (s *selection) planned() *schedule.Request {
 	if len(s.rejections) == 0 {
 		return s.toPlan()
 	}
@@ -49,10 +49,10 @@ func (s *selecting) planned() *schedule.Request {
 
 // blameHosts tells a cell's hosts that rejected a claim of the request from those that its
 // caller told it to ignore.
-func (s *selecting) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
-		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name || s.avoid[x.GetServiceHost()] != "" {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name || s.excludedHosts[x.GetServiceHost()] != "" {
 			continue
 		}
 		seen[x.GetHostUuid()] = struct{}{}

@@ -38,7 +38,7 @@ func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
 
 // doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
 // holds of the group's pin end with them, not before, for a later call may keep one.
-func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
+func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
 	d := &doubt{cell: cell, released: make(chan struct{})}
 	s.g.cells[cell].tel.Doubted(len(refs))
 	s.doubts = append(s.doubts, d)
@@ -57,8 +57,8 @@ func (s *selecting) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef
 // chance reports whether the request may go on in a cell that has other replicas
 // than the one that did not answer a claim: once the release was done by one of
 // them, so that the claim is not there and cannot come any more.
-func (s *selecting) chance(ctx context.Context, d *doubt) bool {
-	if s.chances[d.cell]+1 >= len(s.g.cells[d.cell].replicas) {
+func (s *selection) chance(ctx context.Context, d *doubt) bool {
+	if s.retriesAfterUnknown[d.cell]+1 >= len(s.g.cells[d.cell].replicas) {
 		return false
 	}
 	select {
@@ -69,19 +69,19 @@ func (s *selecting) chance(ctx context.Context, d *doubt) bool {
 	if d.err != nil {
 		return false
 	}
-	if s.gone == nil {
-		s.gone = map[string]bool{}
+	if s.endedClaims == nil {
+		s.endedClaims = map[string]bool{}
 	}
 	for _, id := range d.gone {
-		s.gone[id] = true
+		s.endedClaims[id] = true
 	}
-	s.chances[d.cell]++
+	s.retriesAfterUnknown[d.cell]++
 	return true
 }
 
 // stillUnknown names the cells that may hold a claim of this request after all.
 // It waits for the releases as long as the request may last.
-func (s *selecting) stillUnknown(ctx context.Context) []string {
+func (s *selection) stillUnknown(ctx context.Context) []string {
 	unknown := map[int]bool{}
 	for _, d := range s.doubts {
 		select {
@@ -138,10 +138,10 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 //
 // It fails when a cell did not take the release in time: what it holds then ends
 // with its lease.
-func (s *selecting) undo(ctx context.Context) error {
+func (s *selection) undo(ctx context.Context) error {
 	refs := map[int][]*cellv1.ClaimRef{}
 	for i, p := range s.places {
-		if p == nil || p.kept || p.claim == nil {
+		if p == nil || p.fromEarlierCall || p.claim == nil {
 			continue
 		}
 		refs[p.cell] = append(refs[p.cell], &cellv1.ClaimRef{

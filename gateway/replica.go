@@ -126,16 +126,16 @@ func (c *cell) none(reasons []error) error {
 	return fault.Wrap(fault.CellUnavailable, errNotSent, "no replica can be asked: %s", strings.Join(texts, "; "))
 }
 
-// attempt says how a call is tried.
-type attempt struct {
-	// budget is how long it may take in all; fair is what the replica is given
-	// when the caller leaves it its time. With less, being late is no failure.
-	budget, fair time.Duration
-	// again: it may go to another replica when its outcome is unknown.
-	again bool
-	// read: it changes nothing, so nobody waits for it when the breaker opens.
-	read bool
-	kind callKind
+// callOptions say how a call is tried.
+type callOptions struct {
+	// budget is how long it may take in all; fullBudget is what the replica is given when the
+	// caller's deadline allows it. With less, being late is no failure of the replica.
+	budget, fullBudget time.Duration
+	// mayRepeat: it may go to another replica when its outcome is unknown.
+	mayRepeat bool
+	// readOnly: it changes nothing, so nobody waits for it when the breaker opens.
+	readOnly bool
+	kind     callKind
 	// order is in which the replicas are asked; nil for none in particular.
 	order []*replica
 	// within is the budget when it is that of several calls; nil for this one's own.
@@ -158,12 +158,12 @@ func allot(ctx context.Context, budget time.Duration) (within *allotment, cancel
 
 // try does a call at the first replica that may be asked, or, when that takes half
 // of the budget and the call may be repeated, at the next one too: see hedge.go.
-func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func try[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
 	c.retries.earn()
 	if a.order == nil {
 		a.order = c.inOrder("")
 	}
-	if !a.again || len(a.order) == 1 {
+	if !a.mayRepeat || len(a.order) == 1 {
 		return tryInOrder(ctx, c, a, once)
 	}
 	a.within = nil // the call that comes second is given up
@@ -181,7 +181,7 @@ func try[T any](ctx context.Context, c *cell, a attempt, once func(context.Conte
 //   - what is left counts for the breaker, and goes to the next replica when the
 //     error table allows it, the call may be repeated, time is left and the retry
 //     budget has some left too.
-func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
 	var none T
 	within := a.within
 	if within == nil {
@@ -198,7 +198,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 			}
 			return none, err
 		}
-		t := timing{budget: a.budget, fair: a.fair, given: a.budget - time.Since(within.began)}
+		t := timing{budget: a.budget, fair: a.fullBudget, given: a.budget - time.Since(within.began)}
 		if failure == nil {
 			t.given = a.budget
 		}
@@ -221,7 +221,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		t.took = time.Since(within.began)
 		late := t.took >= a.budget
 		// As if the replica had not let it in.
-		leftAlone := a.read && p.closed.Err() != nil
+		leftAlone := a.readOnly && p.breakerOpen.Err() != nil
 		switch {
 		case late:
 			err = tooSlow(err, c, a.budget)
@@ -230,14 +230,14 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 		}
 		v := judge(err, t)
 		p.leave(v, err)
-		if v == excused && a.budget < a.fair && !p.b.ailing() && !turnedAway(err) {
-			err = hurried(err)
+		if v == excused && a.budget < a.fullBudget && !p.b.ailing() && !turnedAway(err) {
+			err = deadlineTooShort(err)
 		}
 		// A replica that does not admit this gateway did nothing with the call, and
 		// loads nobody by the next: that is no retry. Nor is a call that would have gone
 		// to the next one, had it come later.
 		free := leftAlone || errors.Is(err, errNotAdmitted)
-		again := free || v == failed && a.again && rpc.MayRepeat(fault.KindOf(err))
+		again := free || v == failed && a.mayRepeat && rpc.MayRepeat(fault.KindOf(err))
 		if late || !again || i+1 >= len(a.order) || !free && !c.retries.take() {
 			if unsent && failure != nil {
 				err = failure // what was sent before may have been done
@@ -248,8 +248,8 @@ func tryInOrder[T any](ctx context.Context, c *cell, a attempt, once func(contex
 	}
 }
 
-// hurried marks the error of a replica that is well and was given less than its
+// deadlineTooShort marks the error of a replica that is well and was given less than its
 // budget.
-func hurried(err error) error {
-	return fault.Wrap(fault.CellUnavailable, errors.Join(errHurried, err), "%s", reasonOf(err))
+func deadlineTooShort(err error) error {
+	return fault.Wrap(fault.CellUnavailable, errors.Join(errDeadlineTooShort, err), "%s", reasonOf(err))
 }

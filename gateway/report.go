@@ -7,7 +7,7 @@ import (
 
 // report notes what the cells of a merge looked at. The first merge of a request
 // counts: what came after saw hosts that the request itself had taken from.
-func (s *selecting) report(m *merged) {
+func (s *selection) report(m *merged) {
 	if s.reports == nil {
 		s.reports = make([]*cellgatev1.CellReport, len(s.g.cells))
 	}
@@ -61,7 +61,7 @@ func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 // cellReports gives the reports of the cells, in their order, but for those that
 // were neither asked nor left out, because the request ended before. partial: a cell
 // that was to be asked did not answer, or not for all of its hosts.
-func (s *selecting) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
+func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
 	for i, c := range s.g.cells {
 		r := &cellgatev1.CellReport{}
 		if s.reports != nil && s.reports[i] != nil {

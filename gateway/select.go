@@ -16,8 +16,8 @@ import (
 	"cellgate/schedule"
 )
 
-// selecting is one request on its way. It belongs to one goroutine.
-type selecting struct {
+// selection is the state of one SelectDestinations call. One goroutine owns it.
+type selection struct {
 	g       *Gateway
 	req     *cellgatev1.SelectDestinationsRequest
 	request *schedule.Request
@@ -30,75 +30,75 @@ type selecting struct {
 	operation cellgatev1.Operation
 	// source is the claim that a move takes over from; nil until it is found, and
 	// when there is none.
-	source *held
-	// began is when the request came; rounds counts those of its merges.
+	source *existingClaim
+	// began is when the request came; rounds counts the proposal rounds of all its merges.
 	began  time.Time
 	rounds int
-	// ignored are the request's fields without a bearing, by path.
+	// ignored are the paths of fields that do not matter to placement.
 	ignored     []string
 	instances   []schedule.ID
 	seed        uint64
 	fingerprint []byte
 	alternates  int
 	ttl         time.Duration
-	// decision is set by the first pick of the first round that places something, or
-	// by a kept claim.
+	// decision is the decision id: of the first pick that places something, or of a claim
+	// that an earlier call made.
 	decision string
 	// inexact is why the answer says exact=false; empty when it is exact.
 	inexact telemetry.Inexact
 	// rejections are claims that their hosts rejected; plans leave these hosts out.
 	rejections []*cellgatev1.RejectedClaim
 
-	// By cell, in the order of configuration: why it was left out and whether
-	// that is final; why it did not answer; what is reported of it.
+	// By cell, in the order of configuration: skip says why routing left the cell out, final
+	// whether that cannot change; lost why the cell did not answer; reports what the answer
+	// tells of it.
 	skip  []string
 	final []bool
 	lost  []error
-	// views says who answers for the cell; gateMoves counts the moves of gates that the
-	// request met.
+	// views say who answers for each cell; gateMoves counts how often a gate moved meanwhile.
 	views     []gateView
 	gateMoves int
-	// fuller says of cells that the stand-in answers for what their shards refused.
-	fuller map[int]*fuller
-	// avoid are service hosts that legacy rows have pass and the shard does not, and why:
-	// the filter.
-	avoid map[string]string
-	// absent counts, by cell, how often the request chose a host that the shard lacks and that
-	// cannot be imported; nil before the first.
+	// roomRefusals are, by cell, the claims that its shard refused though Nova's rows show room.
+	roomRefusals map[int]*roomRefusals
+	// excludedHosts are service hosts that pass on Nova's rows but were refused by the shard;
+	// the value is the filter that refused.
+	excludedHosts map[string]string
+	// absent counts, by cell, the picks of hosts that the shard lacks and that cannot be
+	// imported; nil before the first.
 	absent []int
-	// answered: the cell has answered something.
+	// answered, by cell: it has answered something.
 	answered []bool
-	// via is the replica to ask next: which answered last, and has the version of the
-	// table, or which refused a claim last, and has the newest rows. chances counts
-	// how often the request went on in the cell after a claim with an unknown outcome.
-	via     []*replica
-	chances []int
-	reports []*cellgatev1.CellReport
+	// nextReplica, by cell, is the replica to ask next: the one that answered last has this version
+	// of the table, the one that refused a claim last has the newest rows.
+	// retriesAfterUnknown counts the retries in the cell after a claim of unknown outcome.
+	nextReplica         []*replica
+	retriesAfterUnknown []int
+	reports             []*cellgatev1.CellReport
 
 	// shape is the request's, and width among how many hosts its picks are chosen by
 	// what was seen of it; both of the last merge.
 	shape shape
 	width int
 
-	// losses counts the attempts at which some claim lost a race, restarts how
-	// often everything was given back to start over.
+	// losses counts the rounds in which some claim lost a race, restarts how often all claims
+	// were released to start over.
 	losses   int
 	restarts int
-	// asked is the request as it was before a pin narrowed it.
-	asked *schedule.Request
-	// attempt names this run of the request (keep.go), later ones after earlier ones:
-	// the first claim_id that it mints, or an id of its own; empty before. gone are
-	// claims of earlier runs that have ended.
-	attempt string
-	gone    map[string]bool
-	// upToDate: cells are asked for an answer that no replica's table is late for.
+	// originalRequest is the request before an affinity pin narrowed it.
+	originalRequest *schedule.Request
+	// attemptID orders the runs of one request (takeover.go): the first claim_id that this run
+	// mints, or an id of its own; empty before. endedClaims are claims of earlier runs that
+	// have ended.
+	attemptID   string
+	endedClaims map[string]bool
+	// upToDate: replicas read their journal before they answer.
 	upToDate bool
-	// others: the cells left out were asked for claims the consumers hold.
-	others bool
+	// askedSkippedCells: cells that routing left out were asked for existing claims.
+	askedSkippedCells bool
 
 	// By instance; nil where it has no place yet.
 	places []*place
-	// doubts are the claims whose outcome is unknown, being released.
+	// doubts are claims of unknown outcome, which are being released.
 	doubts []*doubt
 }
 
@@ -108,9 +108,10 @@ type place struct {
 	answer *cellgatev1.Destinations
 	// claim is nil in a dry run.
 	claim *cellgatev1.Claim
-	// kept: made by an earlier call of the same request, so not ours to release.
-	kept bool
-	// attempt is the one that made it; empty when it was kept.
+	// fromEarlierCall: an earlier call of the same request made it, so this one does not
+	// release it.
+	fromEarlierCall bool
+	// attempt is the id of the run that made it; empty with fromEarlierCall.
 	attempt string
 }
 
@@ -125,27 +126,27 @@ type place struct {
 //     and waited for the request's turn: admit.go.)
 //  2. Route: leave out the cells that cannot hold it, whatever their load.
 //  3. Propose and merge: ask the others, in rounds. Claims that the consumers
-//     hold already are kept when they are this request's own (keep.go), and left in place
-//     when it is a move; else it ends here.
+//     hold already are taken over when they are this request's own (takeover.go), and left in
+//     place when it is a move; else it ends here.
 //  4. Claim the picks, each in its cell; pin the group first when it has hard
 //     affinity. Instances that lost a race, or whose cell did not answer, go
 //     back to 3 alone, until the deadline; see contend.go for how they keep out
 //     of each other's way.
-//  5. Answer; or give everything back. What was decided is written down after it
+//  5. Answer, or release all claims. The decision is recorded after the answer
 //     (decision.go).
 func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
 	_, translate := g.tel.Stage(ctx, telemetry.StageTranslate)
-	s, err := g.newSelecting(req)
+	s, err := g.newSelection(req)
 	translate.End(err)
 	if err != nil {
 		return nil, err
 	}
-	land, err := s.takeTurn(ctx)
+	releaseTurn, err := s.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer land()
+	defer releaseTurn()
 	resp, err := s.decide(ctx)
 	if err == nil {
 		s.shadow()
@@ -154,9 +155,9 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 }
 
 // decide is the life of a request from step 2 on.
-func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
+func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
 	g := s.g
-	s.see()
+	s.loadGateViews()
 	if s.rebuilds() {
 		if err := s.toRebuild(ctx); err != nil {
 			return nil, s.explain(ctx, err)
@@ -168,7 +169,7 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	route.End(nil)
 	for i, c := range g.cells {
 		if err := cmp.Or(s.views[i].err, c.unusable()); err != nil && s.skip[i] == "" {
-			s.lose(ctx, i, err)
+			s.markUnavailable(ctx, i, err)
 		}
 	}
 	// 3, 4
@@ -182,21 +183,21 @@ func (s *selecting) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	if err := ctx.Err(); err != nil {
 		return nil, s.giveUp(ctx, err) // nobody would hear the answer
 	}
-	s.tell(ctx, resp)
+	s.recordMetrics(ctx, resp)
 	return resp, nil
 }
 
-// giveUp gives back what was claimed, and gives the error to answer with.
-func (s *selecting) giveUp(ctx context.Context, err error) error {
+// giveUp releases what was claimed, and gives the error to answer with.
+func (s *selection) giveUp(ctx context.Context, err error) error {
 	// Logged there; what is left ends with its lease.
 	_ = s.undo(ctx)
-	s.tell(ctx, nil)
+	s.recordMetrics(ctx, nil)
 	return s.explain(ctx, err)
 }
 
 // place finds a place for every instance, or fails with what was claimed so far
 // still in s.places.
-func (s *selecting) place(ctx context.Context) error {
+func (s *selection) place(ctx context.Context) error {
 	for {
 		began := time.Now()
 		pending := s.pending()
@@ -204,8 +205,8 @@ func (s *selecting) place(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(m.held) > 0 {
-			if err := s.keep(ctx, m.held); err != nil {
+		if len(m.existing) > 0 {
+			if err := s.takeOver(ctx, m.existing); err != nil {
 				return err
 			}
 			if len(s.pending()) == 0 {
@@ -225,7 +226,7 @@ func (s *selecting) place(ctx context.Context) error {
 			}
 			return s.noHost(ctx, m, pending)
 		}
-		s.scatter(m)
+		s.spreadPicks(m)
 		if err := s.sourceVisible(); err != nil {
 			return err
 		}
@@ -238,8 +239,7 @@ func (s *selecting) place(ctx context.Context) error {
 		if s.decision == "" {
 			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
 		}
-		lost, moves, rejections := len(s.lostReasons()), s.gateMoves, len(s.rejections)
-		chances, absent := slices.Clone(s.chances), slices.Clone(s.absent)
+		before := s.progress()
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
 			return err
 		}
@@ -249,29 +249,44 @@ func (s *selecting) place(ctx context.Context) error {
 		if len(s.pending()) == len(s.places) {
 			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
 		}
-		if len(s.lostReasons()) > lost || !slices.Equal(s.chances, chances) || s.gateMoves > moves || len(s.rejections) > rejections || !slices.Equal(s.absent, absent) {
-			// Each cell is lost once, and has a chance for each of its other replicas; a gate
-			// that moves is followed so many times, and so is a shard that lacks hosts; a host that
-			// rejects a claim is not chosen again.
-			continue
+		if !s.progress().equal(before) {
+			continue // without counting a lost race
 		}
 		s.losses++
 		s.g.tel.RaceLost()
 		if s.outOfTime(ctx, time.Since(began)) {
 			return s.contended()
 		}
-		if err := s.rest(ctx); err != nil {
+		if err := s.backOff(ctx); err != nil {
 			return err
 		}
 	}
 }
 
+// progress is what a round of claims may change beside the places. A request that
+// progressed goes on at once. Each part is bounded: a cell is lost once and has one retry for each of
+// its other replicas, moves of gates and absent hosts have limits, and a host that
+// rejected a claim is not chosen again.
+type progress struct {
+	lost, gateMoves, rejections int
+	retriesAfterUnknown, absent []int
+}
+
+func (s *selection) progress() progress {
+	return progress{len(s.lostReasons()), s.gateMoves, len(s.rejections), slices.Clone(s.retriesAfterUnknown), slices.Clone(s.absent)}
+}
+
+func (p progress) equal(o progress) bool {
+	return p.lost == o.lost && p.gateMoves == o.gateMoves && p.rejections == o.rejections &&
+		slices.Equal(p.retriesAfterUnknown, o.retriesAfterUnknown) && slices.Equal(p.absent, o.absent)
+}
+
 // propose merges; before it lets "no host" stand it asks the cells too that were
 // left out by their summaries, which may be late, and all cells for what is there by
 // the last that any of their replicas did.
-func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error) {
+func (s *selection) propose(ctx context.Context, pending []int) (*merged, error) {
 	m, err := s.merge(ctx, pending)
-	if err != nil || len(m.held) > 0 || m.result.Failed < 0 {
+	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
 		return m, err
 	}
 	doubtful := false
@@ -280,7 +295,7 @@ func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error)
 			s.skip[i], doubtful = "", true
 		}
 	}
-	if !doubtful && !m.lags {
+	if !doubtful && !m.mayBeStale {
 		return m, nil
 	}
 	s.upToDate = true
@@ -289,7 +304,7 @@ func (s *selecting) propose(ctx context.Context, pending []int) (*merged, error)
 }
 
 // pending lists the instances without a place.
-func (s *selecting) pending() []int {
+func (s *selection) pending() []int {
 	var out []int
 	for i, p := range s.places {
 		if p == nil {
@@ -301,7 +316,7 @@ func (s *selecting) pending() []int {
 
 // membersVisible refuses to place the first visible member of a group with hard
 // affinity while a cell does not answer: its other members could be there.
-func (s *selecting) membersVisible(m *merged) error {
+func (s *selection) membersVisible(m *merged) error {
 	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
 		return nil
 	}
@@ -319,7 +334,7 @@ func (s *selecting) membersVisible(m *merged) error {
 
 // explain gives the error to answer with. A deadline that passed is reported as
 // the cells that were waited for.
-func (s *selecting) explain(ctx context.Context, err error) error {
+func (s *selection) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		if e := s.contended(); e != nil && len(s.lostReasons()) == 0 {

@@ -228,13 +228,13 @@ func (w *gate) isShadow() bool {
 }
 
 // shadow has the cells that compare their answers look at an answered selection.
-func (s *selecting) shadow() {
+func (s *selection) shadow() {
 	for i := range s.views {
 		v := &s.views[i]
 		if !v.standIn || v.known.GetState() != cellgatev1.Gate_SHADOW || s.skip[i] != "" || s.lost[i] != nil {
 			continue
 		}
-		v.gate.shadow.offer(comparison{request: s.req.GetRequestId(), placement: placementBytes(s.asked, s.rules, s.moving()), seed: s.seed})
+		v.gate.shadow.offer(comparison{request: s.req.GetRequestId(), placement: placementBytes(s.originalRequest, s.rules, s.moving()), seed: s.seed})
 	}
 }
 
@@ -432,7 +432,7 @@ func (w *gate) probe(shapes [][]byte, i int) []byte {
 		return shapes[(len(shapes)-1-i%len(shapes))%len(shapes)]
 	}
 	f := probeFlavors[i%len(probeFlavors)]
-	s, err := w.g.newSelecting(&cellgatev1.SelectDestinationsRequest{
+	s, err := w.g.newSelection(&cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{"00000000-0000-4000-8000-000000000000"},
 		Spec:          &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{Flavor: proto.CloneOf(f)}},
 	})

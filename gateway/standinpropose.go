@@ -98,7 +98,7 @@ func (c *cell) claimsOf(ctx context.Context, budget time.Duration, consumers []s
 
 // ask asks a cell one query: the stand-in while it answers for it. by is the replica
 // that answered, nil for the stand-in.
-func (s *selecting) ask(ctx context.Context, cell int, round *allotment, budget time.Duration, q *cellv1.Query) (got proposed) {
+func (s *selection) ask(ctx context.Context, cell int, round *allotment, budget time.Duration, q *cellv1.Query) (got proposed) {
 	c := s.g.cells[cell]
 	if v := &s.views[cell]; v.standIn {
 		got.proposal, got.err = v.gate.propose(ctx, budget, q)

@@ -154,7 +154,7 @@ func nulsInNova(v *structpb.Value) (paths []string) {
 
 // checkKept refuses what a claim could not keep of the request. The schema bounds the
 // typed form's texts; Nova's object has no schema.
-func (s *selecting) checkKept() error {
+func (s *selection) checkKept() error {
 	var bad []fault.Field
 	short := func(path, text string) {
 		if n := utf8.RuneCountInString(text); n > maxText {
@@ -171,7 +171,7 @@ func (s *selecting) checkKept() error {
 }
 
 // guestProblems says what of a guest is more than a claim keeps (cell.guest).
-func (s *selecting) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
+func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	if n.Image == nil && n.NUMA == nil && len(n.PCI) == 0 {
 		return nil
 	}

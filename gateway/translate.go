@@ -20,12 +20,12 @@ const (
 	defaultAlternates = 2
 )
 
-// newSelecting reads a request. An error is InvalidRequest and names the fields.
-func (g *Gateway) newSelecting(req *cellgatev1.SelectDestinationsRequest) (*selecting, error) {
+// newSelection reads a request. An error is InvalidRequest and names the fields.
+func (g *Gateway) newSelection(req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	n := len(g.cells)
-	s := &selecting{
+	s := &selection{
 		g: g, req: req, ttl: defaultTTL,
-		began: time.Now(), answered: make([]bool, n), via: make([]*replica, n), chances: make([]int, n),
+		began: time.Now(), answered: make([]bool, n), nextReplica: make([]*replica, n), retriesAfterUnknown: make([]int, n),
 		views: make([]gateView, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}
 	var err error
@@ -82,7 +82,7 @@ func instanceIDs(texts []string) ([]schedule.ID, error) {
 }
 
 // translate makes the core's request of whichever form there is.
-func (s *selecting) translate() error {
+func (s *selection) translate() error {
 	var request schedule.Request
 	rebuild := false
 	path := "request_spec"
@@ -118,7 +118,7 @@ func (s *selecting) translate() error {
 	if err := s.setExpressions(&request, path); err != nil {
 		return err
 	}
-	s.request, s.asked = &request, &request
+	s.request, s.originalRequest = &request, &request
 	strategy, err := strategyOf(&request, s.req.GetRequestSpec().GetStrategy(), path)
 	if err != nil {
 		return err

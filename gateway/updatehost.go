@@ -40,7 +40,7 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 		resp, err = say(own)
 		err = changed(ctx, c, err)
 	} else {
-		resp, err = sayOver(ctx, g, c, uuid, known, say)
+		resp, err = updateIfCurrent(ctx, g, c, uuid, known, say)
 	}
 	return c, resp.GetHost(), err
 }

@@ -90,7 +90,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.await(testwait.Limit, "the gateway counts two confirmed claims", func(context.Context) (bool, string) {
-		n := series(t, get(t, "http://"+s.web+"/metrics"))["cellgate_gateway_two_confirmed_total"]
+		n := series(t, get(t, "http://"+s.web+"/metrics"))["cellgate_gateway_duplicate_confirmed_total"]
 		return n >= 1, fmt.Sprintf("it counts %v", n)
 	})
 

@@ -67,7 +67,7 @@ func series(t *testing.T, text string) map[string]float64 {
 var quiet = []string{
 	"cellgate_cell_verdict_wait_seconds", "cellgate_cell_offers_unanswered_total",
 	"cellgate_gateway_in_flight", "cellgate_gateway_shed_total", "cellgate_gateway_claim_queue_refused_total", "cellgate_gateway_inexact_total", "cellgate_gateway_partial_total",
-	"cellgate_gateway_races_lost_total", "cellgate_gateway_two_confirmed_total", "cellgate_gateway_spread_picks_total", "cellgate_gateway_restarts_total", "cellgate_gateway_doubtful_claims_total",
+	"cellgate_gateway_races_lost_total", "cellgate_gateway_duplicate_confirmed_total", "cellgate_gateway_spread_picks_total", "cellgate_gateway_restarts_total", "cellgate_gateway_doubtful_claims_total",
 	"cellgate_ingress_bytes", "cellgate_ingress_refused_total", "cellgate_callers_refused_total", "cellgate_certificate_end_time_seconds", "cellgate_gateway_breaker_state", "cellgate_gateway_breaker_moves_total", "cellgate_gateway_cell_call_errors_total",
 	"cellgate_gateway_decisions_total", "cellgate_gateway_unreadable_hosts_total", "cellgate_gateway_gate_state", "cellgate_gateway_gate_moves_total", "cellgate_gateway_gate_replans_total",
 	"cellgate_gateway_legacy_reads_total", "cellgate_gateway_legacy_read_seconds", "cellgate_gateway_legacy_rows_age_seconds", "cellgate_gateway_legacy_hosts", "cellgate_gateway_legacy_hosts_up", "cellgate_gateway_shadow_comparisons_total",

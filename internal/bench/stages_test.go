@@ -38,9 +38,9 @@ func encode(t *testing.T, unit string, stacks map[string][]string) []byte {
 func TestStagesAttributeStacks(t *testing.T) {
 	const handler = "google.golang.org/grpc.(*Server).processRPC"
 	stacks := map[string][]string{
-		"gateway merge":           {"runtime.memmove", "cellgate/schedule.(*answer).below", "cellgate/schedule.(*Plan).Next", "cellgate/gateway.(*selecting).mergeOnce", handler},
+		"gateway merge":           {"runtime.memmove", "cellgate/schedule.(*answer).below", "cellgate/schedule.(*Plan).Next", "cellgate/gateway.(*selection).mergeOnce", handler},
 		"cell propose":            {"cellgate/schedule.(*scan).estimate", "cellgate/schedule.(*Table).Propose", "cellgate/cell.(*Cell).propose", handler},
-		"protobuf":                {"runtime.mallocgcSmall", "runtime.mallocgc", "google.golang.org/protobuf/proto.Marshal", "cellgate/gateway.(*selecting).orders", handler},
+		"protobuf":                {"runtime.mallocgcSmall", "runtime.mallocgc", "google.golang.org/protobuf/proto.Marshal", "cellgate/gateway.(*selection).orders", handler},
 		"grpc/http2":              {"syscall.write", "net.(*conn).Write", "google.golang.org/grpc/internal/transport.(*loopyWriter).run"},
 		"validate (schema rules)": {"google.golang.org/protobuf/internal/impl.x", "buf.build/go/protovalidate.y", "cellgate/internal/rpc.Validate", handler},
 		"GC":                      {"runtime.scanobject", "runtime.gcAssistAlloc", "runtime.mallocgc", "cellgate/gateway.x", handler},

@@ -211,7 +211,7 @@ var (
 	labelFilter     = Label{Name: "filter", Values: append(schedule.Filters(), other)}
 	labelReader     = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
 	labelSize       = Label{Name: "instances", Values: []string{"one", "several"}}
-	labelSearch     = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "hurried", other}}
+	labelSearch     = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "deadline_too_short", other}}
 	labelBreaker    = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
 	labelClaimed    = Label{Name: "end", Values: []string{"made", "refused"}}
 	labelInexact    = Label{Name: "reason", Values: texts(InexactReasons())}
@@ -319,7 +319,7 @@ var (
 	}
 	gatewaySearches = Metric{
 		Name: "cellgate_gateway_cell_searches_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelSearch},
-		Help: "What became of each cell in the selections that were answered; hurried: it did not answer in the little time that the caller's deadline left it.",
+		Help: "What became of each cell in the selections that were answered; deadline_too_short: it did not answer in the little time that the caller's deadline left it.",
 	}
 	gatewayRejects = Metric{
 		Name: "cellgate_gateway_rejected_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFilter},
@@ -338,7 +338,7 @@ var (
 		Help: "Moves between cells that their caller did not finish, and that this gateway did or could not.",
 	}
 	gatewayTwoConfirmed = Metric{
-		Name: "cellgate_gateway_two_confirmed_total", Kind: Counter, Of: inGateway,
+		Name: "cellgate_gateway_duplicate_confirmed_total", Kind: Counter, Of: inGateway,
 		Help: "Times that an instance was seen to have two confirmed claims, neither of which moves the other: whenever it is asked for, and when a cell answers again that did not when the second claim was confirmed.",
 	}
 	gatewayClaims = Metric{

@@ -14,15 +14,15 @@ const (
 	probes
 )
 
-// streaks count failures in a row of the calls that others must not make up for:
+// failureStreaks count failures in a row of the calls that others must not make up for:
 // a replica whose disk hangs answers proposals, and one that serves users may not
 // answer its prober. They outlive the breaker's states: what was not served since
 // it failed is still in doubt when a probe closes the breaker.
-type streaks [probes + 1]int
+type failureStreaks [probes + 1]int
 
 // failed counts a failure and gives the length of its streak; 0 of calls that
 // gobreaker's own count is enough for.
-func (s *streaks) failed(k callKind) int {
+func (s *failureStreaks) failed(k callKind) int {
 	if k == asks {
 		return 0
 	}
@@ -32,7 +32,7 @@ func (s *streaks) failed(k callKind) int {
 
 // answered ends the streak of a kind. A refused write says nothing: a replica
 // refuses without its disk.
-func (s *streaks) answered(k callKind, refused bool) {
+func (s *failureStreaks) answered(k callKind, refused bool) {
 	if k != commits || !refused {
 		s[k] = 0
 	}

@@ -19,9 +19,9 @@ const (
 	plainTTL       = 3600
 )
 
-// plain reports whether a request certainly keeps the rules of the schema and is not
+// keepsSchema reports whether a request certainly keeps the rules of the schema and is not
 // too large; false says nothing.
-func plain(req any) bool {
+func keepsSchema(req any) bool {
 	m, ok := req.(*cellgatev1.SelectDestinationsRequest)
 	if !ok || !plainText(m.GetRequestId()) || !plainOperation(m.GetOperation()) || !plainUUIDs(m.GetInstanceUuids(), plainInstances) ||
 		len(m.GetInstanceUuids()) == 0 || m.GetMaxAlternates() < 0 || m.GetMaxAlternates() > 32 {

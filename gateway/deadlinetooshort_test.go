@@ -72,7 +72,7 @@ func TestHurryOfARequestWithoutAnIDIsPartial(t *testing.T) {
 		if err != nil || !resp.GetPartial() {
 			t.Fatalf("%v, %v; want a partial answer", resp, err)
 		}
-		w.counts(1, "cellgate_gateway_cell_searches_total", w.cells[0].name, "hurried")
+		w.counts(1, "cellgate_gateway_cell_searches_total", w.cells[0].name, "deadline_too_short")
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 	"cellgate/schedule"
 )
 
-// tell counts what a selection found, when it ends, and marks the request's span.
+// recordMetrics counts what a selection found, when it ends, and marks the request's span.
 // resp is nil when it failed.
-func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse) {
+func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse) {
 	for i, r := range s.reports {
 		for _, reject := range r.GetRejects() {
 			s.g.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
@@ -32,8 +32,8 @@ func (s *selecting) tell(ctx context.Context, resp *cellgatev1.SelectDestination
 	}
 	for i, r := range resp.GetCells() {
 		outcome := r.GetOutcome().String()
-		if errors.Is(s.lost[i], errHurried) {
-			outcome = "hurried"
+		if errors.Is(s.lost[i], errDeadlineTooShort) {
+			outcome = "deadline_too_short"
 		}
 		s.g.cells[i].tel.Searched(outcome)
 	}

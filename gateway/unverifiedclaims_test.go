@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-const twoConfirmedTotal = "cellgate_gateway_two_confirmed_total"
+const twoConfirmedTotal = "cellgate_gateway_duplicate_confirmed_total"
 
 // A request whose claim was confirmed is not claimed once more while the cell of that
 // claim does not answer; it is answered as before when the cell is back. Another
@@ -150,7 +150,7 @@ func TestI2_TwoConfirmedAreSeenWhenTheirCellIsBack(t *testing.T) {
 
 // What waits is bounded.
 func TestUnseenClaimsAreBounded(t *testing.T) {
-	var u unseenClaims
+	var u unverifiedClaims
 	one, two := &cell{}, &cell{}
 	for i := range maxUnseen + 10 {
 		u.add(one, &cellgatev1.Claim{ConsumerUuid: testUUID(0x1, i)})

@@ -14,12 +14,12 @@ const (
 	unseenBatch = 50
 )
 
-// unseenClaims are claims that were confirmed while a cell did not answer, by that
+// unverifiedClaims are claims that were confirmed while a cell did not answer, by that
 // cell: it may have a confirmed claim of the same instance. When it answers again it is
 // asked, so that two confirmed claims are known then, and not when somebody happens
 // to read them. Kept in memory and bounded; what a gateway forgets, "cellgate claims
 // doubled" finds. Safe for concurrent use.
-type unseenClaims struct {
+type unverifiedClaims struct {
 	mu     sync.Mutex
 	byCell map[*cell]map[string]*cellgatev1.Claim
 	n      int
@@ -30,7 +30,7 @@ type unseenClaims struct {
 }
 
 // add notes a claim; without room it is left out, and full says so once.
-func (u *unseenClaims) add(c *cell, claim *cellgatev1.Claim) {
+func (u *unverifiedClaims) add(c *cell, claim *cellgatev1.Claim) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.n >= maxUnseen {
@@ -50,7 +50,7 @@ func (u *unseenClaims) add(c *cell, claim *cellgatev1.Claim) {
 }
 
 // take gives at most n of a cell's claims, and takes them out.
-func (u *unseenClaims) take(c *cell, n int) []*cellgatev1.Claim {
+func (u *unverifiedClaims) take(c *cell, n int) []*cellgatev1.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []*cellgatev1.Claim
@@ -67,7 +67,7 @@ func (u *unseenClaims) take(c *cell, n int) []*cellgatev1.Claim {
 
 // begin reports whether there is something to ask a cell for that nobody asks for yet;
 // end must be called then. full is whether some were left out.
-func (u *unseenClaims) begin(c *cell) (begun, full bool) {
+func (u *unverifiedClaims) begin(c *cell) (begun, full bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.byCell[c]) == 0 || u.looking[c] {
@@ -78,7 +78,7 @@ func (u *unseenClaims) begin(c *cell) (begun, full bool) {
 	return true, full
 }
 
-func (u *unseenClaims) end(c *cell) {
+func (u *unverifiedClaims) end(c *cell) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.looking, c)

@@ -184,7 +184,7 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	if n := w.liveClaims(); n != 2 {
 		t.Errorf("%d claims", n)
 	}
-	if s := (&selecting{gone: map[string]bool{gone: true}}); !s.hasEnded(held{claim: stale}) {
+	if s := (&selection{endedClaims: map[string]bool{gone: true}}); !s.hasEnded(existingClaim{claim: stale}) {
 		t.Error("a table that still shows the claim would show it for ever")
 	}
 }
@@ -323,8 +323,8 @@ func TestStartingOverIsAnotherAttempt(t *testing.T) {
 // Of two pending claims of one request, that of the later attempt was answered last.
 func TestTheLaterAttemptStands(t *testing.T) {
 	at := time.Unix(1000, 0)
-	claim := func(id, attempt string, made int, state cellgatev1.ClaimState) held {
-		return held{
+	claim := func(id, attempt string, made int, state cellgatev1.ClaimState) existingClaim {
+		return existingClaim{
 			claim:  &cellgatev1.Claim{ClaimId: id, State: state, CreatedAt: timestamppb.New(at.Add(time.Duration(made) * time.Second))},
 			origin: &cellv1.ClaimOrigin{Attempt: attempt},
 		}
@@ -332,7 +332,7 @@ func TestTheLaterAttemptStands(t *testing.T) {
 	const pending, confirmed = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED
 	for _, tt := range []struct {
 		name  string
-		a, b  held
+		a, b  existingClaim
 		first string
 	}{
 		{"came late", claim("x", "1", 9, pending), claim("y", "2", 5, pending), "y"},
@@ -340,7 +340,7 @@ func TestTheLaterAttemptStands(t *testing.T) {
 		{"confirmed", claim("x", "1", 1, confirmed), claim("y", "2", 5, pending), "x"},
 		{"of an older gateway", claim("x", "", 9, pending), claim("y", "2", 5, pending), "y"},
 	} {
-		for _, list := range [][]held{{tt.a, tt.b}, {tt.b, tt.a}} {
+		for _, list := range [][]existingClaim{{tt.a, tt.b}, {tt.b, tt.a}} {
 			if got := slices.MinFunc(list, compareHeld).claim.GetClaimId(); got != tt.first {
 				t.Errorf("%s: %s stands", tt.name, got)
 			}

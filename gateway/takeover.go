@@ -17,20 +17,20 @@ import (
 // (ClaimOp.keep) before it answers with it, and what the run before gives back is
 // refused from then on. See docs/adr/0009.
 
-// keeping is a claim that the request made before, and the instance it is for.
-type keeping struct {
-	held
+// ownClaim is a claim that the request made before, and the instance it is for.
+type ownClaim struct {
+	existingClaim
 	index  int
 	answer *cellgatev1.Destinations
 }
 
-// keepAll takes claims over, all cells at once, and gives those that live their
+// takeOverAll takes claims over, all cells at once, and gives those that live their
 // places. An instance whose claim has ended is planned anew; so is one whose cell
 // could not answer, which is lost for the request. A cell that has too much to do ends
 // it: the claim is there, and stays. A confirmed claim needs no asking:
 // no attempt gives it back.
-func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
-	byCell := map[int][]keeping{}
+func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
+	byCell := map[int][]ownClaim{}
 	for _, k := range claims {
 		if k.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
 			s.settle(k, k.claim)
@@ -41,11 +41,11 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 	if len(byCell) == 0 {
 		return nil
 	}
-	if s.attempt == "" {
-		s.attempt = s.g.newID()
+	if s.attemptID == "" {
+		s.attemptID = s.g.newID()
 	}
 	at, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
-	budget := share(at, s.g.cfg.ClaimBudget)
+	budget := stepBudget(at, s.g.cfg.ClaimBudget)
 	within, cancel := allot(at, budget)
 	defer cancel()
 	type reply struct {
@@ -59,7 +59,7 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 			ops := make([]*cellv1.ClaimOp, len(list))
 			for i, k := range list {
 				ops[i] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
-					ClaimId: k.claim.GetClaimId(), ConsumerUuid: k.claim.GetConsumerUuid(), Attempt: s.attempt,
+					ClaimId: k.claim.GetClaimId(), ConsumerUuid: k.claim.GetConsumerUuid(), Attempt: s.attemptID,
 				}}}
 			}
 			r := &replies[cell]
@@ -81,7 +81,7 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 				if err := s.unheard(cell, err); err != nil {
 					return err
 				}
-				s.lose(ctx, cell, replies[cell].err)
+				s.markUnavailable(ctx, cell, replies[cell].err)
 				continue
 			}
 			if err := s.kept(ctx, k, replies[cell].outcomes[i]); err != nil {
@@ -93,7 +93,7 @@ func (s *selecting) keepAll(ctx context.Context, claims []keeping) error {
 }
 
 // kept takes the outcome of a keep.
-func (s *selecting) kept(ctx context.Context, k keeping, o *cellv1.ClaimOutcome) error {
+func (s *selection) kept(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome) error {
 	r := o.GetRefusal()
 	if r == nil {
 		s.settle(k, o.GetClaim())
@@ -102,21 +102,21 @@ func (s *selecting) kept(ctx context.Context, k keeping, o *cellv1.ClaimOutcome)
 	err := refusedBy(r.GetReason(), r.GetMessage())
 	switch kind := fault.KindOf(err); {
 	case couldNot(err):
-		s.lose(ctx, k.cell, err)
+		s.markUnavailable(ctx, k.cell, err)
 		return nil
 	case kind == fault.ClaimExpired, kind == fault.NotFound:
-		if s.gone == nil {
-			s.gone = map[string]bool{}
+		if s.endedClaims == nil {
+			s.endedClaims = map[string]bool{}
 		}
-		s.gone[k.claim.GetClaimId()] = true
+		s.endedClaims[k.claim.GetClaimId()] = true
 		return nil
 	}
 	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.g.cells[k.cell].cfg.Name, k.claim.GetClaimId())
 }
 
 // settle gives an instance the place of an earlier claim.
-func (s *selecting) settle(k keeping, claim *cellgatev1.Claim) {
-	s.places[k.index] = &place{cell: k.cell, answer: k.answer, claim: claim, kept: true}
+func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
+	s.places[k.index] = &place{cell: k.cell, answer: k.answer, claim: claim, fromEarlierCall: true}
 	if s.decision == "" {
 		s.decision = claim.GetDecisionId()
 	}
@@ -126,8 +126,8 @@ func (s *selecting) settle(k keeping, claim *cellgatev1.Claim) {
 // was given less than its budget because the request's deadline is near: a repeat
 // would be claimed again elsewhere, a move would miss its source. Nil for any other
 // request, and for a cell that is not well: waiting longer would not help.
-func (s *selecting) unheard(cell int, err error) error {
-	if !errors.Is(err, errHurried) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
+func (s *selection) unheard(cell int, err error) error {
+	if !errors.Is(err, errDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
 		return nil
 	}
 	name := s.g.cells[cell].cfg.Name
@@ -136,13 +136,13 @@ func (s *selecting) unheard(cell int, err error) error {
 
 // hasEnded reports whether a cell said of a claim that it has ended, whatever a
 // table shows that is a little late.
-func (s *selecting) hasEnded(h held) bool { return s.gone[h.claim.GetClaimId()] }
+func (s *selection) hasEnded(h existingClaim) bool { return s.endedClaims[h.claim.GetClaimId()] }
 
 // compareHeld orders two claims of one consumer, the one that stands first, as
 // compareClaims does; but of two pending ones that of the later attempt: it is the
 // one that was answered last, and a claim of an earlier attempt may have come late.
-func compareHeld(a, b held) int {
-	pending := func(h held) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }
+func compareHeld(a, b existingClaim) int {
+	pending := func(h existingClaim) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }
 	if pending(a) && pending(b) && !pair(a.claim, b.claim) {
 		if n := cmp.Compare(b.origin.GetAttempt(), a.origin.GetAttempt()); n != 0 {
 			return n

@@ -13,17 +13,17 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// held is a live claim that a consumer of the request has already.
-type held struct {
+// existingClaim is a live claim that a consumer of the request has already.
+type existingClaim struct {
 	cell   int
 	claim  *cellgatev1.Claim
 	origin *cellv1.ClaimOrigin
 }
 
-func heldIn(cell int, p *cellv1.Proposal) []held {
-	var out []held
+func existingClaimsIn(cell int, p *cellv1.Proposal) []existingClaim {
+	var out []existingClaim
 	for i, c := range p.GetClaims() {
-		h := held{cell: cell, claim: c, origin: &cellv1.ClaimOrigin{}}
+		h := existingClaim{cell: cell, claim: c, origin: &cellv1.ClaimOrigin{}}
 		if i < len(p.GetClaimOrigins()) {
 			h.origin = p.GetClaimOrigins()[i]
 		}
@@ -67,13 +67,13 @@ func spellAlike(texts []string) {
 	}
 }
 
-// keep takes over the claims that this very request made before (keepAll). Any other
+// takeOver takes over the claims that this very request made before (keepAll). Any other
 // claim of its consumers is an error: of the request id when it was used for
 // another request, else of the consumer. A move notes its source instead.
 //
 // Of several claims of one consumer the one that stands is kept (compareHeld); the
 // others, when this request made them, are given back once it is.
-func (s *selecting) keep(ctx context.Context, claims []held) error {
+func (s *selection) takeOver(ctx context.Context, claims []existingClaim) error {
 	if s.moves() {
 		var err error
 		if claims, err = s.takeSource(claims); err != nil {
@@ -86,7 +86,7 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 	}
 	slices.SortStableFunc(claims, compareHeld)
 	first := make(map[int]bool, len(claims))
-	var own, more []keeping
+	var own, more []ownClaim
 	for _, h := range claims {
 		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
@@ -94,7 +94,7 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 		}
 		id := s.req.GetRequestId()
 		if first[index] || s.places[index] != nil {
-			more = append(more, keeping{held: h, index: index})
+			more = append(more, ownClaim{existingClaim: h, index: index})
 			continue
 		}
 		first[index] = true
@@ -108,9 +108,9 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 		if err := proto.Unmarshal(h.origin.GetAnswer(), answer); err != nil || answer.GetSelected() == nil {
 			return fault.Wrap(fault.Internal, err, "the stored answer of claim %s cannot be read", h.claim.GetClaimId())
 		}
-		own = append(own, keeping{held: h, index: index, answer: answer})
+		own = append(own, ownClaim{existingClaim: h, index: index, answer: answer})
 	}
-	if err := s.keepAll(ctx, own); err != nil {
+	if err := s.takeOverAll(ctx, own); err != nil {
 		return err
 	}
 	for _, k := range more {
@@ -120,7 +120,7 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 		case confirmedApart(kept.claim, k.claim):
 			s.g.twoConfirmed(ctx, kept.claim, k.claim)
 		default:
-			s.giveBack(ctx, k.held)
+			s.giveBack(ctx, k.existingClaim)
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (s *selecting) keep(ctx context.Context, claims []held) error {
 // giveBack releases a second claim that this request made for an instance, in
 // the background, unless another attempt keeps it meanwhile; its lease ends anyway. A
 // confirmed one is only reported: which of two is right, no gateway knows.
-func (s *selecting) giveBack(ctx context.Context, h held) {
+func (s *selection) giveBack(ctx context.Context, h existingClaim) {
 	c := s.g.cells[h.cell]
 	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
 		s.g.log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),

@@ -19,11 +19,11 @@ const (
 	overtakenPause = 128 * time.Millisecond
 )
 
-// sayOver has a cell change what is said of a host, over the host's generation as it is known
+// updateIfCurrent has a cell change what is said of a host, over the host's generation as it is known
 // in the cell now: a message that comes late finds a newer one there and changes nothing
 // (docs/adr/0022). What was overtaken so while its caller waits was not done, and is said over
 // the newer one. known is the generation that was looked up already, 0 for none.
-func sayOver[T any](ctx context.Context, g *Gateway, c *cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
+func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
 	var none T
 	if known == 0 {
 		var err error

@@ -19,8 +19,8 @@ import (
 // all requests; from the second refusal on, a request asks the cell for all hosts
 // without room for it, so that one that nothing can take ends as soon as that is known.
 
-// fuller is what a request met in the shard of a cell that the stand-in answers for.
-type fuller struct {
+// roomRefusals is what a request met in the shard of a cell that the stand-in answers for.
+type roomRefusals struct {
 	// rounds are its attempts at which the shard had no room.
 	rounds int
 	// hosts counts the refusals by service host.
@@ -35,30 +35,30 @@ const maxRefusals = 3
 
 // refusedByShard takes a refusal of a host that passed. One of a cell's own table does
 // so by itself when the table is newer.
-func (s *selecting) refusedByShard(o order, r *cellv1.Refusal) {
+func (s *selection) refusedByShard(o claimOrder, r *cellv1.Refusal) {
 	if !s.views[o.cell].standIn {
 		return
 	}
 	switch r.GetFilter() {
 	case schedule.ResourceFilter:
-		f := s.fuller[o.cell]
+		f := s.roomRefusals[o.cell]
 		if f == nil {
-			f = &fuller{hosts: map[string]int{}}
-			if s.fuller == nil {
-				s.fuller = map[int]*fuller{}
+			f = &roomRefusals{hosts: map[string]int{}}
+			if s.roomRefusals == nil {
+				s.roomRefusals = map[int]*roomRefusals{}
 			}
-			s.fuller[o.cell] = f
+			s.roomRefusals[o.cell] = f
 		}
 		f.want = wanted(o.claim)
 		if f.hosts[o.host]++; f.hosts[o.host] >= maxRefusals {
-			s.avoidHost(o.host, r.GetDetail())
+			s.excludeHost(o.host, r.GetDetail())
 		}
 	case schedule.AffinityFilter:
 		if s.request.Group == nil || !s.bindGroup(r.GetGroupHosts()) {
-			s.avoidHost(o.host, r.GetFilter())
+			s.excludeHost(o.host, r.GetFilter())
 		}
 	default:
-		s.avoidHost(o.host, r.GetFilter())
+		s.excludeHost(o.host, r.GetFilter())
 	}
 }
 
@@ -74,7 +74,7 @@ func wanted(c *cellv1.NewClaim) (out []*cellv1.Amount) {
 
 // bindGroup narrows a group with hard affinity to the hosts of members that only the
 // shard knows. It reports false when they were known.
-func (s *selecting) bindGroup(hosts []string) bool {
+func (s *selection) bindGroup(hosts []string) bool {
 	bound := func(r *schedule.Request) (*schedule.Request, bool) {
 		out, news := *r, false
 		out.Group = new(*r.Group)
@@ -85,38 +85,38 @@ func (s *selecting) bindGroup(hosts []string) bool {
 		}
 		return &out, news
 	}
-	asked, news := bound(s.asked)
-	if s.request == s.asked {
+	asked, news := bound(s.originalRequest)
+	if s.request == s.originalRequest {
 		s.request = asked
 	} else {
 		s.request, _ = bound(s.request)
 	}
-	s.asked = asked
+	s.originalRequest = asked
 	return news
 }
 
-func (s *selecting) avoidHost(name, why string) {
-	if s.avoid == nil {
-		s.avoid = map[string]string{}
+func (s *selection) excludeHost(name, why string) {
+	if s.excludedHosts == nil {
+		s.excludedHosts = map[string]string{}
 	}
-	s.avoid[name] = why
+	s.excludedHosts[name] = why
 }
 
 // toPlan is the request as it is planned: without the hosts that it keeps from.
-func (s *selecting) toPlan() *schedule.Request {
-	if len(s.avoid) == 0 {
+func (s *selection) toPlan() *schedule.Request {
+	if len(s.excludedHosts) == 0 {
 		return s.request
 	}
 	r := *s.request
-	r.IgnoreHosts = slices.Concat(r.IgnoreHosts, slices.Sorted(maps.Keys(s.avoid)))
+	r.IgnoreHosts = slices.Concat(r.IgnoreHosts, slices.Sorted(maps.Keys(s.excludedHosts)))
 	return &r
 }
 
 // askForRoom asks the cells that refused claims of orders for want of room which of
 // their hosts have none, at the second time, the fourth, the eighth and so on.
-func (s *selecting) askForRoom(ctx context.Context, orders []order) {
+func (s *selection) askForRoom(ctx context.Context, orders []claimOrder) {
 	for _, o := range orders {
-		f := s.fuller[o.cell]
+		f := s.roomRefusals[o.cell]
 		if f == nil || f.want == nil {
 			continue
 		}
@@ -187,8 +187,8 @@ func (w *gate) refused(op *cellv1.ClaimOp, r *cellv1.Refusal) {
 
 // blameShards tells hosts that the request kept from, since the shard refused them, from
 // those that its caller told it to ignore.
-func (s *selecting) blameShards(d *cellgatev1.NoValidHost) {
-	for host, why := range s.avoid {
+func (s *selection) blameShards(d *cellgatev1.NoValidHost) {
+	for host, why := range s.excludedHosts {
 		if !slices.Contains(s.request.IgnoreHosts, host) {
 			d.Rejects = notIgnored(d.GetRejects(), proposing.ShardFilter, why)
 		}
