@@ -68,7 +68,7 @@ func newClaimVerb[I proto.Message, M interface {
 }
 
 func showClaim(w io.Writer, _ []string, c *cellgatev1.Claim) error {
-	return showClaims(w, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
+	return showClaims(wide{w}, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
 }
 
 // claimVerbs are the commands for one claim.
@@ -151,7 +151,7 @@ func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
 	if len(m.GetClaims()) == 0 {
 		return nothing(w, "claims", m.GetUnavailableCells())
 	}
-	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "AMOUNTS", "EXPIRES", "CLAIM")
+	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "+AMOUNTS", "EXPIRES", "+CLAIM")
 	for _, c := range m.GetClaims() {
 		state := c.GetState().String()
 		switch {

@@ -32,7 +32,7 @@ many. Claims that are made or released meanwhile may be missed.`,
 			if len(m.GetClaims()) == 0 {
 				return nothing(w, "doubled claims", m.GetUnavailableCells())
 			}
-			return showClaims(w, m)
+			return showClaims(wide{w}, m)
 		})
 	}
 	return cmd

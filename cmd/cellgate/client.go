@@ -31,6 +31,8 @@ type client struct {
 	timeout time.Duration
 	tls     config.ClientTLS
 	output  func(*cobra.Command) (asJSON bool, err error)
+	// wide: tables show every column.
+	wide *bool
 }
 
 // newClient adds the flags of a client command and of those below it.
@@ -53,7 +55,7 @@ func newClient(cmd *cobra.Command, t terminal) *client {
 	text(&c.tls.Key, "key", "", "PEM file of its key")
 	text(&c.tls.TokenFile, "token-file", "", "file with the token to show")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
-	c.output = outputFlag(cmd)
+	c.output, c.wide = wideOutputFlag(cmd)
 	return c
 }
 
@@ -66,6 +68,21 @@ func outputFlag(cmd *cobra.Command) func(*cobra.Command) (bool, error) {
 		}
 		return *form == "json", nil
 	}
+}
+
+// wideOutputFlag is outputFlag for commands whose tables have columns that only "-o wide" shows.
+func wideOutputFlag(cmd *cobra.Command) (output func(*cobra.Command) (bool, error), isWide *bool) {
+	form, isWide := cmd.PersistentFlags().StringP("output", "o", "table", "table, wide for all columns of lists, or json for programs"), new(bool)
+	return func(cmd *cobra.Command) (bool, error) {
+		switch *form {
+		case "table", "json":
+		case "wide":
+			*isWide = true
+		default:
+			return false, usage(cmd, fmt.Errorf("--output: %q is none of table, wide, json", *form))
+		}
+		return *form == "json", nil
+	}, isWide
 }
 
 // call runs work with a connection. What work returns is printed as JSON, or by
@@ -100,7 +117,11 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	case asJSON:
 		return printJSON(cmd.OutOrStdout(), m)
 	}
-	return show(cmd.OutOrStdout(), m)
+	out := cmd.OutOrStdout()
+	if *c.wide {
+		out = wide{out}
+	}
+	return show(out, m)
 }
 
 // check refuses an address or a timeout with which no call can be made.

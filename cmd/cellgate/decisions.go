@@ -53,7 +53,7 @@ func showDecisions(w io.Writer, m *cellgatev1.ListDecisionsResponse) error {
 	if len(m.GetDecisions()) == 0 {
 		return nothing(w, "decisions", m.GetUnavailableCells())
 	}
-	t := newTable(w, "DECIDED", "OPERATION", "INSTANCES", "OUTCOME", "TOOK", "DECISION")
+	t := newTable(w, "DECIDED", "OPERATION", "+INSTANCES", "OUTCOME", "+TOOK", "DECISION")
 	for _, d := range m.GetDecisions() {
 		outcome := d.GetRefusal()
 		if outcome == "" {

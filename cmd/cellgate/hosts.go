@@ -13,13 +13,14 @@ import (
 
 func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "hosts [UUID]",
+		Use:   "hosts [HOST]",
 		Short: "Show the hosts of all cells, take them out of service, make them report anew",
+		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates and other resources in a list.",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
   cellgate hosts facts 710c6178-bcf9-40bc-9303-112cd17ef687
-  cellgate hosts maintenance 710c6178-bcf9-40bc-9303-112cd17ef687 --for 2h --reason "a kernel"`,
+  cellgate hosts maintenance cell1-r01-h001 --for 2h --reason "a kernel"`,
 		Args: usageArgs(oneArgOr),
 	}
 	c := newClient(cmd, t)
@@ -47,7 +48,7 @@ func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
 	if len(m.GetHosts()) == 0 {
 		return nothing(w, "hosts", m.GetUnavailableCells())
 	}
-	t := newTable(w, "HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "AGGREGATES", "UUID")
+	t := newTable(w, "HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "+OTHER", "+AGGREGATES", "+UUID")
 	for _, h := range m.GetHosts() {
 		cpu, memory, disk, other := "", "", "", []string(nil)
 		for _, i := range h.GetInventories() {
@@ -62,17 +63,21 @@ func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
 				other = append(other, i.GetResourceClass()+" "+of(int64(i.GetUsed()), capacity(i)))
 			}
 		}
-		var aggregates []string
-		for _, a := range h.GetAggregates() {
-			aggregates = append(aggregates, a.GetName())
-		}
 		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), cpu, memory, disk,
-			strings.Join(other, ", "), strings.Join(aggregates, ","), h.GetHostUuid())
+			strings.Join(other, ", "), hostAggregates(h), h.GetHostUuid())
 	}
 	if err := t.end(); err != nil {
 		return err
 	}
 	return footer(w, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+}
+
+func hostAggregates(h *cellgatev1.Host) string {
+	var names []string
+	for _, a := range h.GetAggregates() {
+		names = append(names, a.GetName())
+	}
+	return strings.Join(names, ",")
 }
 
 // capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.
@@ -117,9 +122,9 @@ func refusedLine(h *cellgatev1.Host) string {
 	then := "it is not heard meanwhile"
 	switch {
 	case r.GetStays() && !h.GetUp():
-		then = "it would stay in service by the state before, if its agent named that in heartbeats: one from before does not"
+		then = "its last accepted state is shown; the host is down since its agent does not confirm that state in heartbeats"
 	case r.GetStays():
-		then = "it stays in service by the state before, which is shown"
+		then = "it stays up on its last accepted state, which is shown"
 	}
 	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), r.GetSince().AsTime().Format(time.RFC3339), strings.Join(r.GetProblems(), ", "), then)
 }
@@ -141,8 +146,9 @@ func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
 	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\nnode %s, generation %d, %s\n%s%straits: %s\n\n",
-		h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h), strings.Join(h.GetTraits(), " ")); err != nil {
+	if _, err := fmt.Fprintf(w, "\nuuid %s, node %s, generation %d, %s\n%s%saggregates: %s\ntraits: %s\n\n",
+		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h),
+		hostAggregates(h), strings.Join(h.GetTraits(), " ")); err != nil {
 		return err
 	}
 	// What Nova's tables have in use beside instances is in use to whoever asks.

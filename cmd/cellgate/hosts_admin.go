@@ -150,7 +150,7 @@ still reports: stop the agent first. A host that registers again is there again.
 
 func newResync(c *client) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "resync [HOST_UUID]",
+		Use:   "resync [HOST]",
 		Short: "Make the agents of a cell's hosts, or one's, send their whole state again",
 		Long: `Ask the agent of a host, or those of all hosts of a cell, to start over: each sends its
 whole state as a new version to every replica, and the shard writes it again. Many

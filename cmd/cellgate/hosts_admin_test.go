@@ -41,11 +41,11 @@ func TestWhatOperatorsWantOfAHostIsShown(t *testing.T) {
 			t.Errorf("%v is shown as %q, want %q", h.GetAdmin(), got, want)
 		}
 	}
-	if got, want := refusedLine(refused), "its newer state, version 7, is refused since 2026-01-31T18:00:00Z: nodename: is blank; it stays in service by the state before, which is shown\n"; got != want {
+	if got, want := refusedLine(refused), "its newer state, version 7, is refused since 2026-01-31T18:00:00Z: nodename: is blank; it stays up on its last accepted state, which is shown\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	refused.Up = false
-	if got, want := refusedLine(refused), "nodename: is blank; it would stay in service by the state before, if its agent named that in heartbeats"; !strings.Contains(got, want) {
+	if got, want := refusedLine(refused), "nodename: is blank; its last accepted state is shown; the host is down since its agent does not confirm that state in heartbeats"; !strings.Contains(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := adminLine(is(cellgatev1.HostAdmin_FORCED_DOWN, false).GetAdmin()), "forced down: a kernel (since 2026-01-31T18:00:00Z, by alice)\n"; got != want {

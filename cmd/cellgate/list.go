@@ -71,9 +71,15 @@ func footer(w io.Writer, what string, shown int, more bool, missing []string) er
 	return nil
 }
 
-// ask calls one method of a service with in; show prints its answer as a table.
+// ask calls one method of a service with in, in which a host may be named (resolveHost); show
+// prints its answer as a table.
 func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(io.Writer, M) error) error {
-	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (M, error) { return method(service(conn), ctx, in) }, show)
+	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (none M, err error) {
+		if err := resolveHost(ctx, conn, in); err != nil {
+			return none, err
+		}
+		return method(service(conn), ctx, in)
+	}, show)
 }
 
 // page is one page of a list.

@@ -10,14 +10,26 @@ import (
 	"unicode/utf8"
 )
 
-// table prints rows under headers, aligned.
-type table struct{ w *tabwriter.Writer }
+// table prints rows under headers, aligned. A header that begins with wideOnly names a column
+// that only "-o wide" shows, so that a row fits 100 columns.
+type table struct {
+	w *tabwriter.Writer
+	// hidden says which columns are not shown.
+	hidden []bool
+}
+
+const wideOnly = "+"
+
+// wide is an output with room for every column.
+type wide struct{ io.Writer }
 
 func newTable(w io.Writer, headers ...any) *table {
-	t := &table{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
+	t := &table{w: tabwriter.NewWriter(w, 0, 4, 2, ' ', 0), hidden: make([]bool, len(headers))}
+	_, all := w.(wide)
 	texts := make([]string, len(headers))
 	for i, h := range headers {
-		texts[i] = fmt.Sprint(h)
+		text, only := strings.CutPrefix(fmt.Sprint(h), wideOnly)
+		texts[i], t.hidden[i] = text, only && !all
 	}
 	t.line(texts)
 	return t
@@ -34,8 +46,16 @@ func (t *table) row(cells ...any) {
 	t.line(texts)
 }
 
-// line adds a line; a tabwriter keeps its error for end.
-func (t *table) line(texts []string) { _, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t")) }
+// line adds the shown columns of a line; a tabwriter keeps its error for end.
+func (t *table) line(texts []string) {
+	shown := make([]string, 0, len(texts))
+	for i, text := range texts {
+		if !t.hidden[i] {
+			shown = append(shown, text)
+		}
+	}
+	_, _ = fmt.Fprintln(t.w, strings.Join(shown, "\t"))
+}
 
 // printable gives a text whose characters that are not printed, as those that end a line or
 // speak to the terminal, are as Go writes them: \n, \x1b.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -28,5 +29,19 @@ func TestReasonsAreShownAsText(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), shown); n != 6 || strings.ContainsAny(out.String(), "\x1b\t\u202e") {
 		t.Errorf("%d of 6 are shown as %s:\n%q", n, shown, out.String())
+	}
+}
+
+func TestTable_WideOnlyColumns_ShownInWideOutputAlone(t *testing.T) {
+	for want, out := range map[string]func(io.Writer) io.Writer{
+		"HOST  CELL\na     cell1\n":             func(w io.Writer) io.Writer { return w },
+		"HOST  UUID  CELL\na     1     cell1\n": func(w io.Writer) io.Writer { return wide{w} },
+	} {
+		var text strings.Builder
+		tab := newTable(out(&text), "HOST", "+UUID", "CELL")
+		tab.row("a", 1, "cell1")
+		if err := tab.end(); err != nil || text.String() != want {
+			t.Errorf("%q, want %q; %v", text.String(), want, err)
+		}
 	}
 }
