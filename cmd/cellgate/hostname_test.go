@@ -29,8 +29,10 @@ func (l listedHosts) Invoke(_ context.Context, _ string, in, out any, _ ...grpc.
 func TestResolveHost_ByName_OneHostWithExactlyThisName(t *testing.T) {
 	const known = "710c6178-bcf9-40bc-9303-112cd17ef687"
 	conn := listedHosts{hosts: []*cellgatev1.Host{
-		{ServiceHost: "cmp-1", HostUuid: known}, {ServiceHost: "cmp-10", HostUuid: "x"},
-		{ServiceHost: "both", HostUuid: "y", Cell: "cell1"}, {ServiceHost: "both", HostUuid: "z", Cell: "cell2"},
+		{ServiceHost: "cmp-1", HostUuid: known},
+		{ServiceHost: "cmp-10", HostUuid: "x"},
+		{ServiceHost: "both", HostUuid: "y", Cell: "cell1"},
+		{ServiceHost: "both", HostUuid: "z", Cell: "cell2"},
 	}}
 	for given, want := range map[string]string{"cmp-1": known, known: known, "": ""} {
 		req := &cellgatev1.GetHostRequest{HostUuid: given}
