@@ -97,8 +97,23 @@ func (c *Config) options() nova.RowOptions {
 	}
 }
 
-// convert makes a node of a row. Its host has what the row alone says: see join.
-func (r *Reader) convert(row nodeRow, revision uint64) *node {
+// factsOf gives the facts of what a row was before, nil for nothing, when it has the same texts
+// and they were whole: most writes change numbers alone.
+func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
+	if old == nil || old.why != nil {
+		return nil
+	}
+	o := &old.row
+	if n.freeDiskGB.Valid != o.freeDiskGB.Valid || n.hypervisorType != o.hypervisorType || n.node != o.node || n.hostIP != o.hostIP || n.cpuInfo != o.cpuInfo ||
+		n.supportedInstances != o.supportedInstances || n.metrics != o.metrics || n.numaTopology != o.numaTopology || n.stats != o.stats || n.pciStats != o.pciStats {
+		return nil
+	}
+	return old.host.Facts
+}
+
+// convert makes a node of a row that was another before. Its host has what the row alone says:
+// see join.
+func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	n := &node{row: row, revision: revision}
 	if n.why = r.unusable(&n.row); n.why != nil {
 		n.row.dropTexts()
@@ -113,7 +128,7 @@ func (r *Reader) convert(row nodeRow, revision uint64) *node {
 		CPUAllocationRatio: d.number(row.cpuRatio), RAMAllocationRatio: d.number(row.ramRatio), DiskAllocationRatio: d.number(row.diskRatio),
 		HypervisorType: row.hypervisorType, HypervisorVersion: row.hypervisorVersion, HostIP: row.hostIP.String,
 		CPUInfo: row.cpuInfo, SupportedInstances: row.supportedInstances.String, Metrics: row.metrics.String,
-		NUMATopology: row.numaTopology.String, Stats: words(row.stats), PCIStats: words(row.pciStats),
+		NUMATopology: row.numaTopology.String, Stats: words(row.stats), PCIStats: words(row.pciStats), Facts: row.factsOf(old),
 	}, &nova.Service{}, nil, time.Time{}, r.options)
 	if err != nil {
 		n.why = row.leave(BadUUID, "uuid", "%v", err)

@@ -64,7 +64,7 @@ func (r *Reader) renew(row nodeRow, x *Snapshot, old *tracked) *node {
 	if old != nil && old.row == row {
 		return old.node
 	}
-	return r.convert(row, x.revision)
+	return r.convert(row, x.revision, old)
 }
 
 // stampPage is how many stamps a query gives: they are small.

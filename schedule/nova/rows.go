@@ -37,6 +37,8 @@ type ComputeNode struct {
 	Stats              *string `json:"stats"`
 	PCIStats           *string `json:"pci_stats"`
 	Deleted            int64   `json:"deleted"`
+	// Facts are what was read before of a row with the same texts; nil to read them.
+	Facts *schedule.Facts `json:"-"`
 }
 
 // Service is a row of services.
@@ -103,6 +105,9 @@ func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.
 
 // facts reads what the row says of the host beyond amounts.
 func (n *ComputeNode) facts() *schedule.Facts {
+	if n.Facts != nil {
+		return n.Facts
+	}
 	f := schedule.ParseFacts(schedule.FactTexts{
 		HypervisorType: n.HypervisorType, HypervisorHostname: n.HypervisorHostname, HostIP: n.HostIP,
 		CPUInfo: n.CPUInfo, SupportedInstances: n.SupportedInstances, Stats: text(n.Stats), Metrics: n.Metrics,
