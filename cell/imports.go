@@ -33,11 +33,18 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 				continue
 			}
 		}
-		put, wait, err := s.importedHost(in)
+		select { // as states of agents do, so that callers have processors left
+		case s.decoding <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		put, facts, wait, err := s.importedHost(in)
+		<-s.decoding
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
 		}
+		defer s.rows.expect(put.Host.UUID, facts)()
 		if at := req.GetInstancesAt(); at != nil {
 			put.InstancesAt = at.AsTime()
 		}
@@ -79,22 +86,22 @@ func (c *Cell) instancesOnly(in *cellv1.ImportedHost) (*cellv1.ImportedHost, *ce
 
 // importedHost reads a host that is imported. wait is of one that is to be taken back
 // from its agent.
-func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, wait time.Duration, err error) {
+func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, facts *readFacts, wait time.Duration, err error) {
 	state := in.GetState()
 	if v := state.GetAgentVersion(); v != 0 {
-		return nil, 0, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
+		return nil, nil, 0, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
 	}
 	if err := c.takesFrom(state.GetCell()); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
-	if put, _, err = putHostRead(state, c.rows.read); err != nil {
-		return nil, 0, err
+	if put, facts, err = putHostRead(state, c.rows.read); err != nil {
+		return nil, nil, 0, err
 	}
 	put.Host.Imported = true
 	if in.GetRetake() {
 		put.Retake, wait = c.retake(put.Host.UUID)
 	}
-	return put, wait, nil
+	return put, facts, wait, nil
 }
 
 func (c *Cell) importOutcome(put *shard.PutHost, a answer, wait time.Duration) *cellv1.ImportOutcome {
