@@ -270,7 +270,7 @@ func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
 // tryImport runs an import that writes nothing, and asks the cell which instances have no claim.
 func (u *upgrade) tryImport(ctx context.Context, reader *legacy.Reader) error {
 	rows := &movingRows{Rows: reader, moving: map[string]legacy.Instance{}}
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: rows, StepHosts: max(len(u.rows.Hosts), 1), Pause: -1, MaxLeftOut: 100_000})
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: rows, StepHosts: max(len(u.rows.Hosts), 1), MaxLeftOut: 100_000})
 	if err != nil {
 		return err
 	}

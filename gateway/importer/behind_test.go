@@ -91,7 +91,7 @@ type gatewayOn struct {
 
 func newGatewayOn(t *testing.T, d *legacytest.Database, instancesOnly bool) *gatewayOn {
 	t.Helper()
-	m, err := New(Config{Cell: "cell1", Pause: -1})
+	m, err := New(Config{Cell: "cell1", Calls: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,16 @@ type Rows interface {
 	InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error)
 }
 
+const (
+	// mostBatchHosts is the most hosts of a call that a cell takes; batchBytes bounds the size of
+	// a call of more than one.
+	mostBatchHosts, batchBytes = 256, 2 << 20
+	// againHosts bounds the hosts that a step sends though their rows are those that the cell took.
+	againHosts = 256
+	// settleFor is how long a row was not written for it to count in the first pass.
+	settleFor = 2 * time.Minute
+)
+
 // Config says what an Importer does. Zero fields get the defaults named.
 type Config struct {
 	// Cell is the cell's name. The boot_id of its imports is made of it.
@@ -42,39 +52,33 @@ type Config struct {
 	// are taken back from agents that are gone. 0: none is.
 	RequiredVersion int64
 
-	// StepHosts bounds the hosts that a step sends: 640. The others wait for the next.
+	// StepHosts bounds the hosts with other rows than the cell took that a step sends: 4,096.
+	// The others wait for the next step.
 	StepHosts int
-	// BatchHosts bounds those of a call, at most 256: 64. BatchBytes bounds its size,
-	// for more than one host: 1 MiB.
-	BatchHosts, BatchBytes int
-	// Pause is how long a step waits between two calls, from half of it to one and a
-	// half: 50 ms. Negative: not at all.
-	Pause time.Duration
+	// BatchHosts bounds those of a call: 256, which is the most that a cell takes.
+	BatchHosts int
+	// Calls is how many calls a step makes at once: 4.
+	Calls int
 	// FullEvery is how often all live instances are passed over and all hosts sent
 	// again, give or take a fifth: 10 minutes.
 	FullEvery time.Duration
-	// Settle is how long a row was not written for it to count in the first pass: 2
-	// minutes.
-	Settle time.Duration
 	// MaxInstances bounds the instances that are kept: 2,000,000. More are an error.
 	MaxInstances int
 	// MaxLeftOut bounds Report.LeftOut: 100. The counts are whole.
 	MaxLeftOut int
 	// Now is the clock of FullEvery; time.Now.
 	Now func() time.Time
-	// Random gives numbers from 0 to 1, for Pause and FullEvery; of math/rand.
+	// Random gives numbers from 0 to 1, for FullEvery; of math/rand.
 	Random func() float64
 	// Progress, when set, hears how far a step is: done of all.
 	Progress func(what string, done, all int)
 }
 
 func (c Config) withDefaults() Config {
-	c.StepHosts = or(c.StepHosts, 640)
-	c.BatchHosts = min(or(c.BatchHosts, 64), 256)
-	c.BatchBytes = or(c.BatchBytes, 1<<20)
-	c.Pause = or(c.Pause, 50*time.Millisecond)
+	c.StepHosts = or(c.StepHosts, 4096)
+	c.BatchHosts = min(or(c.BatchHosts, mostBatchHosts), mostBatchHosts)
+	c.Calls = or(c.Calls, 4)
 	c.FullEvery = or(c.FullEvery, 10*time.Minute)
-	c.Settle = or(c.Settle, 2*time.Minute)
 	c.MaxInstances = or(c.MaxInstances, 2_000_000)
 	c.MaxLeftOut = or(c.MaxLeftOut, 100)
 	if c.Now == nil {
@@ -96,8 +100,8 @@ func (c *Config) check() error {
 		bad = append(bad, fault.Field{Path: "cell", Problem: "is empty"})
 	}
 	for path, n := range map[string]int64{
-		"required_version": c.RequiredVersion, "step_hosts": int64(c.StepHosts), "batch_hosts": int64(c.BatchHosts), "batch_bytes": int64(c.BatchBytes),
-		"full_every": int64(c.FullEvery), "settle": int64(c.Settle), "max_instances": int64(c.MaxInstances), "max_left_out": int64(c.MaxLeftOut),
+		"required_version": c.RequiredVersion, "step_hosts": int64(c.StepHosts), "batch_hosts": int64(c.BatchHosts), "calls": int64(c.Calls),
+		"full_every": int64(c.FullEvery), "max_instances": int64(c.MaxInstances), "max_left_out": int64(c.MaxLeftOut),
 	} {
 		if n < 0 {
 			bad = append(bad, fault.Field{Path: path, Problem: fmt.Sprintf("is negative: %d", n)})

@@ -110,7 +110,7 @@ func TestSampleOfNova(t *testing.T) {
 				n.room(t, cell, h.UUID.String())
 			}
 		}
-		m, err := New(Config{Cell: "cell1", Pause: -1, BatchHosts: 7})
+		m, err := New(Config{Cell: "cell1", Calls: 1, BatchHosts: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestSampleOfNova(t *testing.T) {
 		d.Exec(t, "UPDATE compute_nodes SET vcpus_used = vcpus_used + 3, updated_at = '"+d.Now(t).Format("2006-01-02 15:04:05")+"' WHERE id < 9")
 		check("changes", m)
 		d.Exec(t, "DELETE FROM instances WHERE id = 30")
-		if m, err = New(Config{Cell: "cell1", Pause: -1}); err != nil {
+		if m, err = New(Config{Cell: "cell1", Calls: 1}); err != nil {
 			t.Fatal(err)
 		}
 		check("another life", m)
@@ -223,7 +223,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 		if len(x.LeftOut) != len(wrong) || len(x.Hosts) != rows-len(wrong) {
 			t.Errorf("%d hosts and %d left out of %d rows of which %d are wrong", len(x.Hosts), len(x.LeftOut), rows, len(wrong))
 		}
-		m, err := New(Config{Cell: "cell1", Pause: -1})
+		m, err := New(Config{Cell: "cell1", Calls: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestInstancesThatCannotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := New(Config{Cell: "cell1", Pause: -1})
+		m, err := New(Config{Cell: "cell1", Calls: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestRootDisksThatAreVolumes(t *testing.T) {
 		}
 		rows[3]["image_ref"] = ""
 		d.Insert(t, "instances", rows...)
-		m, err := New(Config{Cell: "cell1", Pause: -1})
+		m, err := New(Config{Cell: "cell1", Calls: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@
 // which the snapshot of compute_nodes says that its host's row has it counts at once
 // (legacy.Snapshot.Stage): whoever watches the gate asks for those that claims await.
 // In the first pass of an Importer's life, and in the first after another gateway imported,
-// rows that were not written for Config.Settle count at once, and hosts that have others
+// rows that were not written for two minutes count at once, and hosts that have others
 // wait for the next pass. The same holds after a pass that may have read older rows than one
 // before it: instances that come back with a newer server may have claims, and a report without
 // them would end these.

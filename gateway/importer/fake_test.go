@@ -398,7 +398,7 @@ func (n *nova) age(witness int64) legacy.InstanceAge {
 // one when full is set.
 func importerOf(t testing.TB, n *nova, change ...func(*Config)) *Importer {
 	t.Helper()
-	c := Config{Cell: "cell1", Rows: n, Pause: -1, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 }}
+	c := Config{Cell: "cell1", Rows: n, Calls: 1, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 }}
 	for _, f := range change {
 		f(&c)
 	}

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
 
@@ -228,11 +231,87 @@ func TestStepsAreBounded(t *testing.T) {
 	if !slices.Equal(cell.sizes, []int{3, 1, 3, 1, 2}) {
 		t.Errorf("calls of %v hosts", cell.sizes)
 	}
-	big := newCell()
-	m = importerOf(t, n, func(c *Config) { c.BatchBytes = 1 })
-	step(t, m, n, big)
-	if len(big.sizes) != 10 {
-		t.Errorf("calls of one byte: %v", big.sizes)
+	n, big := newNova(40), newCell()
+	for _, h := range n.hosts {
+		h.Facts = schedule.ParseFacts(schedule.FactTexts{CPUInfo: strings.Repeat("x", 65_000)})
+	}
+	if step(t, importerOf(t, n), n, big); len(big.sizes) != 2 || len(big.hosts) != 40 {
+		t.Errorf("%d hosts in calls of %v", len(big.hosts), big.sizes)
+	}
+}
+
+// Hosts whose rows changed go before those that a full pass sends again, of which a step sends
+// no more than one call's.
+func TestStep_ChangedAmongHostsSentAgain_ChangedFirst(t *testing.T) {
+	const hosts = againHosts + 40
+	n, cell := newNova(hosts), newCell()
+	m := importerOf(t, n)
+	if r := step(t, m, n, cell); r.Sent != hosts || r.Waiting != 0 {
+		t.Errorf("the first import: %d sent, %d wait", r.Sent, r.Waiting)
+	}
+	n.now = n.now.Add(11 * time.Minute)
+	n.hosts[hosts].View.NumIOOps = 3
+	n.touch(hosts)
+	cell.sent = nil
+	if r := step(t, m, n, cell); !r.Full || r.Sent != againHosts+1 || r.Waiting != 39 {
+		t.Errorf("after FullEvery: %d sent, %d wait", r.Sent, r.Waiting)
+	}
+	if first := cell.sent[0].GetState().GetHostUuid(); first != hostID(hosts) {
+		t.Errorf("the first host is %s", first)
+	}
+	if r := step(t, m, n, cell); r.Sent != 39 || r.Waiting != 0 {
+		t.Errorf("the rest: %d sent, %d wait", r.Sent, r.Waiting)
+	}
+	m.Again()
+	if r := step(t, m, n, cell); r.Sent != hosts || r.Waiting != 0 {
+		t.Errorf("after another gateway: %d sent, %d wait", r.Sent, r.Waiting)
+	}
+}
+
+// gated is a cell whose calls wait for each other.
+type gated struct {
+	Caller
+	begun chan int
+	end   chan error
+}
+
+func (g *gated) ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	g.begun <- len(in.GetHosts())
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-g.end:
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &cellv1.ImportHostsResponse{Outcomes: slices.Repeat([]*cellv1.ImportOutcome{{}}, len(in.GetHosts()))}, nil
+}
+
+// Several calls are under way at once. The first that fails ends the others, no other begins, and
+// what was not answered waits.
+func TestStep_SeveralCallsAtOnce_EndWithTheFirstFailure(t *testing.T) {
+	n := newNova(9)
+	m := importerOf(t, n, func(c *Config) { c.Calls, c.BatchHosts = 3, 1 })
+	cell := &gated{begun: make(chan int), end: make(chan error)}
+	type outcome struct {
+		r   Report
+		err error
+	}
+	ended := make(chan outcome)
+	go func() {
+		r, err := m.Step(t.Context(), n.snapshot(), cell)
+		ended <- outcome{r, err}
+	}()
+	for range 3 {
+		<-cell.begun
+	}
+	cell.end <- nil
+	<-cell.begun // the fourth
+	cell.end <- errCut
+	got := <-ended
+	if !errors.Is(got.err, errCut) || got.r.Sent != 1 || got.r.Waiting != 8 {
+		t.Errorf("%d sent, %d wait, %v", got.r.Sent, got.r.Waiting, got.err)
 	}
 }
 

@@ -88,6 +88,9 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 		m.nextFull = now.Add(m.conf.FullEvery + fifth)
 		for _, h := range m.hosts {
 			h.settled = false
+			if r.first {
+				h.inputs = inputs{}
+			}
 		}
 	}
 	return r.full, nil
@@ -109,7 +112,7 @@ func (m *Importer) page(p *legacy.InstancePage, r *reading) error {
 	defer m.mu.Unlock()
 	quiet := time.Time{}
 	if m.passes+1 == m.first {
-		quiet = r.at.Add(-m.conf.Settle)
+		quiet = r.at.Add(-settleFor)
 	}
 	if w := wholeTo(p); w.After(r.part) {
 		r.part = w

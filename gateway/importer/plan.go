@@ -26,8 +26,9 @@ type work struct {
 	only bool
 }
 
-// plan says what a step sends: at most Config.StepHosts, after those of the step
-// before; hosts without a row last.
+// plan says what a step sends: first at most Config.StepHosts whose rows are others than
+// those that the cell took, after those of the step before; then at most againHosts others, so
+// that what a full pass sends again delays no change. Of a NATIVE cell all are others.
 func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +54,7 @@ func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	}
 	p.leftOut()
 	r.Hosts, r.Instances = len(x.Hosts), len(m.known.by)
-	return p.all
+	return append(p.all, p.again...)
 }
 
 // planning is one plan; mu is held.
@@ -67,10 +68,11 @@ type planning struct {
 	nodes map[string]int
 	used  map[place]bool
 	// former is formerOf.
-	former  map[place]bool
-	all     []work
-	last    int64
-	version uint64
+	former map[place]bool
+	// all have other inputs than the cell took last, again have the same.
+	all, again []work
+	last       int64
+	version    uint64
 }
 
 // formerOf gives the places of hosts that are not among rows, and whose instances the cell
@@ -126,8 +128,7 @@ func (p *planning) host(row *legacy.Host) {
 		}
 		return
 	}
-	if len(p.all) >= p.conf.StepHosts {
-		p.r.Waiting++
+	if !p.room(h, in) {
 		return
 	}
 	state, why := p.stateOf(row, service, on, in.former)
@@ -136,9 +137,25 @@ func (p *planning) host(row *legacy.Host) {
 		return
 	}
 	h.shape = shapeOf(state)
-	if p.add(h, state, in) {
+	if p.add(h, state, in) && p.others(h, in) {
 		p.last = row.NodeID
 	}
+}
+
+// others reports whether a host has other rows than the cell took: it does not wait for those
+// that are sent again.
+func (p *planning) others(h *host, in inputs) bool { return h.inputs != in && !p.instancesOnly }
+
+// room reports whether the step has room for a host, which else waits.
+func (p *planning) room(h *host, in inputs) bool {
+	n, most := len(p.again), min(againHosts, p.conf.StepHosts)
+	if p.others(h, in) {
+		n, most = len(p.all), p.conf.StepHosts
+	}
+	if n >= most {
+		p.r.Waiting++
+	}
+	return n < most
 }
 
 // add plans to send a state, unless the cell has it.
@@ -154,7 +171,12 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 		return false
 	}
 	state.Version = p.version
-	p.all = append(p.all, work{h, state, in, sum, retake, p.instancesOnly})
+	w := work{h, state, in, sum, retake, p.instancesOnly}
+	if p.others(h, in) {
+		p.all = append(p.all, w)
+	} else {
+		p.again = append(p.again, w)
+	}
 	return true
 }
 
@@ -235,8 +257,7 @@ func (p *planning) gone(h *host) {
 	if !p.due(h, in) {
 		return
 	}
-	if len(p.all) >= p.conf.StepHosts {
-		p.r.Waiting++
+	if !p.room(h, in) {
 		return
 	}
 	state := proto.CloneOf(h.shape)
@@ -296,9 +317,4 @@ func hashOf(in []schedule.Aggregate) uint64 {
 		}
 	}
 	return sum.Sum64()
-}
-
-// pauseFor is how long to wait between two calls.
-func (m *Importer) pauseFor() time.Duration {
-	return time.Duration(float64(m.conf.Pause) * (0.5 + m.conf.Random()))
 }

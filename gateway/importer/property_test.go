@@ -50,7 +50,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 		n, cell := newNova(4), newCell()
 		life := func() *Importer {
 			m, err := New(Config{
-				Cell: "cell1", Rows: n, Pause: -1, StepHosts: rapid.IntRange(1, 5).Draw(t, "step hosts"), BatchHosts: rapid.IntRange(1, 3).Draw(t, "batch"),
+				Cell: "cell1", Rows: n, Calls: 1, StepHosts: rapid.IntRange(1, 5).Draw(t, "step hosts"), BatchHosts: rapid.IntRange(1, 3).Draw(t, "batch"),
 				FullEvery: time.Minute, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 }, RequiredVersion: 60,
 			})
 			if err != nil {

@@ -1,10 +1,12 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -12,32 +14,31 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// send sends work in batches, with pauses between. It ends with the first call that
-// fails; what was not answered is sent by a later step.
+// send sends work in batches, Config.Calls of them at once. After a call that fails no other
+// begins; what was not answered is sent by a later step.
 func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
-	for done := 0; done < len(all); {
-		if done > 0 {
-			if err := wait(ctx, m.pauseFor()); err != nil {
-				r.Waiting += len(all) - done
+	calls, some := errgroup.WithContext(ctx)
+	calls.SetLimit(m.conf.Calls)
+	for rest := all; len(rest) > 0 && some.Err() == nil; {
+		batch := m.batch(rest)
+		rest = rest[len(batch):]
+		calls.Go(func() error {
+			if err := some.Err(); err != nil {
 				return err
 			}
-		}
-		batch := m.batch(all[done:])
-		if err := m.call(ctx, batch, at, c, r); err != nil {
-			r.Waiting += len(all) - done
-			return err
-		}
-		done += len(batch)
-		m.conf.Progress("hosts", done, len(all))
+			return m.call(some, batch, at, c, r)
+		})
 	}
-	return nil
+	err := cmp.Or(calls.Wait(), ctx.Err())
+	r.Waiting += len(all) - r.Sent
+	return err
 }
 
 // batch is the first of all that fit into a call.
 func (m *Importer) batch(all []work) []work {
 	n, size := 0, 0
 	for n < len(all) && n < m.conf.BatchHosts {
-		if size += proto.Size(all[n].state); n > 0 && size > m.conf.BatchBytes {
+		if size += proto.Size(all[n].state); n > 0 && size > batchBytes {
 			break
 		}
 		n++
@@ -72,6 +73,9 @@ func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Times
 	for i, o := range out.GetOutcomes() {
 		m.answered(batch[i], o, r)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conf.Progress("hosts", r.Sent, r.Sent+r.Waiting)
 	return nil
 }
 

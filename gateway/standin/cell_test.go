@@ -95,7 +95,7 @@ func (c *realCell) listed() (all []proto.Message) {
 // imported is another for that.
 func (c *realCell) fill(w *world) {
 	c.Helper()
-	m, err := importer.New(importer.Config{Cell: cellName, Rows: &instances{rows: w.instances(), at: w.at}, Pause: -1})
+	m, err := importer.New(importer.Config{Cell: cellName, Rows: &instances{rows: w.instances(), at: w.at}})
 	if err != nil {
 		c.Fatal(err)
 	}
