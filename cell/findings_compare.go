@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,7 +108,72 @@ func compareHost(v view, instances map[string]*agentv1.Instance) (found []*cellg
 			f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = id, all[0].HostUUID, all[0].ClaimID
 		}
 	}
+	if text := novaDifference(h); text != "" {
+		add(cellgatev1.Finding_NOVA_DIFFERS, "%s", text)
+	}
 	return append(found, overcommits(v)...)
+}
+
+// maxNovaDetails bounds the contradictions that are named of one host.
+const maxNovaDetails = 4
+
+// novaDifference says where an agent's file contradicts what Nova says of its host; "" for nowhere.
+func novaDifference(h *shard.Host) string {
+	n := h.Nova
+	if n == nil {
+		return ""
+	}
+	var all []string
+	for _, a := range n.ReportedAggregates {
+		at := slices.IndexFunc(n.Aggregates, func(o shard.Aggregate) bool { return o.UUID == a.UUID })
+		switch {
+		case at < 0 && slices.Contains(n.Left, a.UUID):
+			all = append(all, fmt.Sprintf("Nova took the host out of aggregate %s (%s), the agent's file has it", a.Name, a.UUID))
+		case at < 0:
+			nova, agents := zoneOf(n.Aggregates), a.Metadata[zoneKey]
+			if nova != "" && agents != "" && nova != agents {
+				all = append(all, fmt.Sprintf("Nova has the host in zone %s, the agent's aggregate %s (%s) in %s", nova, a.Name, a.UUID, agents))
+			}
+		case n.Aggregates[at].Name != a.Name:
+			all = append(all, fmt.Sprintf("Nova calls aggregate %s %q, the agent's file %q", a.UUID, n.Aggregates[at].Name, a.Name))
+		case !maps.Equal(n.Aggregates[at].Metadata, a.Metadata):
+			all = append(all, fmt.Sprintf("Nova has aggregate %s (%s) with %s, the agent's file with %s", a.Name, a.UUID, pairsText(n.Aggregates[at].Metadata), pairsText(a.Metadata)))
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(n.ReportedRatios)) {
+		all = append(all, fmt.Sprintf("Nova's allocation ratio of %s is %v, the agent's %v", class, n.Ratios[class], n.ReportedRatios[class]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	if more := len(all) - maxNovaDetails; more > 0 {
+		all = append(all[:maxNovaDetails], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, "; ") + ". Nova's count: change agent.host of the agent's file to match, and send it SIGHUP"
+}
+
+// zoneKey is the metadata key of an availability zone.
+const zoneKey = "availability_zone"
+
+func zoneOf(in []shard.Aggregate) string {
+	for _, a := range in {
+		if z := a.Metadata[zoneKey]; z != "" {
+			return z
+		}
+	}
+	return ""
+}
+
+func pairsText(pairs map[string]string) string {
+	list := []string{}
+	for _, k := range slices.Sorted(maps.Keys(pairs)) {
+		list = append(list, k+"="+pairs[k])
+	}
+	text := []rune("[" + strings.Join(list, ", ") + "]")
+	if len(text) > 200 {
+		return string(text[:200]) + "…"
+	}
+	return string(text)
 }
 
 // doubled gives another live claim of a claim's instance, of two that may not be beside

@@ -138,12 +138,9 @@ func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) re
 }
 
 // mayImport reports whether a gateway is to import. Once the gate is NATIVE one goes on with
-// the instances of hosts whose agents do not know them, if there are such hosts.
+// the aggregates and ratios of all hosts, and the instances of those whose agents do not know them.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
-	if g == nil || g.State == shard.GateNative && !c.rows.anyInstancesUnknown() {
-		return false
-	}
-	return c.gate.lend(req.GetGateway())
+	return g != nil && c.gate.lend(req.GetGateway())
 }
 
 // lend reports whether a gateway may import until told otherwise: one at a time, the one

@@ -59,24 +59,6 @@ func (o *importOrder) take(put *shard.PutHost) (done func(), err error) {
 	}, nil
 }
 
-// instancesImported reports whether a host is its agent's, and its instances are an
-// importer's to say.
-func (r *rows) instancesImported(uuid string) bool {
-	return r.host(uuid).instancesUnknown()
-}
-
-// anyInstancesUnknown reports whether there is such a host.
-func (r *rows) anyInstancesUnknown() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, row := range r.hosts {
-		if row.instancesUnknown() {
-			return true
-		}
-	}
-	return false
-}
-
 // instancesUnknown reports whether a host is of an agent that does not know its instances.
 func (h *hostRow) instancesUnknown() bool {
 	return h != nil && h.host != nil && !h.host.Imported && h.host.InstancesUnknown

@@ -15,7 +15,8 @@ import (
 
 // ImportHosts writes what Nova's tables say of hosts, as agents' states are written and
 // after claims. Each host has its own outcome; the call fails as a whole only when
-// nothing was done. With InstancesOnly nothing is written of a host but its claims.
+// nothing was done. With InstancesOnly nothing is written of a host but its claims, and
+// what Nova's tables say of an agent's host (shard.NovaHost).
 func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest) (*cellv1.ImportHostsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -27,18 +28,20 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	var ops []shard.Op
 	var places []int
 	var waits []time.Duration
+	var follow []shard.Op
 	for i, in := range req.GetHosts() {
-		if req.GetInstancesOnly() {
-			if in, out[i] = s.instancesOnly(in); out[i] != nil {
-				continue
-			}
+		row := s.rows.host(in.GetState().GetHostUuid())
+		agents := row != nil && row.host != nil && !row.host.Imported
+		if req.GetInstancesOnly() && !agents {
+			out[i] = &cellv1.ImportOutcome{}
+			continue
 		}
 		select { // as states of agents do, so that callers have processors left
 		case s.decoding <- struct{}{}:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		put, facts, wait, err := s.importedHost(in)
+		put, facts, wait, err := s.importedHost(in, req.GetInstancesOnly())
 		<-s.decoding
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
@@ -48,7 +51,9 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		if at := req.GetInstancesAt(); at != nil {
 			put.InstancesAt = at.AsTime()
 		}
-		if s.rows.instancesImported(put.Host.UUID) {
+		nova := shard.NovaHostOf(&put.Host)
+		changes := agents && nova.Changes(row.host)
+		if changes || row.instancesUnknown() {
 			done, err := s.imports.take(put)
 			if err != nil {
 				out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
@@ -56,16 +61,27 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 			}
 			defer done()
 		}
+		if changes {
+			follow = append(follow, shard.Op{SetNovaHost: nova})
+		}
+		if req.GetInstancesOnly() && !row.instancesUnknown() {
+			out[i] = &cellv1.ImportOutcome{LeftToAgent: true}
+			continue
+		}
 		ops, places, waits = append(ops, shard.Op{PutHost: put}), append(places, i), append(waits, wait)
 	}
-	answers, err := s.pipeline.do(ctx, ops, false)
+	imports := len(ops)
+	answers, err := s.pipeline.do(ctx, append(ops, follow...), false)
 	if err != nil {
 		return nil, err
 	}
 	if err := nothingDone(answers); err != nil {
 		return nil, err
 	}
-	for n, a := range answers {
+	if err := s.followed(follow, answers[imports:]); err != nil {
+		return nil, err
+	}
+	for n, a := range answers[:imports] {
 		out[places[n]] = s.importOutcome(ops[n].PutHost, a, waits[n])
 	}
 	res := &cellv1.ImportHostsResponse{Outcomes: out}
@@ -74,19 +90,25 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	return res, err
 }
 
-// instancesOnly gives a host as it counts where only instances are imported, or the outcome
-// of one that does not.
-func (c *Cell) instancesOnly(in *cellv1.ImportedHost) (*cellv1.ImportedHost, *cellv1.ImportOutcome) {
-	row := c.rows.host(in.GetState().GetHostUuid())
-	if row.instancesUnknown() {
-		return &cellv1.ImportedHost{State: in.GetState()}, nil
+// followed logs whose aggregates or ratios follow Nova now. A host that went meanwhile has none.
+func (c *Cell) followed(ops []shard.Op, answers []answer) error {
+	for i, a := range answers {
+		switch {
+		case a.err != nil:
+			return a.err
+		case a.outcome.Refusal != nil:
+			c.log.Warn("the aggregates and ratios that a host has in Nova were not taken", "host_uuid", ops[i].SetNovaHost.HostUUID, "err", a.outcome.Refusal.Message)
+		}
 	}
-	return nil, &cellv1.ImportOutcome{LeftToAgent: row != nil && row.host != nil && !row.host.Imported}
+	if len(ops) > 0 {
+		c.log.Info("audit: hosts follow Nova's aggregates and ratios", "hosts", len(ops), "first", ops[0].SetNovaHost.HostUUID)
+	}
+	return nil
 }
 
 // importedHost reads a host that is imported. wait is of one that is to be taken back
-// from its agent.
-func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, facts *readFacts, wait time.Duration, err error) {
+// from its agent, which with instancesOnly none is.
+func (c *Cell) importedHost(in *cellv1.ImportedHost, instancesOnly bool) (put *shard.PutHost, facts *readFacts, wait time.Duration, err error) {
 	state := in.GetState()
 	if v := state.GetAgentVersion(); v != 0 {
 		return nil, nil, 0, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
@@ -98,7 +120,7 @@ func (c *Cell) importedHost(in *cellv1.ImportedHost) (put *shard.PutHost, facts 
 		return nil, nil, 0, err
 	}
 	put.Host.Imported = true
-	if in.GetRetake() {
+	if in.GetRetake() && !instancesOnly {
 		put.Retake, wait = c.retake(put.Host.UUID)
 	}
 	return put, facts, wait, nil

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,64 @@ func TestAnImportOfInstancesWritesNoHost(t *testing.T) {
 			t.Errorf("%s: its instances are unknown: %v", h.GetHostUuid(), h.GetInstancesUnknown())
 		}
 	}
+}
+
+// Of a host that an agent registered an import's aggregates and ratios count, in NATIVE too;
+// what the agent has otherwise is a finding. A host that Nova does not have loses them.
+func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
+	r := start(t, newStore(t))
+	rack := func(zone string) []*agentv1.Aggregate {
+		return []*agentv1.Aggregate{{Uuid: "e0000000-0000-4000-8000-000000000001", Name: "rack1", Metadata: map[string]string{"availability_zone": zone}}}
+	}
+	agents := plainState(1, 8)
+	agents.Aggregates = rack("z2")
+	r.register(agents)
+	has := func(zone string, ratio float64, finding string) {
+		t.Helper()
+		h := r.cell.rows.host(hostUUID(1)).host
+		got := ""
+		if len(h.Aggregates) > 0 {
+			got = h.Aggregates[0].Metadata["availability_zone"]
+		}
+		if i := h.Providers[0].Inventories[0]; got != zone || i.AllocationRatio != ratio || len(h.Aggregates) > 1 {
+			t.Errorf("the host is in %v, with ratio %v, want zone %q and %v", h.Aggregates, i.AllocationRatio, zone, ratio)
+		}
+		text := ""
+		for _, f := range compareHost(r.cell.rows.viewOfHost(hostUUID(1), nil), nil) {
+			if f.GetKind() == cellgatev1.Finding_NOVA_DIFFERS {
+				text = f.GetDetail()
+			}
+		}
+		if finding == "" && text != "" || !strings.Contains(text, finding) {
+			t.Errorf("the finding is %q, want %q", text, finding)
+		}
+	}
+	own := agents.Providers[0].Inventories[0].AllocationRatio
+	has("z2", own, "")
+	version := uint64(0)
+	says := func(only bool, in []*agentv1.Aggregate, ratio float64) {
+		t.Helper()
+		version++
+		s := importedState(1, version)
+		s.State.Aggregates = in
+		if inv := s.State.Providers[0].Inventories[0]; ratio > 0 {
+			inv.AllocationRatio = ratio
+		} else {
+			s.State.Providers[0].Inventories = nil
+		}
+		out, err := r.cells.ImportHosts(t.Context(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{s}, InstancesOnly: only})
+		if err != nil || !out.GetOutcomes()[0].GetLeftToAgent() {
+			t.Fatalf("%v, %v", out, err)
+		}
+	}
+	says(true, rack("z1"), own)
+	has("z1", own, "Nova has aggregate rack1 (e0000000-0000-4000-8000-000000000001) with [availability_zone=z1], the agent's file with [availability_zone=z2]")
+	says(false, rack("z3"), own+1)
+	has("z3", own+1, "Nova's allocation ratio of VCPU is ")
+	says(true, nil, own)
+	has("", own, "Nova took the host out of aggregate rack1")
+	says(true, nil, 0)
+	has("z2", own, "")
 }
 
 func TestAHostThatIsNotTakenFailsAlone(t *testing.T) {

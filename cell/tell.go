@@ -40,6 +40,8 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpMoveGate
 	case op.SetNovaState != nil:
 		return telemetry.OpNovaState
+	case op.SetNovaHost != nil:
+		return telemetry.OpNovaHost
 	case op.SetSilent != nil:
 		return telemetry.OpSilent
 	case op.SetAdminState != nil:

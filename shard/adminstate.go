@@ -83,7 +83,7 @@ type SetAdminState struct {
 	// MaxMaintenance away; For counts from now on. Both zero: it has none.
 	Until time.Time
 	For   time.Duration
-	// EndsNova: what Nova's service said ends, too. Else it stays.
+	// EndsNova: what Nova said ends, too: its service, and its tables (Host.Nova). Else it stays.
 	EndsNova bool
 	// AsOf, unless 0, is the generation of the host that the word is said over: where the row
 	// is newer, it is refused, STALE_GENERATION. What says the same is then written with a
@@ -234,7 +234,7 @@ func (a *AdminState) OperatorWhy() string {
 	return what + ": " + a.Reason
 }
 
-func (t *transaction) setAdminState(p *SetAdminState) Outcome {
+func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	until, problem := p.read(t.now)
 	if problem != "" {
 		return refused(fault.InvalidRequest, "%s", problem)
@@ -243,6 +243,13 @@ func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
+	if p.EndsNova {
+		defer func() {
+			if out.Refusal == nil {
+				t.setNovaHost(&SetNovaHost{HostUUID: p.HostUUID})
+			}
+		}()
+	}
 	if p.AsOf != 0 && old != nil && old.Generation > p.AsOf {
 		return t.overtaken(p.HostUUID, "what operators want of host "+p.HostUUID, old.Generation, p.AsOf)
 	}

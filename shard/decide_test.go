@@ -249,10 +249,11 @@ func TestReadSetOf_AnyBatch_NamesEachRowOnce(t *testing.T) {
 		{EndMaintenance: &EndMaintenance{HostUUID: "h7"}},
 		{SetNovaState: &SetNovaState{HostUUID: "h8"}},
 		{SetSilent: &SetSilent{HostUUID: "h9"}},
+		{SetNovaHost: &SetNovaHost{HostUUID: "ha"}},
 		{},
 	})
 	want := ReadSet{
-		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9", "ha"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1", "ha"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
 		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -33,6 +33,7 @@ type Op struct {
 	SetAdminState  *SetAdminState
 	EndMaintenance *EndMaintenance
 	SetNovaState   *SetNovaState
+	SetNovaHost    *SetNovaHost
 	SetSilent      *SetSilent
 	RemoveHost     *RemoveHost
 }
@@ -48,6 +49,7 @@ type Op struct {
 // claims are all on other hosts, or were transferred to it, is left alone and
 // counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
+// What Nova says of an agent's host (Host.Nova) stays, whatever its agent reports.
 // With Host.InstancesUnknown no claim is adopted, confirmed, released or Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
 // that is not lower. Nor does it with Over while the host's row is of an agent's life that is

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +39,10 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	if o.Unchanged = p.Host.Imported && old != nil && old.Imported && sameHost(old, &p.Host); !o.Unchanged {
 		next := p.Host
 		h = &next
+		h.Nova = nil
+		if !h.Imported && old != nil && !old.Imported {
+			h.follow(old.Nova)
+		}
 		if h.Imported {
 			h.AgentVersion = 0
 			if old != nil {
@@ -136,9 +139,7 @@ func sameHost(a, b *Host) bool {
 			return p.UUID == q.UUID && p.ParentUUID == q.ParentUUID && p.Name == q.Name &&
 				slices.Equal(p.Traits, q.Traits) && slices.Equal(p.Inventories, q.Inventories)
 		}) &&
-		slices.EqualFunc(a.Aggregates, b.Aggregates, func(p, q Aggregate) bool {
-			return p.UUID == q.UUID && p.Name == q.Name && maps.Equal(p.Metadata, q.Metadata)
-		})
+		SameAggregates(a.Aggregates, b.Aggregates)
 }
 
 // instance brings the claim of an instance that exists on the host in line.

@@ -69,6 +69,9 @@ func ReadSetOf(ops []Op) ReadSet {
 			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
 		case op.SetNovaState != nil:
 			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
+		case op.SetNovaHost != nil:
+			hosts.add(&f.Hosts, op.SetNovaHost.HostUUID)
+			hostClaims.add(&f.HostClaims, op.SetNovaHost.HostUUID)
 		case op.SetSilent != nil:
 			hosts.add(&f.Hosts, op.SetSilent.HostUUID)
 		case op.RemoveHost != nil:

@@ -35,6 +35,10 @@ type Host struct {
 	Imported bool
 	// InstancesUnknown: the agent does not know which instances exist on its host.
 	InstancesUnknown bool
+	// Nova is what Nova's tables say of an agent's host. Aggregates and the ratios of the root
+	// provider are merged with it: all who read the row see what counts. nil for nothing.
+	// Decide sets it.
+	Nova *NovaHost
 	// BootID and StateVersion say which state of which agent life this is.
 	BootID       string
 	StateVersion uint64

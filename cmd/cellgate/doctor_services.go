@@ -234,7 +234,7 @@ func checkHypervisors(u *upgrade) results {
 
 func checkCapacity(u *upgrade) results {
 	return u.compared("capacity", unhealthy, u.waits()+
-		"give the agents' files (agent.host) the cpu_, ram_ and disk_allocation_ratio, cpu_shared_set and reserved_host_* of the computes' nova.conf, and SIGHUP the agents",
+		"give the agents' files (agent.host) the cpu_shared_set and reserved_host_* of the computes' nova.conf, and SIGHUP the agents",
 		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
 			var root []gateway.ReportedClass
 			for _, i := range h.GetInventories() {
@@ -251,7 +251,7 @@ func checkAgentAggregates(u *upgrade) results {
 		return diagnose(warned, "are not compared: the entry of gateway.legacy has no api", "set api, so that the aggregates are read")
 	}
 	return u.compared("aggregates of agents", unhealthy, u.waits()+
-		"give each agent's file (agent.host.aggregates) the aggregates that its host is in, with uuid and metadata as openstack aggregate show has them, and SIGHUP the agent",
+		"Nova's aggregates reach the host with the next import; add those that its agent's file (agent.host.aggregates) alone has to Nova, or remove them there and SIGHUP the agent",
 		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
 			return gateway.AggregatesDifference(row.Aggregates, h.GetAggregates()), true
 		})

@@ -2,23 +2,23 @@ package main
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/testlong"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Agents that report another allocation ratio than their rows have, or none of the
-// aggregates, hold the gate of their cell at SHADOW, and only its: no request asks for
-// the zone, and all compared answers may be the same. Who watches the gate, and the
-// doctor, read which hosts and both values. When the agents report what the rows say the
-// gate opens by itself.
-func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
+// Agents' files that have other allocation ratios than the rows, and no aggregates, do not hold
+// the gate: aggregates and ratios are Nova's in every state of it. In NATIVE a change of them
+// reaches placements, and goes from them. The contradiction of the ratio is a finding.
+func TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow(t *testing.T) {
 	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
@@ -27,53 +27,69 @@ func TestAgentsThatDifferFromTheirRowsHoldTheGate(t *testing.T) {
 	all.Go(func() { u.beat(ctx) })
 	defer func() { cancel(); all.Wait() }()
 	const rack = "e0000000-0000-4000-8000-000000000001"
-	zone := map[string]string{"availability_zone": "az1", "filter_tenant_id": "tenantA"}
-	in := []*agentv1.Aggregate{{Uuid: rack, Name: "rack1", Metadata: zone}}
 	first, second := u.cells[0].order()[0], u.cells[0].order()[1]
-	u.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": rack, "name": "rack1"})
-	n := 0
-	for key, value := range zone {
-		n++
-		u.api.Insert(t, "aggregate_metadata", legacytest.Row{"id": n, "aggregate_id": 1, "key": key, "value": value})
-	}
-	u.api.Insert(t, "aggregate_hosts", legacytest.Row{"id": 1, "aggregate_id": 1, "host": first.host})
-	// The first lacks the aggregate, the second has half of what its row says.
 	second.reports(func(s *agentv1.FullState) { s.Providers[0].Inventories[0].AllocationRatio = 0.5 })
 	for i, c := range u.cells {
 		for _, k := range c.order() {
 			k.upgrade(u.agents[i])
 		}
 	}
-	u.await("the other cells are NATIVE", func(states map[string]*cellgatev1.Gate) bool {
-		return states["cell2"].GetState() == cellgatev1.Gate_NATIVE && states["cell3"].GetState() == cellgatev1.Gate_NATIVE
+	u.await("the gates open", func(states map[string]*cellgatev1.Gate) bool {
+		return count(states, cellgatev1.Gate_NATIVE) == 3
 	})
-	u.await("the gate waits for both hosts", func(states map[string]*cellgatev1.Gate) bool {
-		g := states["cell1"]
-		if g.GetState() == cellgatev1.Gate_NATIVE {
-			t.Fatalf("the gate is %v", g)
+	follows := func(what string, done func() bool) {
+		t.Helper()
+		began := time.Now()
+		u.await(what, func(map[string]*cellgatev1.Gate) bool { return done() })
+		t.Logf("%s: %v after Nova's row", what, time.Since(began).Round(time.Millisecond))
+	}
+	isIn := func(zone string) func() bool { return func() bool { return u.placesIn(zone) == first.host } }
+
+	if got := u.placesIn("az1"); got != "" {
+		t.Fatalf("before the zone is there, %s has it", got)
+	}
+	u.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": rack, "name": "rack1"})
+	u.api.Insert(t, "aggregate_metadata", legacytest.Row{"id": 1, "aggregate_id": 1, "key": "availability_zone", "value": "az1"})
+	u.api.Insert(t, "aggregate_hosts", legacytest.Row{"id": 1, "aggregate_id": 1, "host": first.host})
+	follows("a host that is added is placed on by its zone", isIn("az1"))
+	u.api.Exec(t, "UPDATE aggregate_metadata SET value = 'az2' WHERE id = 1")
+	follows("the zone is another one", func() bool { return u.placesIn("az1") == "" && isIn("az2")() })
+	u.api.Exec(t, "DELETE FROM aggregate_hosts WHERE id = 1")
+	follows("a host that is removed has no zone", func() bool { return u.placesIn("az2") == "" })
+
+	ratio := func(want float64) func() bool {
+		return func() bool {
+			i := u.host(second).GetInventories()
+			return len(i) > 0 && i[0].GetAllocationRatio() == want
 		}
-		return g.GetDifferingHosts() == 2 && strings.Contains(strings.Join(g.GetWaitsFor(), "; "), "2 hosts that differ from their rows: "+first.host+": row says zone az1, its agent no zone")
+	}
+	follows("the ratio is that of the row", ratio(1))
+	u.cells[0].write("UPDATE compute_nodes SET cpu_allocation_ratio = 4, updated_at = UTC_TIMESTAMP() WHERE uuid = ?", second.uuid)
+	follows("the ratio is another one", ratio(4))
+}
+
+// placesIn gives the host that an instance in a zone would be placed on, "" for none.
+func (u *upgradeSystem) placesIn(zone string) string {
+	u.t.Helper()
+	ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
+	defer cancel()
+	out, err := cellgatev1.NewSchedulerClient(u.conns[0]).SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
+		RequestId: uuid.NewString(), InstanceUuids: []string{uuid.NewString()}, DryRun: true,
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
+			Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: 64, RootGb: 1}, ProjectId: "demo", AvailabilityZone: zone,
+		}},
 	})
-	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")
-	must(t, rows, "cell1 capacity", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+second.host+": row says 8 VCPU (8, ratio 1), its agent reports 4 (8, ratio 0.5)")
-	must(t, rows, "cell1 aggregates of agents", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+first.host+": row says zone az1")
-	first.reports(func(s *agentv1.FullState) { s.Aggregates = in })
-	u.await("it waits for the second alone", func(states map[string]*cellgatev1.Gate) bool {
-		g := states["cell1"]
-		return g.GetDifferingHosts() == 1 && g.GetHostDifferences()[0].GetDetail() == "row says 8 VCPU (8, ratio 1), its agent reports 4 (8, ratio 0.5)"
-	})
-	second.reports(nil)
-	u.await("the gate opens", func(states map[string]*cellgatev1.Gate) bool {
-		return states["cell1"].GetState() == cellgatev1.Gate_NATIVE
-	})
-	must(t, diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1"), "cell1 capacity", found, "on 2 hosts")
+	if err != nil {
+		return ""
+	}
+	return out.GetDestinations()[0].GetSelected().GetServiceHost()
 }
 
 // Agents that report other names than their rows have, or nothing of what they run, hold the
 // gate of their cell: Nova would be answered with names that it does not have, and images
 // that name an architecture would find no host. No request shows it before.
 func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
-	testlong.Only(t, "TestAgentsThatDifferFromTheirRowsHoldTheGate")
+	testlong.Only(t, "TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow")
 	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)

@@ -6,7 +6,8 @@
 // report of an agent, and leaves a host to the agent that registered it. A host whose
 // service is old is asked back from its agent in every life, again and again: the cell
 // gives it once that agent is gone. Of a NATIVE cell no host is written: its agents speak for
-// their hosts, and where they do not know the instances the rows go on to. Whoever
+// their hosts, and where they do not know the instances the rows go on to. Aggregates and
+// allocation ratios of agents' hosts are taken from the rows in every state of the gate. Whoever
 // watches the gate says when a step is made, and which gateway makes it.
 //
 // Of a host whose agent knows its instances the cell hears which rows are deleted, again until

@@ -90,11 +90,12 @@ type host struct {
 
 // inputs are what a state is made of. The same inputs make the same state.
 type inputs struct {
-	revision   uint64
-	at         place
-	disabled   bool
-	reason     string
-	aggregates uint64
+	revision uint64
+	at       place
+	disabled bool
+	reason   string
+	// nova is hashOf the row, with which an agent's host is sent again.
+	nova uint64
 	// changes and counted are of its instances.
 	changes uint64
 	counted int
@@ -125,7 +126,8 @@ func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Repo
 }
 
 // StepInstances is Step for a cell whose gate is NATIVE: no host is written or taken back,
-// and of instances those count whose hosts' agents do not know them. When the step before
+// of agents' hosts the cell takes aggregates and allocation ratios, and of instances those
+// count whose hosts' agents do not know them. When the step before
 // was a Step, or the other way round, all hosts are sent again.
 func (m *Importer) StepInstances(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
 	return m.step(ctx, x, c, true)

@@ -28,7 +28,8 @@ type work struct {
 
 // plan says what a step sends: first at most Config.StepHosts whose rows are others than
 // those that the cell took, after those of the step before; then at most againHosts others, so
-// that what a full pass sends again delays no change. Of a NATIVE cell all are others.
+// that what a full pass sends again delays no change. Of a NATIVE cell only those are first
+// whose aggregates or ratios changed.
 func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +109,8 @@ func (p *planning) host(row *legacy.Host) {
 		p.used[q] = true
 	}
 	h.aged(service != nil && service.Version < p.conf.RequiredVersion)
-	if h.agents && h.settled && !h.taken && !p.asks(h) {
+	nova := hashOf(row)
+	if h.agents && h.settled && !h.taken && !p.asks(h) && h.inputs.nova == nova {
 		return
 	}
 	on, in, held := p.instancesOf(h.at, row)
@@ -118,7 +120,7 @@ func (p *planning) host(row *legacy.Host) {
 		return
 	}
 	h.letGo, in.former = false, p.former[h.at]
-	in.revision, in.at, in.disabled, in.aggregates = row.Revision, h.at, row.Disabled, hashOf(row.Aggregates)
+	in.revision, in.at, in.disabled, in.nova = row.Revision, h.at, row.Disabled, nova
 	if service != nil {
 		in.reason = service.DisabledReason
 	}
@@ -143,8 +145,13 @@ func (p *planning) host(row *legacy.Host) {
 }
 
 // others reports whether a host has other rows than the cell took: it does not wait for those
-// that are sent again.
-func (p *planning) others(h *host, in inputs) bool { return h.inputs != in && !p.instancesOnly }
+// that are sent again. In a NATIVE cell other aggregates or ratios alone count.
+func (p *planning) others(h *host, in inputs) bool {
+	if p.instancesOnly {
+		return h.settled && h.inputs.nova != in.nova
+	}
+	return h.inputs != in
+}
 
 // room reports whether the step has room for a host, which else waits.
 func (p *planning) room(h *host, in inputs) bool {
@@ -304,13 +311,11 @@ func shapeOf(s *agentv1.FullState) *agentv1.FullState {
 	return &agentv1.FullState{Cell: s.GetCell(), HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Providers: s.GetProviders()}
 }
 
-// hashOf tells aggregates apart.
-func hashOf(in []schedule.Aggregate) uint64 {
-	if len(in) == 0 {
-		return 0
-	}
+// hashOf tells a row's aggregates and allocation ratios apart.
+func hashOf(row *legacy.Host) uint64 {
 	sum := fnv.New64a()
-	for _, a := range in {
+	_, _ = fmt.Fprintln(sum, row.View.CPURatio, row.View.RAMRatio, row.View.DiskRatio)
+	for _, a := range row.Aggregates {
 		_, _ = fmt.Fprintf(sum, "%q %q\n", a.UUID, a.Name) // a hash takes everything
 		for _, k := range slices.Sorted(maps.Keys(a.Metadata)) {
 			_, _ = fmt.Fprintf(sum, "%q=%q\n", k, a.Metadata[k])

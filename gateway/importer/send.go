@@ -147,13 +147,17 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	r.Conflicts += int(o.GetConflicts())
 	r.Overcommitted += int(o.GetOvercommitted())
 	r.Kept += int(o.GetKept())
-	if o.GetConflicts() == 0 && o.GetKept() == 0 && !unregistered {
+	switch {
+	case unregistered:
+		// Once an agent registers it, it must not wait for its aggregates: they keep tenants apart.
+		h.conflicts, h.again = 1, m.steps+1
+	case o.GetConflicts() == 0 && o.GetKept() == 0:
 		h.conflicts = 0
-		return
+	default:
+		// The claim elsewhere may be gone soon: the other host's state goes its own way. So may
+		// newer rows end a claim.
+		h.sendAgain(m.steps)
 	}
-	// The claim elsewhere may be gone soon: the other host's state goes its own way. So may
-	// an agent register the host, or newer rows end a claim.
-	h.sendAgain(m.steps)
 }
 
 // sendAgain has the host sent again, each time after more steps.

@@ -128,6 +128,7 @@ const (
 
 	OpEndMaintenance Op = "end_maintenance"
 	OpNovaState      Op = "nova_state"
+	OpNovaHost       Op = "nova_host"
 	OpSilent         Op = "silent"
 	OpRemoveHost     Op = "remove_host"
 
@@ -137,7 +138,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpNovaHost, OpSilent, OpRemoveHost, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.

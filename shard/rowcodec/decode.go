@@ -55,10 +55,21 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		}
 		h.Providers = append(h.Providers, row)
 	}
-	for _, a := range m.Aggregates {
-		h.Aggregates = append(h.Aggregates, shard.Aggregate{UUID: a.Uuid, Name: a.Name, Metadata: a.Metadata})
+	h.Aggregates = rowAggregates(m.Aggregates)
+	if n := m.Nova; n != nil {
+		h.Nova = &shard.NovaHost{
+			Aggregates: rowAggregates(n.Aggregates), Ratios: n.Ratios,
+			ReportedAggregates: rowAggregates(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
+		}
 	}
 	return h
+}
+
+func rowAggregates(in []*storagev1.Aggregate) (out []shard.Aggregate) {
+	for _, a := range in {
+		out = append(out, shard.Aggregate{UUID: a.Uuid, Name: a.Name, Metadata: a.Metadata})
+	}
+	return out
 }
 
 // Usage reads a usage from its bytes.

@@ -109,10 +109,21 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		}
 		m.Providers = append(m.Providers, row)
 	}
-	for _, a := range h.Aggregates {
-		m.Aggregates = append(m.Aggregates, &storagev1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	m.Aggregates = aggregateRows(h.Aggregates)
+	if n := h.Nova; n != nil {
+		m.Nova = &storagev1.NovaHost{
+			Aggregates: aggregateRows(n.Aggregates), Ratios: n.Ratios,
+			ReportedAggregates: aggregateRows(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
+		}
 	}
 	return m
+}
+
+func aggregateRows(in []shard.Aggregate) (out []*storagev1.Aggregate) {
+	for _, a := range in {
+		out = append(out, &storagev1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
+	}
+	return out
 }
 
 // states are in the order of storagev1.ClaimState.

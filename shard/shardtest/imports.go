@@ -1,6 +1,7 @@
 package shardtest
 
 import (
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -131,6 +132,74 @@ func importClauses() []clause {
 			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.LeftToAgent || o.InstancesTaken {
 				s.Errorf("the agent knows its instances, and the outcome is %+v", o)
 			}
+		}},
+		{name: "WhatNovaSaysOfAnAgentsHostCounts", test: func(s *suite) {
+			rack := func(name, zone string) []shard.Aggregate {
+				return []shard.Aggregate{{UUID: GroupID(1), Name: name, Metadata: map[string]string{"availability_zone": zone}}}
+			}
+			agents := func(n uint64) *shard.PutHost {
+				p := state(n, 4, nil)
+				p.Host.Aggregates = append(rack("mine", "z2"), shard.Aggregate{UUID: GroupID(2), Name: "ssd"})
+				return p
+			}
+			nova := &shard.SetNovaHost{HostUUID: HostID(1), Aggregates: rack("rack1", "z1"), Ratios: map[string]float64{Class: 2, "DISK_GB": 3}}
+			is := func(ratio float64, follows bool, names ...string) {
+				s.Helper()
+				h := host(s)
+				var got []string
+				for _, a := range h.Aggregates {
+					got = append(got, a.Name)
+				}
+				if i := h.Providers[0].Inventories[0]; !slices.Equal(got, names) || i.AllocationRatio != ratio || (h.Nova != nil) != follows {
+					s.Errorf("the host is in %v, with ratio %v and %+v of Nova, want %v, %v", got, i.AllocationRatio, h.Nova, names, ratio)
+				}
+			}
+			s.refused(nova, fault.NotFound)
+			s.do(imported(1, 4, nil))
+			s.nothing(nova)
+			s.do(agents(1))
+			is(1, false, "mine", "ssd")
+			s.do(nova)
+			is(2, true, "rack1", "ssd")
+			s.nothing(nova)
+			s.do(NewClaim(1, 1, 4))
+			s.do(NewClaim(2, 1, 4))
+			s.refused(NewClaim(3, 1, 1), fault.NoValidHost)
+
+			s.do(agents(2))
+			is(2, true, "rack1", "ssd")
+			s.nothing(nova)
+			s.reopen()
+			is(2, true, "rack1", "ssd")
+			if n := host(s).Nova; n.ReportedRatios[Class] != 1 || len(n.ReportedAggregates) != 2 || n.ReportedAggregates[0].Name != "mine" {
+				s.Errorf("what the agent reported is %+v", n)
+			}
+
+			// Nova takes it out of an aggregate that its agent reports: it stays out.
+			left := &shard.SetNovaHost{HostUUID: HostID(1), Ratios: map[string]float64{Class: 3}}
+			s.do(left)
+			is(3, true, "ssd")
+			s.do(agents(3))
+			is(3, true, "ssd")
+			s.do(nova)
+			is(2, true, "rack1", "ssd")
+			s.do(&shard.SetNovaHost{HostUUID: HostID(1)})
+			is(1, false, "mine", "ssd")
+
+			s.do(nova)
+			ends := setAdmin(1, shard.AdminEnabled)
+			ends.EndsNova = true
+			s.do(ends)
+			is(1, false, "mine", "ssd")
+			s.do(nova)
+			back := imported(9, 4, nil)
+			back.Retake = &shard.Registration{BootID: "boot-1", StateVersion: 3}
+			s.do(back)
+			is(1, false)
+
+			s.namesField(&shard.SetNovaHost{}, "host_uuid")
+			s.namesField(&shard.SetNovaHost{HostUUID: HostID(1), Ratios: map[string]float64{Class: 0}}, "ratios")
+			s.namesField(&shard.SetNovaHost{HostUUID: HostID(1), Aggregates: []shard.Aggregate{{UUID: "\x00"}}}, "aggregates[0].uuid")
 		}},
 		{name: "AnImportOfRowsThatAreOlderThanAClaimNeitherEndsNorShrinksIt", test: func(s *suite) {
 			s.do(imported(1, 8, nil))

@@ -281,7 +281,14 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		}
 		return []shard.Op{{Judge: j}}
 	case 26, 27:
-		switch rng.IntN(6) {
+		switch rng.IntN(7) {
+		case 6:
+			p := &shard.SetNovaHost{HostUUID: HostID(rng.IntN(hosts + 1))}
+			if n := rng.IntN(3); n > 0 {
+				p.Ratios = map[string]float64{Class: float64(n)}
+				p.Aggregates = []shard.Aggregate{{UUID: GroupID(n), Name: "rack"}}
+			}
+			return []shard.Op{{SetNovaHost: p}}
 		case 0:
 			return []shard.Op{{SetSilent: &shard.SetSilent{HostUUID: HostID(rng.IntN(hosts + 1)), Silent: rng.IntN(3) > 0}}}
 		case 1, 2:

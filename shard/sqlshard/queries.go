@@ -72,7 +72,7 @@ WHERE m.group_uuid = ANY($1::text[])`
 // A host whole, by its uuid.
 const (
 	hostColumns = `host_uuid, generation, service_host, node_name, disabled, disabled_reason, io_workload, failed_builds,
-hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_version, imported, instances_unknown`
+hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_version, imported, instances_unknown, nova`
 
 	readHosts = `SELECT ` + hostColumns + ` FROM hosts WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
 
@@ -144,13 +144,13 @@ const (
 	putHosts = `INSERT INTO hosts (` + hostColumns + `)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bool[]), unnest($6::text[]),
 unnest($7::int8[]), unnest($8::int8[]), unnest($9::text[]), unnest($10::int8[]), unnest($11::text[]), unnest($12::int8[]),
-unnest($13::text[]), unnest($14::int8[]), unnest($15::bool[]), unnest($16::bool[])
+unnest($13::text[]), unnest($14::int8[]), unnest($15::bool[]), unnest($16::bool[]), unnest($17::text[])
 ON CONFLICT (host_uuid) DO UPDATE SET generation = excluded.generation, service_host = excluded.service_host,
 node_name = excluded.node_name, disabled = excluded.disabled, disabled_reason = excluded.disabled_reason,
 io_workload = excluded.io_workload, failed_builds = excluded.failed_builds, hypervisor_type = excluded.hypervisor_type,
 hypervisor_version = excluded.hypervisor_version, host_ip = excluded.host_ip, agent_version = excluded.agent_version,
 boot_id = excluded.boot_id, state_version = excluded.state_version, imported = excluded.imported,
-instances_unknown = excluded.instances_unknown`
+instances_unknown = excluded.instances_unknown, nova = excluded.nova`
 
 	deleteFacts      = `DELETE FROM host_facts WHERE host_uuid = ANY($1::text[])`
 	deleteProviders  = `DELETE FROM providers WHERE host_uuid = ANY($1::text[])`

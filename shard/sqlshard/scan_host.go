@@ -42,13 +42,19 @@ type hostScan struct {
 func (s *hostScan) host(rows pgx.Rows) error {
 	var h shard.Host
 	var version int64
+	var nova string
 	_, err := pgx.ForEachRow(rows, []any{
 		&h.UUID, &h.Generation, &h.ServiceHost, &h.NodeName, &h.Disabled, &h.DisabledReason, &h.IOWorkload, &h.FailedBuilds,
 		&h.HypervisorType, &h.HypervisorVersion, &h.HostIP, &h.AgentVersion, &h.BootID, &version, &h.Imported,
-		&h.InstancesUnknown,
+		&h.InstancesUnknown, &nova,
 	}, func() error {
 		one := h
 		one.StateVersion = uint64(version)
+		if nova != "" {
+			if err := json.Unmarshal([]byte(nova), &one.Nova); err != nil {
+				return damaged("what Nova says of host %s cannot be read: %v", h.UUID, err)
+			}
+		}
 		s.hosts[one.UUID] = &one
 		s.list = append(s.list, &one)
 		return nil

@@ -2,7 +2,6 @@ package sqlshard
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"cellgate/shard"
@@ -30,16 +29,24 @@ func (w *writes) hostRows(hosts []*shard.Host) {
 		column(hosts, func(h *shard.Host) string { return h.BootID }),
 		column(hosts, func(h *shard.Host) int64 { return int64(h.StateVersion) }),
 		column(hosts, func(h *shard.Host) bool { return h.Imported }),
-		column(hosts, func(h *shard.Host) bool { return h.InstancesUnknown }))
+		column(hosts, func(h *shard.Host) bool { return h.InstancesUnknown }),
+		column(hosts, novaText))
 	w.facts(w.differing(hosts, func(a, b *shard.Host) bool {
 		return a.Facts == b.Facts || a.Facts != nil && b.Facts != nil && *a.Facts == *b.Facts
 	}))
 	w.trees(w.differing(hosts, func(a, b *shard.Host) bool { return slices.EqualFunc(a.Providers, b.Providers, sameProvider) }))
 	w.aggregates(w.differing(hosts, func(a, b *shard.Host) bool {
-		return slices.EqualFunc(a.Aggregates, b.Aggregates, func(x, y shard.Aggregate) bool {
-			return x.UUID == y.UUID && x.Name == y.Name && maps.Equal(x.Metadata, y.Metadata)
-		})
+		return shard.SameAggregates(a.Aggregates, b.Aggregates)
 	}))
+}
+
+// novaText is what Nova says of a host; "" for nothing.
+func novaText(h *shard.Host) string {
+	if h.Nova == nil {
+		return ""
+	}
+	b, _ := json.Marshal(h.Nova) // texts, and ratios that are finite, do not fail
+	return string(b)
 }
 
 func hostUUID(h *shard.Host) string { return h.UUID }

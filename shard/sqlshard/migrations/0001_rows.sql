@@ -41,7 +41,9 @@ CREATE TABLE IF NOT EXISTS journal (
 );
 
 -- A host as its agent registered it. imported: from Nova's tables, not from an agent.
--- instances_unknown: its agent does not know which instances the host has.
+-- instances_unknown: its agent does not know which instances the host has. nova: what Nova's
+-- tables say of an agent's host, JSON of shard.NovaHost, '' for nothing; it is merged already into inventories
+-- and host_aggregates.
 CREATE TABLE IF NOT EXISTS hosts (
   host_uuid {{key}} PRIMARY KEY,
   generation int8 NOT NULL,
@@ -58,7 +60,8 @@ CREATE TABLE IF NOT EXISTS hosts (
   boot_id text NOT NULL,
   state_version int8 NOT NULL,
   imported bool NOT NULL,
-  instances_unknown bool NOT NULL
+  instances_unknown bool NOT NULL,
+  nova text NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS host_facts (

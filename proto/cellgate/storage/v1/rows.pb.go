@@ -104,6 +104,7 @@ type Host struct {
 	Facts             *Facts                 `protobuf:"bytes,17,opt,name=facts,proto3" json:"facts,omitempty"`
 	Imported          bool                   `protobuf:"varint,18,opt,name=imported,proto3" json:"imported,omitempty"`
 	InstancesUnknown  bool                   `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
+	Nova              *NovaHost              `protobuf:"bytes,20,opt,name=nova,proto3" json:"nova,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -271,6 +272,90 @@ func (x *Host) GetInstancesUnknown() bool {
 	return false
 }
 
+func (x *Host) GetNova() *NovaHost {
+	if x != nil {
+		return x.Nova
+	}
+	return nil
+}
+
+// What Nova's tables say of an agent's host, and what its agent reported.
+type NovaHost struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Aggregates         []*Aggregate           `protobuf:"bytes,1,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
+	Ratios             map[string]float64     `protobuf:"bytes,2,rep,name=ratios,proto3" json:"ratios,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	ReportedAggregates []*Aggregate           `protobuf:"bytes,3,rep,name=reported_aggregates,json=reportedAggregates,proto3" json:"reported_aggregates,omitempty"`
+	ReportedRatios     map[string]float64     `protobuf:"bytes,4,rep,name=reported_ratios,json=reportedRatios,proto3" json:"reported_ratios,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Left               []string               `protobuf:"bytes,5,rep,name=left,proto3" json:"left,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *NovaHost) Reset() {
+	*x = NovaHost{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NovaHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NovaHost) ProtoMessage() {}
+
+func (x *NovaHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NovaHost.ProtoReflect.Descriptor instead.
+func (*NovaHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NovaHost) GetAggregates() []*Aggregate {
+	if x != nil {
+		return x.Aggregates
+	}
+	return nil
+}
+
+func (x *NovaHost) GetRatios() map[string]float64 {
+	if x != nil {
+		return x.Ratios
+	}
+	return nil
+}
+
+func (x *NovaHost) GetReportedAggregates() []*Aggregate {
+	if x != nil {
+		return x.ReportedAggregates
+	}
+	return nil
+}
+
+func (x *NovaHost) GetReportedRatios() map[string]float64 {
+	if x != nil {
+		return x.ReportedRatios
+	}
+	return nil
+}
+
+func (x *NovaHost) GetLeft() []string {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
 // JSON texts; empty for NULL.
 type Facts struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -287,7 +372,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +384,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[1]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +397,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Facts) GetCpuInfo() string {
@@ -377,7 +462,7 @@ type Provider struct {
 
 func (x *Provider) Reset() {
 	*x = Provider{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +474,7 @@ func (x *Provider) String() string {
 func (*Provider) ProtoMessage() {}
 
 func (x *Provider) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[2]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +487,7 @@ func (x *Provider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Provider.ProtoReflect.Descriptor instead.
 func (*Provider) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Provider) GetUuid() string {
@@ -456,7 +541,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +553,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[3]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +566,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Inventory) GetResourceClass() string {
@@ -551,7 +636,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +648,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[4]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +661,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Aggregate) GetUuid() string {
@@ -613,7 +698,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +710,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[5]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +723,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Usage) GetHostUuid() string {
@@ -687,7 +772,7 @@ type Used struct {
 
 func (x *Used) Reset() {
 	*x = Used{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +784,7 @@ func (x *Used) String() string {
 func (*Used) ProtoMessage() {}
 
 func (x *Used) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[6]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +797,7 @@ func (x *Used) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Used.ProtoReflect.Descriptor instead.
 func (*Used) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Used) GetProviderUuid() string {
@@ -771,7 +856,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +868,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[7]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +881,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Claim) GetClaimId() string {
@@ -1002,7 +1087,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1099,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[8]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1112,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Verdict) GetOutcome() string {
@@ -1083,7 +1168,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1180,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[9]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1193,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Rejection) GetHostUuid() string {
@@ -1147,7 +1232,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1244,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[10]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1257,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -1222,7 +1307,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1319,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[11]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1332,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Group) GetUuid() string {
@@ -1289,7 +1374,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1386,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[12]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1399,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Pin) GetGroupUuid() string {
@@ -1348,7 +1433,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1445,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[13]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1458,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Holder) GetClaimId() string {
@@ -1409,7 +1494,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1506,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[14]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1519,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Gate) GetState() string {
@@ -1527,7 +1612,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1624,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[15]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1637,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Namespace) GetHostUuid() string {
@@ -1604,7 +1689,7 @@ type AdminState struct {
 
 func (x *AdminState) Reset() {
 	*x = AdminState{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1701,7 @@ func (x *AdminState) String() string {
 func (*AdminState) ProtoMessage() {}
 
 func (x *AdminState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[16]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1714,7 @@ func (x *AdminState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminState.ProtoReflect.Descriptor instead.
 func (*AdminState) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminState) GetHostUuid() string {
@@ -1725,7 +1810,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1822,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[17]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1835,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1809,7 +1894,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1906,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1919,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1876,7 +1961,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1973,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1986,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -1936,7 +2021,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2033,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2046,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -2084,7 +2169,7 @@ var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
 const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xd1\x05\n" +
+	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\x84\x06\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1b\n" +
@@ -2110,7 +2195,22 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"generation\x120\n" +
 	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\x12\x1a\n" +
 	"\bimported\x18\x12 \x01(\bR\bimported\x12+\n" +
-	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\"\xe5\x01\n" +
+	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x121\n" +
+	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.storage.v1.NovaHostR\x04nova\"\xcc\x03\n" +
+	"\bNovaHost\x12>\n" +
+	"\n" +
+	"aggregates\x18\x01 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\n" +
+	"aggregates\x12A\n" +
+	"\x06ratios\x18\x02 \x03(\v2).cellgate.storage.v1.NovaHost.RatiosEntryR\x06ratios\x12O\n" +
+	"\x13reported_aggregates\x18\x03 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\x12reportedAggregates\x12Z\n" +
+	"\x0freported_ratios\x18\x04 \x03(\v21.cellgate.storage.v1.NovaHost.ReportedRatiosEntryR\x0ereportedRatios\x12\x12\n" +
+	"\x04left\x18\x05 \x03(\tR\x04left\x1a9\n" +
+	"\vRatiosEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aA\n" +
+	"\x13ReportedRatiosEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xe5\x01\n" +
 	"\x05Facts\x12\x19\n" +
 	"\bcpu_info\x18\x01 \x01(\tR\acpuInfo\x12/\n" +
 	"\x13supported_instances\x18\x02 \x01(\tR\x12supportedInstances\x12\x14\n" +
@@ -2316,60 +2416,68 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),    // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),       // 1: cellgate.storage.v1.Host
-	(*Facts)(nil),      // 2: cellgate.storage.v1.Facts
-	(*Provider)(nil),   // 3: cellgate.storage.v1.Provider
-	(*Inventory)(nil),  // 4: cellgate.storage.v1.Inventory
-	(*Aggregate)(nil),  // 5: cellgate.storage.v1.Aggregate
-	(*Usage)(nil),      // 6: cellgate.storage.v1.Usage
-	(*Used)(nil),       // 7: cellgate.storage.v1.Used
-	(*Claim)(nil),      // 8: cellgate.storage.v1.Claim
-	(*Verdict)(nil),    // 9: cellgate.storage.v1.Verdict
-	(*Rejection)(nil),  // 10: cellgate.storage.v1.Rejection
-	(*Guest)(nil),      // 11: cellgate.storage.v1.Guest
-	(*Group)(nil),      // 12: cellgate.storage.v1.Group
-	(*Pin)(nil),        // 13: cellgate.storage.v1.Pin
-	(*Holder)(nil),     // 14: cellgate.storage.v1.Holder
-	(*Gate)(nil),       // 15: cellgate.storage.v1.Gate
-	(*Namespace)(nil),  // 16: cellgate.storage.v1.Namespace
-	(*AdminState)(nil), // 17: cellgate.storage.v1.AdminState
-	(*Decision)(nil),   // 18: cellgate.storage.v1.Decision
-	(*Lane)(nil),       // 19: cellgate.storage.v1.Lane
-	(*Entry)(nil),      // 20: cellgate.storage.v1.Entry
-	(*Change)(nil),     // 21: cellgate.storage.v1.Change
-	nil,                // 22: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*NovaHost)(nil),   // 2: cellgate.storage.v1.NovaHost
+	(*Facts)(nil),      // 3: cellgate.storage.v1.Facts
+	(*Provider)(nil),   // 4: cellgate.storage.v1.Provider
+	(*Inventory)(nil),  // 5: cellgate.storage.v1.Inventory
+	(*Aggregate)(nil),  // 6: cellgate.storage.v1.Aggregate
+	(*Usage)(nil),      // 7: cellgate.storage.v1.Usage
+	(*Used)(nil),       // 8: cellgate.storage.v1.Used
+	(*Claim)(nil),      // 9: cellgate.storage.v1.Claim
+	(*Verdict)(nil),    // 10: cellgate.storage.v1.Verdict
+	(*Rejection)(nil),  // 11: cellgate.storage.v1.Rejection
+	(*Guest)(nil),      // 12: cellgate.storage.v1.Guest
+	(*Group)(nil),      // 13: cellgate.storage.v1.Group
+	(*Pin)(nil),        // 14: cellgate.storage.v1.Pin
+	(*Holder)(nil),     // 15: cellgate.storage.v1.Holder
+	(*Gate)(nil),       // 16: cellgate.storage.v1.Gate
+	(*Namespace)(nil),  // 17: cellgate.storage.v1.Namespace
+	(*AdminState)(nil), // 18: cellgate.storage.v1.AdminState
+	(*Decision)(nil),   // 19: cellgate.storage.v1.Decision
+	(*Lane)(nil),       // 20: cellgate.storage.v1.Lane
+	(*Entry)(nil),      // 21: cellgate.storage.v1.Entry
+	(*Change)(nil),     // 22: cellgate.storage.v1.Change
+	nil,                // 23: cellgate.storage.v1.NovaHost.RatiosEntry
+	nil,                // 24: cellgate.storage.v1.NovaHost.ReportedRatiosEntry
+	nil,                // 25: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
-	3,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
-	5,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
-	2,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
-	4,  // 3: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	22, // 4: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
-	7,  // 5: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
-	0,  // 6: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
-	7,  // 7: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
-	12, // 8: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
-	11, // 9: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
-	9,  // 10: cellgate.storage.v1.Claim.verdict:type_name -> cellgate.storage.v1.Verdict
-	10, // 11: cellgate.storage.v1.Claim.rejections:type_name -> cellgate.storage.v1.Rejection
-	9,  // 12: cellgate.storage.v1.Rejection.verdict:type_name -> cellgate.storage.v1.Verdict
-	14, // 13: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	21, // 14: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
-	1,  // 15: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
-	6,  // 16: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
-	8,  // 17: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
-	13, // 18: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
-	15, // 19: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
-	16, // 20: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
-	17, // 21: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	4,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
+	6,  // 1: cellgate.storage.v1.Host.aggregates:type_name -> cellgate.storage.v1.Aggregate
+	3,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
+	2,  // 3: cellgate.storage.v1.Host.nova:type_name -> cellgate.storage.v1.NovaHost
+	6,  // 4: cellgate.storage.v1.NovaHost.aggregates:type_name -> cellgate.storage.v1.Aggregate
+	23, // 5: cellgate.storage.v1.NovaHost.ratios:type_name -> cellgate.storage.v1.NovaHost.RatiosEntry
+	6,  // 6: cellgate.storage.v1.NovaHost.reported_aggregates:type_name -> cellgate.storage.v1.Aggregate
+	24, // 7: cellgate.storage.v1.NovaHost.reported_ratios:type_name -> cellgate.storage.v1.NovaHost.ReportedRatiosEntry
+	5,  // 8: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
+	25, // 9: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	8,  // 10: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
+	0,  // 11: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
+	8,  // 12: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
+	13, // 13: cellgate.storage.v1.Claim.group:type_name -> cellgate.storage.v1.Group
+	12, // 14: cellgate.storage.v1.Claim.guest:type_name -> cellgate.storage.v1.Guest
+	10, // 15: cellgate.storage.v1.Claim.verdict:type_name -> cellgate.storage.v1.Verdict
+	11, // 16: cellgate.storage.v1.Claim.rejections:type_name -> cellgate.storage.v1.Rejection
+	10, // 17: cellgate.storage.v1.Rejection.verdict:type_name -> cellgate.storage.v1.Verdict
+	15, // 18: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
+	22, // 19: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	1,  // 20: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
+	7,  // 21: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
+	9,  // 22: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
+	14, // 23: cellgate.storage.v1.Change.pin:type_name -> cellgate.storage.v1.Pin
+	16, // 24: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
+	17, // 25: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
+	18, // 26: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -2377,7 +2485,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[20].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[21].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -2392,7 +2500,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
