@@ -101,7 +101,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"agent --log-level loud":                            `--log-level: log.level: "loud" is none of`,
 		"cells pin c1 open --reason x":                      "needs a cell and one of legacy, shadow, native",
 		"cells pin c1 legacy":                               "--reason: must say why",
-		"cells -o yaml":                                     `--output: "yaml" is neither table nor json`,
+		"cells -o yaml":                                     `--output: "yaml" is none of table, wide, json`,
 		"version -o yaml":                                   `--output: "yaml" is neither table nor json`,
 		"select --count 0":                                  "--count: 0 is below 1",
 		"select --vcpus many":                               `invalid argument "many" for "--vcpus"`,
