@@ -64,6 +64,7 @@ var rules = []rule{
 	{folder: "internal/pgtest", may: []string{"internal/serverproc", "internal/testwait"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/mariatest", may: []string{"internal/serverproc", "internal/testwait"}, why: "a database for tests knows nothing of who uses it"},
 	{folder: "internal/serverproc", may: []string{"internal/testwait"}, stdOnly: true, why: "it knows processes, not what they serve"},
+	{folder: "internal/testaddr", stdOnly: true, why: "it knows ports, not who uses them"},
 	{folder: "internal/testlong", stdOnly: true, why: "the tests of all parts use it"},
 	{folder: "internal/testwait", stdOnly: true, why: "it is a number"},
 	{folder: "internal/raced", stdOnly: true, why: "the tests of the core use it"},
@@ -95,6 +96,7 @@ var forbiddenExcept = map[string]string{
 	"cellgate/internal/pgtest":           "testing",
 	"cellgate/internal/mariatest":        "testing",
 	"cellgate/internal/raced":            "testing",
+	"cellgate/internal/testaddr":         "testing",
 	"cellgate/internal/testlong":         "testing",
 	"cellgate/gateway/legacy/legacytest": "testing",
 }

@@ -16,6 +16,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testaddr"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -59,11 +60,7 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 		name, says, logged string
 		cell               func(t *testing.T) (addr string)
 	}{
-		{"dead address", "could not be reached", "connection refused", func(t *testing.T) string {
-			l := listen(t)
-			_ = l.Close()
-			return l.Addr().String()
-		}},
+		{"dead address", "could not be reached", "connection refused", func(t *testing.T) string { return testaddr.Dead(t) }},
 		{"killed during a call", "closed the connection", "", func(t *testing.T) string {
 			var kill func()
 			addr, stop := serveCell(t, func(ctx context.Context, method string, _ any) error {
@@ -156,9 +153,7 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 
 // The REST API over a gateway that is not there.
 func TestRESTWithoutTheGatewayLeaksNoDriverText(t *testing.T) {
-	l := listen(t)
-	_ = l.Close()
-	conn, err := rpc.Dial(l.Addr().String())
+	conn, err := rpc.Dial(testaddr.Dead(t))
 	if err != nil {
 		t.Fatal(err)
 	}

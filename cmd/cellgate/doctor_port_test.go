@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cellgate/internal/testaddr"
 )
 
 // A port that something else serves is no port to start on, whatever serves it: another
@@ -56,7 +58,7 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 	a, b := "cell1="+one+"@"+door, "cell2="+two+"@"+other
 	is(gateway(exitDone, s.api, b, a), found, "is served by a gateway over cell1, cell2: already running")
 	is(gateway(exitDone, s.api, a), warned, "is served by a gateway over cell1, cell2, not over cell1")
-	is(gateway(exitRefused, s.api, "cell7="+deadAddress(t)), unhealthy, "is served by a gateway over cell1, cell2, not by a gateway over cell7")
+	is(gateway(exitRefused, s.api, "cell7="+testaddr.Dead(t)), unhealthy, "is served by a gateway over cell1, cell2, not by a gateway over cell7")
 	is(gateway(exitRefused, door, a, b), unhealthy, isOne+", not by a gateway over cell1, cell2")
 
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -69,14 +71,14 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 
 // Fleets are told apart by their cell and seed, and dev is no cell and no gateway.
 func TestDoctorKnowsAFleetAndDevAtAPort(t *testing.T) {
-	p := launch(t, true, "agent", "--cell", "cell1", "--replica", deadAddress(t), "--hosts", "2", "--seed", "7", "--metrics", "127.0.0.1:0")
+	p := launch(t, true, "agent", "--cell", "cell1", "--replica", testaddr.Dead(t), "--hosts", "2", "--seed", "7", "--metrics", "127.0.0.1:0")
 	at := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	for _, c := range []struct{ cell, seed, status, what string }{
 		{"cell1", "7", found, "is served by agents of cell cell1, seed 7: already running"},
 		{"cell1", "8", unhealthy, "is served by agents of cell cell1, seed 7, not by agents of cell cell1, seed 8"},
 		{"cell2", "7", unhealthy, "is served by agents of cell cell1, seed 7, not by agents of cell cell2, seed 7"},
 	} {
-		rows := diagnoses(t, exitRefused, "agent", "--cell", c.cell, "--hosts", "2", "--seed", c.seed, "--replica", deadAddress(t), "--metrics", at)
+		rows := diagnoses(t, exitRefused, "agent", "--cell", c.cell, "--hosts", "2", "--seed", c.seed, "--replica", testaddr.Dead(t), "--metrics", at)
 		must(t, rows, "agent.metrics "+at, c.status, c.what)
 	}
 	dev := launch(t, false, "dev", "--cells", "1", "--hosts", "2", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--data", t.TempDir())

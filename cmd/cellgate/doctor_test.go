@@ -21,6 +21,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testaddr"
 	"cellgate/internal/testwait"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -103,7 +104,7 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	// given to another, a shard from the future, and no cell where one should be.
 	other := s.cells[1].args[6]
 	rows = diagnoses(t, exitRefused, "gateway", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
-		"--cell", "cell1=c0000000-0000-4000-8000-000000000001@"+other, "--cell", "cell2="+s.api, "--cell", "cell3="+deadAddress(t))
+		"--cell", "cell1=c0000000-0000-4000-8000-000000000001@"+other, "--cell", "cell2="+s.api, "--cell", "cell3="+testaddr.Dead(t))
 	must(t, rows, "cell cell1 at "+other, unhealthy, "answers as cell cell2 (c0000000-0000-4000-8000-000000000002)")
 	must(t, rows, "cell cell2 at "+s.api, unhealthy, "gives no answer: does not serve this call")
 	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--hosts", "2", "--replica", other)
@@ -206,7 +207,7 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	must(t, rows, "cell.grpc "+door, found, "is served with "+long+", and a process holds the shard: already running")
 	rows = diagnoses(t, exitRefused, with(t.TempDir())...)
 	must(t, rows, "cell.grpc "+door, unhealthy, "by another: nobody holds the shard of cell cell1")
-	rows = diagnoses(t, exitRefused, "gateway", "--grpc", door, "--http", "127.0.0.1:0", "--cell", "cell1="+deadAddress(t),
+	rows = diagnoses(t, exitRefused, "gateway", "--grpc", door, "--http", "127.0.0.1:0", "--cell", "cell1="+testaddr.Dead(t),
 		"--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
 	must(t, rows, "gateway.grpc "+door, warned, "whether this one runs cannot be asked")
 }
@@ -246,7 +247,7 @@ func otherProcess(t *testing.T, line string, args ...string) string {
 // that is not there is a warning.
 func TestDoctorFollowsTheTraces(t *testing.T) {
 	dir := t.TempDir()
-	file, collector := testca.Put(dir, "file", nil), deadAddress(t)
+	file, collector := testca.Put(dir, "file", nil), testaddr.Dead(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testaddr"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -121,7 +122,7 @@ func TestImport(t *testing.T) {
 		}
 		for status, flags := range map[int][]string{
 			exitUsage:       {"import", "--cell", "cell9", "--config", c.config},
-			exitUnreachable: {"import", "--cell", "cell1", "--config", newNovaCell(t, k, 1, deadAddress(t)).config, "--dry-run"},
+			exitUnreachable: {"import", "--cell", "cell1", "--config", newNovaCell(t, k, 1, testaddr.Dead(t)).config, "--dry-run"},
 		} {
 			if _, text, got := typed(t.Context(), "", flags...); got != status {
 				t.Errorf("%v ended with %d, want %d: %s", flags, got, status, text)

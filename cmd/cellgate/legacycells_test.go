@@ -2,27 +2,20 @@ package main
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"cellgate/internal/testaddr"
 	"cellgate/internal/testwait"
 )
 
 // A gateway starts without the legacy database of its cell, runs the scheduler of a
 // cell that has none, and says that the cell is unavailable, not that it is full.
 func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	nobody := testaddr.Dead(t)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	text := `gateway:
   http: 127.0.0.1:0

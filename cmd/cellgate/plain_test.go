@@ -4,20 +4,9 @@ import (
 	"net"
 	"strings"
 	"testing"
-)
 
-// deadAddress is one where nobody listens.
-func deadAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
-}
+	"cellgate/internal/testaddr"
+)
 
 // plain fails when a text speaks as a driver does.
 func plain(t *testing.T, command, text string) {
@@ -32,7 +21,7 @@ func plain(t *testing.T, command, text string) {
 var reading = [][]string{{"cells"}, {"hosts"}, {"claims", "list"}, {"select"}, {"select", "--dry-run"}}
 
 func TestNoGatewayIsSaidPlainly(t *testing.T) {
-	dead := deadAddress(t)
+	dead := testaddr.Dead(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +41,7 @@ func TestNoGatewayIsSaidPlainly(t *testing.T) {
 }
 
 func TestNoCellIsSaidPlainly(t *testing.T) {
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+deadAddress(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	for _, args := range reading {
 		for _, form := range []string{"table", "json"} {

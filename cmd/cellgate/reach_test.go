@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testaddr"
 )
 
 // When TLS does not come about, a command says why and which flag to set.
@@ -18,7 +19,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 	late, lateKey := s.ca.Write(s.dir, "late", testca.Leaf{URIs: []string{"cellgate://operator/late"}, From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)})
 	foreignCA := testca.Put(s.dir, "foreign-ca.pem", s.foreign.PEM)
 	serve := func(cert string) string {
-		args := []string{"gateway", "--cell", "cell1=" + deadAddress(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+		args := []string{"gateway", "--cell", "cell1=" + testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 		if cert != "" {
 			args = append(args, "--tls-cert", s.path(cert+".pem"), "--tls-key", s.path(cert+"-key.pem"), "--tls-client-ca", s.caFile)
 		}
@@ -43,7 +44,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		{"an expired certificate", good, []string{"--ca", s.caFile, "--cert", late, "--key", lateKey}, "the certificate shown to it has expired; replace --cert and --key", "does not accept the certificate shown to it does"},
 		{"a server without TLS", open, known, "it does not speak TLS; leave --ca out", ""},
 		{"a server with TLS", good, nil, "it closed the connection, as one that speaks TLS does; give --ca the CA of its certificate", ""},
-		{"nobody", deadAddress(t), nil, "nothing listens there; start it, or correct the address", ""},
+		{"nobody", testaddr.Dead(t), nil, "nothing listens there; start it, or correct the address", ""},
 	} {
 		_, stderr, status := typed(t.Context(), "", append([]string{"cells", "--addr", c.addr, "--timeout", "5s"}, c.flags...)...)
 		if status != exitUnreachable || !strings.Contains(stderr, "no answer from the gateway at "+c.addr+": ") ||

@@ -14,6 +14,7 @@ import (
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
+	"cellgate/internal/testaddr"
 )
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
@@ -171,14 +172,7 @@ func TestPortInUseChangesNothing(t *testing.T) {
 }
 
 func TestUnreachableGatewayEndsWith3AndNamesIt(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := testaddr.Dead(t)
 	for _, args := range []string{"cells", "hosts", "claims list", "select", "claims confirm a b"} {
 		_, stderr, status := typed(t.Context(), "", append(strings.Fields(args), "--addr", addr)...)
 		if status != exitUnreachable || !strings.Contains(stderr, "no answer from the gateway at "+addr) {

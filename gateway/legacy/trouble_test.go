@@ -12,6 +12,7 @@ import (
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/fault"
+	"cellgate/internal/testaddr"
 )
 
 // unavailable demands the error of a trouble with a database, and that it names no
@@ -69,8 +70,8 @@ func TestTroubles(t *testing.T) {
 			}
 			return err
 		}
-		unavailable(t, open(func(c *Config) { c.Database.URL = at(t, c.Database.URL, refusing(t)) }), "cell", Unreachable)
-		unavailable(t, open(func(c *Config) { c.API.URL = at(t, c.API.URL, refusing(t)) }), "api", Unreachable)
+		unavailable(t, open(func(c *Config) { c.Database.URL = at(t, c.Database.URL, testaddr.Dead(t)) }), "cell", Unreachable)
+		unavailable(t, open(func(c *Config) { c.API.URL = at(t, c.API.URL, testaddr.Dead(t)) }), "api", Unreachable)
 		unavailable(t, open(func(c *Config) {
 			c.Database.URL = at(t, c.Database.URL, silent(t))
 			c.QueryTimeout = 50 * time.Millisecond
@@ -172,19 +173,6 @@ func at(t *testing.T, text, addr string) string {
 	}
 	u.Host = addr
 	return u.String()
-}
-
-// refusing is an address at which nobody listens.
-func refusing(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
 
 // silent is an address whose listener takes connections and says nothing.
