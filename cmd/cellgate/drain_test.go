@@ -38,7 +38,7 @@ func startDrainWorld(t *testing.T) *drainWorld {
 	s := startSystem(t, 2, 15, func(kind string) []string {
 		switch kind {
 		case "gateway":
-			return []string{"--drain-delay", "10s", "--propose-budget", "1m", "--claim-budget", "1m"}
+			return []string{"--drain-delay", "3s", "--propose-budget", "5s", "--claim-budget", "8s"}
 		case "cell":
 			return []string{"--drain-delay", "300ms"}
 		}
