@@ -615,3 +615,22 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+// Hosts without an agent are sent again and again to a NATIVE cell, and take the room of no other.
+func TestStepInstances_ManyHostsWithoutAgent_AllGetTheirTurn(t *testing.T) {
+	const hosts = againHosts + 40
+	n, cell := newNova(hosts), newCell()
+	m := importerOf(t, n)
+	sent := map[string]bool{}
+	for range 3 {
+		if _, err := m.StepInstances(t.Context(), n.snapshot(), cell); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range cell.sent {
+		sent[h.GetState().GetHostUuid()] = true
+	}
+	if len(sent) != hosts {
+		t.Errorf("%d of %d hosts were sent in three steps", len(sent), hosts)
+	}
+}

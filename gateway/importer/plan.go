@@ -139,7 +139,9 @@ func (p *planning) host(row *legacy.Host) {
 		return
 	}
 	h.shape = shapeOf(state)
-	if p.add(h, state, in) && p.others(h, in) {
+	// Of a NATIVE cell hosts without an agent are sent with every step: they must leave room
+	// for the rest.
+	if p.add(h, state, in) && (p.instancesOnly || p.others(h, in)) {
 		p.last = row.NodeID
 	}
 }
