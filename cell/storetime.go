@@ -27,7 +27,7 @@ func (w *storeTimeWatch) observe(store time.Time) {
 	apart := ahead.Abs() > maxStoreTimeApart
 	switch {
 	case apart && !w.apart:
-		w.log.Warn("store time and this machine's clock are apart: timestamps of claims are not those of the clock, leases last as long as they say; see docs/how-to/operations.md, \"Store time is apart\"",
+		w.log.Warn("store time and this machine's clock are apart: timestamps of claims are not those of the clock, leases last as long as they say; see docs/how-to/runbook.md, \"Store time is apart\"",
 			"store_time", store, "ahead", ahead.Round(time.Second))
 	case !apart && w.apart:
 		w.log.Info("store time and this machine's clock agree again", "ahead", ahead)

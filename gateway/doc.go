@@ -20,5 +20,5 @@
 // a cell whose gate, or whose rows, are not known.
 //
 // A consumer's earlier claims are seen in the enabled cells that answer; by a move
-// in the disabled ones too (docs/adr/0005, docs/how-to/operations.md).
+// in the disabled ones too (docs/adr/0005, docs/how-to/runbook.md).
 package gateway

@@ -67,7 +67,7 @@ func spellAlike(texts []string) {
 	}
 }
 
-// takeOver takes over the claims that this very request made before (keepAll). Any other
+// takeOver takes over the claims that this very request made before (takeOverAll). Any other
 // claim of its consumers is an error: of the request id when it was used for
 // another request, else of the consumer. A move notes its source instead.
 //

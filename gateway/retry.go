@@ -45,7 +45,7 @@ func (b *retryBudget) take() bool {
 // repeatable reports whether a call may be sent to another replica when its
 // outcome is unknown. A claim may not: it is released and planned again, under
 // another id. Nor may an operator's word and facts: of two copies the second is refused as
-// overtaken by the first (sayOver), and whoever named a generation would hear that. What is
+// overtaken by the first (updateIfCurrent), and whoever named a generation would hear that. What is
 // not known here may not either.
 func repeatable(req any) bool {
 	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
