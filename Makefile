@@ -248,13 +248,15 @@ proto/third_party/buf/validate/validate.proto: Makefile
 	install -m 644 "$$dir/proto/protovalidate/buf/validate/validate.proto" $@
 
 # The race detector needs a C compiler, the SQL shard's tests a PostgreSQL, those of Nova's
-# own tables a MariaDB too (the -core packages have no service). The README names these packages.
+# own tables a MariaDB too (the -core packages have no service), those of the message bus a RabbitMQ, whose
+# package starts a service of its own on port 5672. The README names these packages.
 .PHONY: needs
 needs:
 	@missing=; \
 	command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing="$$missing postgresql"; \
 	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core mariadb-client-core"; \
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null || missing="$$missing rabbitmq-server"; \
 	$(call install,the tests need)
 
 # Installs the Debian packages of $$missing, or says which these are to who cannot.

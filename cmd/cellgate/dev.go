@@ -125,6 +125,9 @@ func (d *dev) build(ctx context.Context) error {
 	g := d.cfg.Gateway // of nova.conf, else the defaults: fillFromNova
 	g.Cells = d.cells
 	g.ProposeBudget = devProposeBudget
+	if url := d.cfg.Dev.BusURL; url != "" {
+		g.Bus.Enabled, g.Bus.TransportURL = true, url
+	}
 	if err := d.addGateway(g, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 		return err
 	}

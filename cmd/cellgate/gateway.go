@@ -145,6 +145,9 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
 	a.add(lifecycle.GRPC("gRPC API", server, d.tls.Ingress().Listener(d.grpc), security.Memory(memory)))
 	a.own("REST connection", conn)
+	if err := a.addBus(c.Bus, g, conn); err != nil {
+		return err
+	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
 	a.tell("the gateway", g.Health(), told)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellgate/gateway"
+	"cellgate/gateway/bus"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
@@ -102,6 +103,11 @@ func gatewayProblems(c config.Config) []fault.Field {
 	}
 	bad := append(gateway.UnknownNames(c.Gateway.Filters, weighers),
 		gateway.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
+	if url := c.Gateway.Bus.TransportURL; c.Gateway.Bus.Enabled && url != "" {
+		if err := bus.CheckTransportURL(url); err != nil {
+			bad = append(bad, fault.Field{Path: "bus.transport_url", Problem: err.Error()})
+		}
+	}
 	for i := range bad {
 		bad[i].Path = "gateway." + bad[i].Path
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -100,7 +101,34 @@ func novaKeys() []novaKey {
 	for _, o := range novaOptions {
 		keys = append(keys, novaKey{"nova." + o.key, o.option, func(g *config.Gateway, s *novaconf.Settings) { o.take(&g.Nova, s.Options) }})
 	}
+	for _, b := range novaBus {
+		keys = append(keys, novaKey{"bus." + b.key, b.option, func(g *config.Gateway, s *novaconf.Settings) { b.take(&g.Bus, s.Bus) }})
+	}
 	return keys
+}
+
+// novaBus says which option of nova.conf a key of gateway.bus is.
+var novaBus = []struct {
+	key, option string
+	take        func(*config.Bus, novaconf.Bus)
+}{
+	{"transport_url", "[DEFAULT] transport_url", func(c *config.Bus, b novaconf.Bus) { c.TransportURL = b.TransportURL }},
+	{"control_exchange", "[DEFAULT] control_exchange", func(c *config.Bus, b novaconf.Bus) { c.Exchange = b.Exchange }},
+	{"durable_queues", "[oslo_messaging_rabbit] amqp_durable_queues", func(c *config.Bus, b novaconf.Bus) { c.DurableQueues = b.Durable }},
+	{"auto_delete", "[oslo_messaging_rabbit] amqp_auto_delete", func(c *config.Bus, b novaconf.Bus) { c.AutoDelete = b.AutoDelete }},
+	{"ha_queues", "[oslo_messaging_rabbit] rabbit_ha_queues", func(c *config.Bus, b novaconf.Bus) { c.HAQueues = b.HA }},
+	{"quorum_queue", "[oslo_messaging_rabbit] rabbit_quorum_queue", func(c *config.Bus, b novaconf.Bus) { c.QuorumQueue = b.Quorum }},
+	{"quorum_delivery_limit", "[oslo_messaging_rabbit] rabbit_quorum_delivery_limit", func(c *config.Bus, b novaconf.Bus) { c.DeliveryLimit = b.DeliveryLimit }},
+	{"quorum_max_memory_length", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_length", func(c *config.Bus, b novaconf.Bus) { c.MemoryLength = b.MemoryLength }},
+	{"quorum_max_memory_bytes", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_bytes", func(c *config.Bus, b novaconf.Bus) { c.MemoryBytes = b.MemoryBytes }},
+	{"transient_queues_ttl", "[oslo_messaging_rabbit] rabbit_transient_queues_ttl", func(c *config.Bus, b novaconf.Bus) { c.TransientTTL = b.TransientTTL }},
+	{"heartbeat", "[oslo_messaging_rabbit] heartbeat_timeout_threshold", func(c *config.Bus, b novaconf.Bus) { c.Heartbeat = b.Heartbeat }},
+	{"ssl", "[oslo_messaging_rabbit] ssl", func(c *config.Bus, b novaconf.Bus) { c.SSL = b.SSL }},
+	{"ca", "[oslo_messaging_rabbit] ssl_ca_file", func(c *config.Bus, b novaconf.Bus) { c.CA = b.CA }},
+	{"cert", "[oslo_messaging_rabbit] ssl_cert_file", func(c *config.Bus, b novaconf.Bus) { c.Cert = b.Cert }},
+	{"key", "[oslo_messaging_rabbit] ssl_key_file", func(c *config.Bus, b novaconf.Bus) { c.Key = b.Key }},
+	{"verify_host", "[oslo_messaging_rabbit] ssl_enforce_hostname_verification", func(c *config.Bus, b novaconf.Bus) { c.VerifyHost = b.VerifyHost }},
+	{"max_attempts", "[scheduler] max_attempts", func(c *config.Bus, b novaconf.Bus) { c.MaxAttempts = min(b.MaxAttempts, 33) }},
 }
 
 // where is the line, or the lines, of nova.conf that say the key; "" for none.
@@ -117,6 +145,9 @@ func (k *novaKey) contradicts(own, theirs config.Gateway, where string) string {
 	mine, other := k.meaning(own), k.meaning(theirs)
 	if mine == other {
 		return ""
+	}
+	if k.key == "bus.transport_url" { // both have passwords
+		return fmt.Sprintf("contradicts %s: %s; delete one of the two, or write the same in both", where, k.option)
 	}
 	return fmt.Sprintf("%s contradicts %s: %s, which makes it %s; delete one of the two, or write the same in both",
 		k.written(own), where, k.option, cmp.Or(other, "empty"))
@@ -279,7 +310,11 @@ func (t *told) show(w io.Writer, c config.Config, section string) error {
 			if from == "" {
 				from = "default"
 			}
-			if _, err := fmt.Fprintf(tab, "%s\t%s\t%s\n", k.Path, from, shown(config.Value(c, k.Path))); err != nil {
+			value := shown(config.Value(c, k.Path))
+			if k.Secret {
+				value = passwordOf.ReplaceAllString(value, "$1:***@")
+			}
+			if _, err := fmt.Fprintf(tab, "%s\t%s\t%s\n", k.Path, from, value); err != nil {
 				return err
 			}
 		}
@@ -295,6 +330,9 @@ func (t *told) show(w io.Writer, c config.Config, section string) error {
 	}
 	return novaconf.WriteNotes(w, t.notes)
 }
+
+// passwordOf finds what stands between a user and a host in a URL of one host or several.
+var passwordOf = regexp.MustCompile(`((?:://|,)[^:@/,]*):[^/?]*?@`)
 
 // shown gives a value as a flag takes it; "-" for an empty one.
 func shown(v reflect.Value) string {

@@ -126,8 +126,8 @@ func TestExampleNovaConfIsGoneBy(t *testing.T) {
 	if !strings.HasSuffix(rows["gateway.filters"][1], "NumInstancesFilter,AggregateInstanceExtraSpecsFilter") || !strings.Contains(rows["gateway.weighers"][1], "RAMWeigher=-1,") {
 		t.Errorf("rows %q", rows)
 	}
-	if n := strings.Count(notes, conf+":"); n != 5 {
-		t.Errorf("%d notes, want 5:\n%s", n, notes)
+	if n := strings.Count(notes, conf+":"); n != 4 {
+		t.Errorf("%d notes, want 4:\n%s", n, notes)
 	}
 }
 

@@ -26,6 +26,8 @@ type Key struct {
 	Unit  string
 	// Reload is when a new value counts: restart, SIGHUP, or file, whose content is read again.
 	Reload string
+	// Secret: the value is a URL with a password, and is shown without it.
+	Secret bool
 	// Entry are the keys of the entries of a Table, which neither flags nor the environment know.
 	Entry []Key
 }
@@ -74,6 +76,7 @@ func keysOf(v reflect.Value, section, part, reload string) []Key {
 			Kind:   kindOf(f.Type),
 			Range:  Range(f.Tag.Get("range")),
 			Unit:   f.Tag.Get("unit"),
+			Secret: f.Tag.Get("secret") != "",
 			Reload: cmp.Or(f.Tag.Get("reload"), reload, "restart"),
 		}
 		if f.Type.Kind() == reflect.Struct {

@@ -50,6 +50,7 @@ type Gateway struct {
 	PCIAliases              []PCIAlias    `yaml:"pci_alias" flag:"pci-alias" help:"a name for PCI devices, as name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required; again for each"`
 	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here must not say otherwise"`
 	Nova                    NovaOptions   `yaml:"nova"`
+	Bus                     Bus           `yaml:"bus"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
 	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/explanation/facts.md); empty for none"`
@@ -58,6 +59,33 @@ type Gateway struct {
 	DecisionQueue           int           `yaml:"decision_queue" range:"1.." help:"decisions waiting to be written into their cells; more are dropped"`
 	MaxInFlight             int           `yaml:"max_in_flight" range:"1.." help:"the most calls of a kind that wait or run at once; the limits in force adapt below it"`
 	DrainDelay              time.Duration `yaml:"drain_delay" range:"0s..1m" help:"how long to go on serving, not ready, after being asked to stop"`
+}
+
+// Bus is Nova's message bus, on which a gateway serves select_destinations: docs/how-to/nova-bus.md.
+type Bus struct {
+	Enabled       bool          `yaml:"enabled" help:"serve the topic scheduler of Nova's message bus (docs/how-to/nova-bus.md)"`
+	TransportURL  string        `yaml:"transport_url" secret:"url" help:"Nova's option, of the API's message bus: rabbit://USER:PASSWORD@HOST:PORT/VHOST; several addresses separated by commas"`
+	Exchange      string        `yaml:"control_exchange" help:"Nova's option"`
+	Host          string        `yaml:"host" help:"this gateway's name on the bus, whose own queue is scheduler.HOST; empty means the machine's name"`
+	DurableQueues bool          `yaml:"durable_queues" help:"Nova's [oslo_messaging_rabbit] amqp_durable_queues; this one and those up to transient_queues_ttl must be what Nova's services have"`
+	AutoDelete    bool          `yaml:"auto_delete" help:"Nova's amqp_auto_delete"`
+	HAQueues      bool          `yaml:"ha_queues" help:"Nova's rabbit_ha_queues"`
+	QuorumQueue   bool          `yaml:"quorum_queue" help:"Nova's rabbit_quorum_queue"`
+	DeliveryLimit int           `yaml:"quorum_delivery_limit" range:"0.." help:"Nova's rabbit_quorum_delivery_limit; 0 for none"`
+	MemoryLength  int           `yaml:"quorum_max_memory_length" range:"0.." help:"Nova's rabbit_quroum_max_memory_length; 0 for none"`
+	MemoryBytes   int           `yaml:"quorum_max_memory_bytes" range:"0.." help:"Nova's rabbit_quroum_max_memory_bytes; 0 for none"`
+	TransientTTL  time.Duration `yaml:"transient_queues_ttl" range:"1s.." help:"Nova's rabbit_transient_queues_ttl"`
+	Heartbeat     time.Duration `yaml:"heartbeat" range:"1s..1h" help:"after how long without a sign of life a broker counts as gone; Nova's heartbeat_timeout_threshold"`
+	SSL           bool          `yaml:"ssl" help:"reach the brokers by TLS; ?ssl=1 in transport_url does too"`
+	CA            string        `yaml:"ca" help:"PEM file of the CAs of the brokers, or system; empty: their certificates are not verified, as Nova does"`
+	VerifyHost    bool          `yaml:"verify_host" help:"the brokers' certificates must have the names of transport_url; needs ca"`
+	Cert          string        `yaml:"cert" help:"PEM file of this client's certificate"`
+	Key           string        `yaml:"key" help:"PEM file of its key"`
+	Prefetch      int           `yaml:"prefetch" range:"1..10000" help:"requests of the bus that are worked on at once; the rest waits in the queue"`
+	Timeout       time.Duration `yaml:"timeout" range:"1s..30m" help:"how long a request is repeated while cells are out of reach; then the conductor gets an error"`
+	ClaimTTL      time.Duration `yaml:"claim_ttl" range:"1s..1h" help:"lease of the claims: how long a build may take until its host reports the instance"`
+	MaxAttempts   int           `yaml:"max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
+	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
 }
 
 // PCIAlias is a name that flavors ask for PCI devices by (Nova's [pci] alias). Several
@@ -268,6 +296,7 @@ type Dev struct {
 	NovaRelease string   `yaml:"nova_release" help:"release of the Nova that wrote them, as zed or 2025.1; empty means the newest known"`
 	Sample      bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
 	Once        bool     `yaml:"once" help:"end after the sample's table instead of serving"`
+	BusURL      string   `yaml:"bus_url" secret:"url" help:"transport_url of Nova's message bus, to serve its topic scheduler; empty for none"`
 	Pprof       string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
@@ -288,6 +317,10 @@ func Default() Config {
 			Nova: NovaOptions{
 				HostSubsetSize: 1, MaxIOOpsPerHost: 8, MaxInstancesPerHost: 50, RestrictIsolated: true,
 				ImageIsolationSeparator: ".", MetricsRequired: true, MetricsUnavailable: -10000,
+			},
+			Bus: Bus{
+				Exchange: "nova", TransientTTL: 30 * time.Minute, Heartbeat: time.Minute, Prefetch: 64, Timeout: time.Minute,
+				ClaimTTL: 5 * time.Minute, MaxAttempts: 3, Reasons: "filters",
 			},
 			WeighMultiplier: 1, MaxInFlight: 1024, AvoidCollisions: true, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},

@@ -35,6 +35,7 @@ type Monitor struct {
 	alive, ready func() []Check
 	draining     atomic.Bool
 	process      atomic.Pointer[Process]
+	also         atomic.Pointer[func() Check]
 }
 
 // New makes a monitor. Both functions are called often and at the same time:
@@ -52,6 +53,10 @@ func New(alive, ready func() []Check) *Monitor {
 
 // Of makes the reports say which process they are of.
 func (m *Monitor) Of(p Process) { m.process.Store(&p) }
+
+// Also adds a check of a part that the process has beside its own to readiness. Like the
+// others it is called often and must not wait.
+func (m *Monitor) Also(ready func() Check) { m.also.Store(&ready) }
 
 // Drain makes the process not ready for good.
 func (m *Monitor) Drain() { m.draining.Store(true) }
@@ -76,6 +81,9 @@ func (m *Monitor) Ready() (Report, bool) {
 		draining = Check{Name: "draining", Why: "the process was asked to stop"}
 	}
 	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...), Process: m.process.Load()}
+	if more := m.also.Load(); more != nil {
+		r.Checks = append(r.Checks, (*more)())
+	}
 	ok := all(r.Checks)
 	if !ok {
 		r.Status = "not ready"

@@ -91,3 +91,14 @@ func TestRunTellsEachChange(t *testing.T) {
 		}
 	})
 }
+
+func TestAlso_CheckOfAnotherPart_CountsForReadiness(t *testing.T) {
+	m := New(nil, nil)
+	m.Also(func() Check { return Check{Name: "bus", Why: "not connected"} })
+	if code, r := get(t, m.ServeReady); code != 503 || !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == "bus" && !c.OK }) {
+		t.Errorf("%d %+v", code, r)
+	}
+	if code, _ := get(t, m.ServeAlive); code != 200 {
+		t.Errorf("alive: %d", code)
+	}
+}

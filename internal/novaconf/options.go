@@ -2,6 +2,7 @@ package novaconf
 
 import (
 	"strings"
+	"time"
 
 	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
@@ -49,6 +50,8 @@ const (
 	workarounds = "workarounds"
 	// pci has options of computes too: of it alias is read.
 	pci = "pci"
+	// rabbit has options of clients and of notifications too: those of servers are read.
+	rabbit = "oslo_messaging_rabbit"
 )
 
 func in(group, name string, old ...string) (place, []place) {
@@ -152,6 +155,28 @@ func tableOfOptions() []option {
 		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
+		o("DEFAULT", "transport_url", text, "rabbit://").to(func(s *Settings, v value) { s.Bus.TransportURL = v.text }),
+		{
+			place: place{"DEFAULT", "control_exchange"}, standard: "nova", needed: true,
+			set: func(s *Settings, v value) { s.Bus.Exchange = v.text },
+		},
+		o(rabbit, "amqp_durable_queues", boolean, "false").to(func(s *Settings, v value) { s.Bus.Durable = v.bool }),
+		o(rabbit, "amqp_auto_delete", boolean, "false").to(func(s *Settings, v value) { s.Bus.AutoDelete = v.bool }),
+		o(rabbit, "rabbit_ha_queues", boolean, "false").to(func(s *Settings, v value) { s.Bus.HA = v.bool }),
+		o(rabbit, "rabbit_quorum_queue", boolean, "false").to(func(s *Settings, v value) { s.Bus.Quorum = v.bool }),
+		o(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.DeliveryLimit = int(v.int) }),
+		o(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.MemoryLength = int(v.int) }),
+		o(rabbit, "rabbit_quroum_max_memory_bytes", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.MemoryBytes = int(v.int) }),
+		o(rabbit, "rabbit_transient_queues_ttl", integer, "1800").from(1).
+			to(func(s *Settings, v value) { s.Bus.TransientTTL = time.Duration(v.int) * time.Second }),
+		o(rabbit, "heartbeat_timeout_threshold", integer, "60").from(0).upTo(3600).
+			to(func(s *Settings, v value) { s.Bus.Heartbeat = max(time.Duration(v.int), 1) * time.Second }),
+		o(rabbit, "ssl", boolean, "false").to(func(s *Settings, v value) { s.Bus.SSL = v.bool }),
+		o(rabbit, "ssl_ca_file", text, "").to(func(s *Settings, v value) { s.Bus.CA = v.text }),
+		o(rabbit, "ssl_cert_file", text, "").to(func(s *Settings, v value) { s.Bus.Cert = v.text }),
+		o(rabbit, "ssl_key_file", text, "").to(func(s *Settings, v value) { s.Bus.Key = v.text }),
+		o(rabbit, "ssl_enforce_hostname_verification", boolean, "false").to(func(s *Settings, v value) { s.Bus.VerifyHost = v.bool }),
+
 		{place: place{pci, "alias"}, kind: several},
 		o(filters, "pci_in_placement", boolean, "false").
 			refusing("for PCI devices by alias", func(s *Settings, v value) { s.Options.PCIInPlacement = v.bool }),
@@ -175,7 +200,7 @@ func tableOfOptions() []option {
 		o(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
 			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
 		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1).
-			noEffect("the conductor's door reads it and asks for max_attempts - 1 alternates"),
+			to(func(s *Settings, v value) { s.Bus.MaxAttempts = int(v.int) }),
 		o(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
 			noEffect("a host is known once its agent has reported to its cell"),
 		o(scheduler, "max_placement_results", integer, "1000").

@@ -119,7 +119,6 @@ available_filters = nova.scheduler.filters.all_filters
 `},
 			filters: append(slices.Clone(novas), "PciPassthroughFilter"),
 			notes: []string{
-				"a.conf:9 [scheduler] max_attempts: has no effect here: the conductor's door",
 				"a.conf:10 [scheduler] discover_hosts_in_cells_interval: has no effect here: a host is known once its agent",
 				"a.conf:11 [scheduler] workers: has no effect here",
 			},
@@ -167,7 +166,7 @@ max_io_ops_per_host=16
 				"b.conf:4 DiskFilter: redundant: delete it from enabled_filters; ResourceFilter(DISK_GB)",
 				"b.conf:5 [DEFAULT] ram_weight_multiplier: is [filter_scheduler] ram_weight_multiplier today",
 				"b.conf:6 [DEFAULT] scheduler_host_subset_size: is [filter_scheduler] host_subset_size today",
-				"b.conf:7 [DEFAULT] scheduler_max_attempts: has no effect here",
+				"b.conf:7 [DEFAULT] scheduler_max_attempts: is [scheduler] max_attempts today",
 				"b.conf:8 [DEFAULT] scheduler_driver: has no effect here: there is one scheduler",
 				"b.conf:9 [DEFAULT] max_io_ops_per_host: is [filter_scheduler] max_io_ops_per_host today",
 			},

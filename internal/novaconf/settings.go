@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"cellgate/internal/novarelease"
 )
@@ -22,6 +23,8 @@ type Settings struct {
 	Options                 Options
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
+	// Bus is what the files say of the message bus.
+	Bus Bus
 	// Notes are what an operator should know and may delete.
 	Notes []Note
 	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
@@ -75,6 +78,19 @@ type Options struct {
 	PCIInPlacement          bool
 	ImageMetadata           bool
 	NoPCPUFallback          bool
+}
+
+// Bus are options of [DEFAULT], [scheduler] and [oslo_messaging_rabbit], by Nova's meaning.
+type Bus struct {
+	TransportURL, Exchange          string
+	Durable, AutoDelete, HA, Quorum bool
+	DeliveryLimit                   int
+	MemoryLength, MemoryBytes       int
+	TransientTTL, Heartbeat         time.Duration
+	SSL, VerifyHost                 bool
+	CA, Cert, Key                   string
+	// MaxAttempts is that of [scheduler].
+	MaxAttempts int
 }
 
 // Note is something about the files that is not an error.

@@ -141,6 +141,8 @@ func spoken(method string) string {
 func (s *Server) identify(p proof) (*Identity, error) {
 	var id *Identity
 	switch {
+	case p.own != "":
+		return &Identity{Role: p.own, Name: "this process"}, nil
 	case len(p.authorization) > 0:
 		known := s.tokens.get()
 		scheme, secret, _ := strings.Cut(p.authorization[0], " ")
@@ -185,6 +187,9 @@ func proofOf(ctx context.Context, md metadata.MD) proof {
 	case credentials.TLSInfo:
 		out.chain = info.State.PeerCertificates
 	case memoryInfo:
+		if role := md.Get(ownHeader); len(role) == 1 {
+			out.own = Role(role[0])
+		}
 		// The connection in memory is ours: what it says of the caller is what the
 		// HTTPS handshake found.
 		for _, der := range md.Get(chainHeader) {

@@ -21,6 +21,10 @@ const chainHeader = "cellgate-client-certificate-bin"
 // addressHeader carries the address of a REST caller, as chainHeader its certificates.
 const addressHeader = "cellgate-client-address"
 
+// ownHeader carries the role of a caller that is a part of this process. As chainHeader it
+// counts over the connection in memory alone.
+const ownHeader = "cellgate-own-role"
+
 // Memory marks what l accepts as the process's own connections. Nothing from the
 // network may come through l.
 func Memory(l net.Listener) net.Listener { return memoryListener{l} }
@@ -54,6 +58,10 @@ func Forward() grpc.DialOption {
 		md = md.Copy()
 		delete(md, chainHeader)
 		delete(md, addressHeader)
+		delete(md, ownHeader)
+		if role, ok := ctx.Value(ownKey{}).(Role); ok {
+			md.Set(ownHeader, string(role))
+		}
 		caller, _ := ctx.Value(overKey{}).(over)
 		for _, x := range caller.chain {
 			md.Append(chainHeader, string(x.Raw))
@@ -64,6 +72,14 @@ func Forward() grpc.DialOption {
 		return invoke(metadata.NewOutgoingContext(ctx, md), method, req, reply, cc, opts...)
 	})
 }
+
+// As gives the context of calls over the connection in memory that a part of this process
+// makes by itself, in a role: who it serves has proved to others who they are.
+func As(ctx context.Context, role Role) context.Context {
+	return context.WithValue(ctx, ownKey{}, role)
+}
+
+type ownKey struct{}
 
 // over is what HTTP found out about a caller.
 type over struct {

@@ -126,4 +126,6 @@ type proof struct {
 	authorization []string
 	// chain is the caller's certificate and its intermediates; nil for none.
 	chain []*x509.Certificate
+	// own is the role of a part of this process.
+	own Role
 }

@@ -234,6 +234,9 @@ var (
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
 	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
 	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", other}}
+	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
+	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
+	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", other}}
 	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
 	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion    = Label{Name: "version", From: "the build"}
@@ -276,6 +279,31 @@ var (
 	ingressRefused = Metric{
 		Name: "cellgate_ingress_refused_total", Kind: Tally, Of: everyProcess, Labels: []Label{labelLimit},
 		Help: "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential. Absent without a server.",
+	}
+
+	gatewayBusRequests = Metric{
+		Name: "cellgate_gateway_bus_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelBusMethod, labelException},
+		Help: "Messages of Nova's message bus that were answered, or as casts done, by method and by the class of the exception that was answered with. Absent without a bus.",
+	}
+	gatewayBusSeconds = Metric{
+		Name: "cellgate_gateway_bus_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelBusMethod}, Buckets: seconds,
+		Help: "From the delivery of a message until the broker has its reply.",
+	}
+	gatewayBusDropped = Metric{
+		Name: "cellgate_gateway_bus_dropped_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDropped},
+		Help: "Messages dropped: malformed, no message of oslo.messaging; duplicate, delivered again after its reply was sent; no_caller, answered, but the reply queue is not there.",
+	}
+	gatewayBusRedelivered = Metric{
+		Name: "cellgate_gateway_bus_redelivered_total", Kind: Counter, Of: inGateway,
+		Help: "Messages that were delivered before, here or to another gateway, and not acknowledged.",
+	}
+	gatewayBusReconnects = Metric{
+		Name: "cellgate_gateway_bus_reconnects_total", Kind: Counter, Of: inGateway,
+		Help: "Connections to a broker after the first.",
+	}
+	gatewayBusConnected = Metric{
+		Name: "cellgate_gateway_bus_connected", Kind: Reading, Of: inGateway,
+		Help: "1 while requests of the message bus are consumed, else 0. Absent without a bus.",
 	}
 
 	gatewayRequests = Metric{
@@ -662,6 +690,7 @@ func Metrics() []Metric {
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
+		gatewayBusRequests, gatewayBusSeconds, gatewayBusDropped, gatewayBusRedelivered, gatewayBusReconnects, gatewayBusConnected,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellStoreAhead, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,

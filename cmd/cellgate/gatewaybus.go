@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway"
+	"cellgate/gateway/bus"
+	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
+	"cellgate/internal/security"
+)
+
+// addBus adds the server of Nova's message bus, when it is enabled. It calls the
+// gateway's own gRPC server over conn, as REST does.
+func (a *assembly) addBus(c config.Bus, g *gateway.Gateway, conn *grpc.ClientConn) error {
+	if !c.Enabled {
+		return nil
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("gateway.bus.host: %w", err)
+	}
+	secure, err := busTLS(c)
+	if err != nil {
+		return err
+	}
+	b, err := bus.New(bus.Config{
+		TransportURL: c.TransportURL, Exchange: c.Exchange, Host: cmp.Or(c.Host, machine),
+		Queues: bus.Queues{
+			Durable: c.DurableQueues, AutoDelete: c.AutoDelete, HA: c.HAQueues, Quorum: c.QuorumQueue,
+			DeliveryLimit: c.DeliveryLimit, MaxMemoryLength: c.MemoryLength, MaxMemoryBytes: c.MemoryBytes, TransientTTL: c.TransientTTL,
+		},
+		TLS: secure, SSL: c.SSL, VerifyHost: c.VerifyHost, Heartbeat: c.Heartbeat, Prefetch: c.Prefetch,
+		Timeout: c.Timeout, ClaimTTL: c.ClaimTTL, MaxAttempts: c.MaxAttempts, Reasons: c.Reasons,
+	}, bus.Deps{
+		Conn: conn, Log: a.log, Telemetry: a.telemetry.Bus(bus.Methods()),
+		As: func(ctx context.Context) context.Context { return security.As(ctx, security.Conductor) },
+	})
+	if err != nil {
+		return fmt.Errorf("gateway.bus: %w", err)
+	}
+	g.Health().Also(b.Check)
+	// After the gRPC server: it stops before that.
+	a.add(lifecycle.Part{Name: "message bus", Run: b.Run, Drain: b.Drain})
+	return nil
+}
+
+// busTLS reads the files of TLS.
+func busTLS(c config.Bus) (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		var err error
+		if out.RootCAs, err = x509.SystemCertPool(); err != nil {
+			return nil, fmt.Errorf("gateway.bus.ca: %w", err)
+		}
+	}
+	if c.CA != "" && c.CA != "system" {
+		text, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("gateway.bus.ca: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("gateway.bus.ca: %s has no certificate", c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("gateway.bus.cert: %w", err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}

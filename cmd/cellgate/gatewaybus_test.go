@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGatewayBus_NovaConf_GivesItsOptionsWithoutThePassword(t *testing.T) {
+	conf := novaConfFile(t, `[DEFAULT]
+transport_url = rabbit://nova:secret@mq1:5672,nova:secret@mq2:5672/vhost
+[oslo_messaging_rabbit]
+amqp_durable_queues = true
+kombu_reconnect_delay = 2
+[scheduler]
+max_attempts = 5
+`)
+	rows, _ := printed(t, "gateway", "--cell", "cell1=127.0.0.1:1", "--bus-enabled", "--nova-conf", conf)
+	for key, want := range map[string]string{
+		"gateway.bus.transport_url":  "rabbit://nova:***@mq1:5672,nova:***@mq2:5672/vhost",
+		"gateway.bus.durable_queues": "true", "gateway.bus.max_attempts": "5", "gateway.bus.control_exchange": "nova",
+	} {
+		if got := rows[key]; len(got) < 2 || got[1] != want {
+			t.Errorf("%s: %q, want %s", key, got, want)
+		}
+	}
+}
+
+func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"gateway.bus.transport_url: must be set":   {"--bus-enabled"},
+		"is not a driver that is served":           {"--bus-enabled", "--bus-transport-url", "kafka://u:secret@h"},
+		"the port is not between 1 and 65535":      {"--bus-enabled", "--bus-transport-url", "rabbit://u:secret@h:x"},
+		"excludes ha_queues":                       {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-ha-queues", "--bus-quorum-queue"},
+		"gateway.bus.verify_host: needs ca":        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-verify-host"},
+		`gateway.bus.reasons: "all" is none of`:    {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-reasons", "all"},
+		"gateway.bus.cert: and key are set":        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-cert", "x"},
+		"gateway.bus.prefetch: 0 is not between 1": {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-prefetch", "0"},
+	} {
+		out, stderr, code := typed(t.Context(), "", append([]string{"gateway", "--cell", "cell1=127.0.0.1:1"}, flags...)...)
+		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(out+stderr, "secret") {
+			t.Errorf("%v: exit %d\n%s", flags, code, stderr)
+		}
+	}
+}

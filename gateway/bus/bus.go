@@ -1,0 +1,299 @@
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/health"
+	"cellgate/internal/telemetry"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Config is what a gateway needs to know of Nova's message bus.
+type Config struct {
+	// TransportURL is Nova's option: of the API's message bus.
+	TransportURL string
+	// Exchange is Nova's control_exchange.
+	Exchange string
+	// Host is this gateway's name on the bus: its own queue is scheduler.HOST.
+	Host   string
+	Queues Queues
+	// TLS is used when SSL is set, or by the URL: ?ssl=1. Without RootCAs no certificate
+	// is verified.
+	TLS *tls.Config
+	SSL bool
+	// VerifyHost says that the broker's certificate must name its address.
+	VerifyHost bool
+	// Heartbeat is after how long without a frame a broker counts as gone.
+	Heartbeat time.Duration
+	// Prefetch is how many requests are worked on at once.
+	Prefetch int
+	// Timeout is how long a request that may be repeated is repeated, ClaimTTL the lease
+	// of its claims.
+	Timeout, ClaimTTL time.Duration
+	// MaxAttempts is Nova's option: alternates are one fewer.
+	MaxAttempts int
+	// Reasons is what NoValidHost tells: none, filters or counts.
+	Reasons string
+	// RetryFrom and RetryMost bound the pause between connections; 0 means 250 ms and
+	// 30 s.
+	RetryFrom, RetryMost time.Duration
+}
+
+// Deps are what the bus needs of the gateway that it belongs to.
+type Deps struct {
+	// Conn is a connection to the gateway's own gRPC server.
+	Conn grpc.ClientConnInterface
+	// As gives the context of a call by a conductor of the bus.
+	As func(context.Context) context.Context
+	// Telemetry may be nil.
+	Telemetry *telemetry.Bus
+	Log       *slog.Logger
+}
+
+// Bus serves the topic. Run runs it once.
+type Bus struct {
+	cfg       Config
+	transport *transport
+	names     names
+	scheduler cellgatev1.SchedulerClient
+	claims    cellgatev1.ClaimsClient
+	as        func(context.Context) context.Context
+	tel       *telemetry.Bus
+	log       *slog.Logger
+	// first is closed with the first connection, draining when no more is consumed.
+	first, draining chan struct{}
+	drainOnce       sync.Once
+	answered        recent
+	gone            recent
+	dropped         seldom
+	// replyWait is how long a reply queue that is not there is waited for.
+	replyWait time.Duration
+	// on is called with what happens; tests set it.
+	on func(event)
+
+	mu sync.Mutex
+	// broker is the one connected to, "" for none; lost is why.
+	broker string
+	lost   error
+}
+
+// New makes a bus; it connects in Run.
+func New(cfg Config, d Deps) (*Bus, error) {
+	t, err := parseTransportURL(cfg.TransportURL)
+	if err != nil {
+		return nil, fmt.Errorf("transport_url: %w", err)
+	}
+	if cfg.RetryFrom == 0 {
+		cfg.RetryFrom, cfg.RetryMost = 250*time.Millisecond, 30*time.Second
+	}
+	if t.ssl != nil {
+		cfg.SSL = *t.ssl
+	}
+	if cfg.TLS == nil {
+		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	b := &Bus{
+		cfg: cfg, transport: t, as: d.As, tel: d.Telemetry, log: d.Log,
+		names: names{
+			exchange: cfg.Exchange, common: topic, own: topic + "." + cfg.Host,
+			fanout: topic + "_fanout_" + strings.ReplaceAll(uuid.NewString(), "-", ""),
+		},
+		scheduler: cellgatev1.NewSchedulerClient(d.Conn), claims: cellgatev1.NewClaimsClient(d.Conn),
+		first: make(chan struct{}), draining: make(chan struct{}),
+		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, on: func(event) {},
+	}
+	if b.as == nil {
+		b.as = func(ctx context.Context) context.Context { return ctx }
+	}
+	b.tel.Watch(func() bool { broker, _ := b.state(); return broker != "" })
+	return b, nil
+}
+
+// event is something that tests wait for.
+type event string
+
+const (
+	connected event = "connected"
+	// replied: the broker has the reply, and not yet the acknowledgement.
+	replied event = "replied"
+	// duplicate: a message was dropped since it was answered before.
+	duplicate event = "duplicate"
+)
+
+// Ready is closed when the bus was connected once.
+func (b *Bus) Ready() <-chan struct{} { return b.first }
+
+// Drain stops consuming: requests that wait in the queue are for other gateways. Those
+// that were consumed are still answered.
+func (b *Bus) Drain() { b.drainOnce.Do(func() { close(b.draining) }) }
+
+// Run serves the topic until ctx ends. Requests under way then are finished, within
+// drainLimit; what is left goes back to the queue.
+func (b *Bus) Run(ctx context.Context) error {
+	pause := b.cfg.RetryFrom
+	told := "" // what was logged last
+	for ctx.Err() == nil {
+		served, err := b.serveAny(ctx, func(broker string) {
+			told = ""
+			b.log.Info("the message bus is connected", "broker", broker, "vhost", b.transport.vhost, "queue", b.names.common)
+		})
+		b.setState("", err)
+		select {
+		case <-b.draining: // what was under way is for others now
+			<-ctx.Done()
+		default:
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if served {
+			pause = b.cfg.RetryFrom
+		}
+		if text := fmt.Sprint(err); text != told {
+			told = text
+			b.log.Warn("the message bus is not connected; conductors wait, or another gateway answers them", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration((0.5 + rand.Float64()/2) * float64(pause))):
+		}
+		pause = min(2*pause, b.cfg.RetryMost)
+	}
+	return nil
+}
+
+// serveAny connects to one of the brokers, in random order, and serves the topic there
+// until that connection is lost. Its error is why, or that of every broker.
+func (b *Bus) serveAny(ctx context.Context, tell func(broker string)) (served bool, err error) {
+	var errs []error
+	for _, i := range rand.Perm(len(b.transport.brokers)) {
+		at := b.transport.brokers[i]
+		s, err := b.connect(ctx, at)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", at.address, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		b.setState(at.address, nil)
+		tell(at.address)
+		b.on(connected)
+		return true, s.serve(ctx)
+	}
+	return false, errors.Join(errs...)
+}
+
+func (b *Bus) setState(broker string, lost error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broker, b.lost = broker, lost
+	if broker == "" {
+		return
+	}
+	select {
+	case <-b.first:
+		b.tel.Reconnected()
+	default:
+		close(b.first)
+	}
+}
+
+func (b *Bus) state() (broker string, lost error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broker, b.lost
+}
+
+// Check is the bus's part of the gateway's readiness. A gateway is not ready until it
+// was connected once. One that lost its connection stays ready, since REST and gRPC are
+// served without the bus, and says why.
+func (b *Bus) Check() health.Check {
+	c := health.Check{Name: "bus", OK: true}
+	broker, lost := b.state()
+	if broker != "" {
+		return c
+	}
+	select {
+	case <-b.first:
+	default:
+		c.OK = false
+	}
+	c.Why = fmt.Sprintf("not connected: %v", lost)
+	return c
+}
+
+// faultOf gives the error with its kind; nil when it has none.
+func faultOf(err error) *fault.Error {
+	var e *fault.Error
+	errors.As(err, &e)
+	return e
+}
+
+// recent remembers texts, the newest 1,000, each for a minute at least while they are
+// that few.
+type recent struct {
+	mu    sync.Mutex
+	order []string
+	known map[string]time.Time
+}
+
+const keepRecent = 1000
+
+func (r *recent) add(text string, now time.Time) {
+	if text == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]time.Time{}
+	}
+	if _, ok := r.known[text]; !ok {
+		r.order = append(r.order, text)
+	}
+	r.known[text] = now
+	if len(r.order) > keepRecent {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+// at gives when a text was added last; the zero time for one that is not known.
+func (r *recent) at(text string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[text]
+}
+
+// seldom lets one of many through in a minute.
+type seldom struct {
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+// now reports whether to speak now, and how many were skipped since the last time.
+func (s *seldom) now(at time.Time) (speak bool, skipped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.last.IsZero() && at.Sub(s.last) < time.Minute {
+		s.skipped++
+		return false, 0
+	}
+	speak, skipped = true, s.skipped
+	s.last, s.skipped = at, 0
+	return speak, skipped
+}

@@ -1,0 +1,414 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const claimID = "0b6a2b0e-9c5e-4b8e-8d3f-5b1f5a1c0001"
+
+// replyOf encodes an answer as it goes over the wire, and reads it back.
+func replyOf(t *testing.T, r *request, result any, failed *failure) map[string]any {
+	t.Helper()
+	body, err := encodeReply(r, result, failed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := open(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{}
+	for name, raw := range fields {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		out[name] = v
+	}
+	return out
+}
+
+// ordered sorts the lists of changes, which are sets of Python's.
+func ordered(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			ordered(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			if list, ok := e.([]any); ok && name == "nova_object.changes" {
+				slices.SortFunc(list, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+				continue
+			}
+			ordered(e)
+		}
+	}
+	return v
+}
+
+// For the hosts that nova-scheduler chose the reply is nova-scheduler's, field by field.
+func TestSelectDestinations_RecordedRequest_RepliesAsNova(t *testing.T) {
+	all := recordings(t)
+	for _, name := range []string{"boot", "boot_host", "live_migrate", "rebuild"} {
+		t.Run(name, func(t *testing.T) {
+			var want map[string]any
+			if err := json.Unmarshal(all[name+" reply"].Message, &want); err != nil {
+				t.Fatal(err)
+			}
+			resp := &cellgatev1.SelectDestinationsResponse{}
+			for _, hosts := range want["result"].([]any) {
+				d := &cellgatev1.Destinations{}
+				for i, h := range hosts.([]any) {
+					data := h.(map[string]any)["nova_object.data"].(map[string]any)
+					text := func(name string) string { s, _ := data[name].(string); return s }
+					s := &cellgatev1.Selection{
+						ComputeNodeUuid: text("compute_node_uuid"), ServiceHost: text("service_host"), Nodename: text("nodename"), CellUuid: text("cell_uuid"),
+						AllocationRequest: text("allocation_request"), AllocationRequestVersion: text("allocation_request_version"), AvailabilityZone: text("availability_zone"),
+					}
+					if i == 0 {
+						d.Selected = s
+					} else {
+						d.Alternates = append(d.Alternates, s)
+					}
+				}
+				resp.Destinations = append(resp.Destinations, d)
+			}
+			g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+				return resp, nil
+			}}
+			r := all[name].request(t)
+			result, failed, err := newBus(t, g, nil).dispatch(t.Context(), r)
+			if failed != nil || err != nil {
+				t.Fatal(failed, err)
+			}
+			got := replyOf(t, r, result, nil)
+			if got["_msg_id"] != r.MessageID || got["_unique_id"] == "" {
+				t.Errorf("ids %v, %v", got["_msg_id"], got["_unique_id"])
+			}
+			for _, id := range []string{"_msg_id", "_unique_id"} {
+				delete(got, id)
+				delete(want, id)
+			}
+			if !reflect.DeepEqual(ordered(got), ordered(want)) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+			req := g.requests()[0]
+			wantOperation, wantAlternates := cellgatev1.Operation_OPERATION_UNSPECIFIED, strings.HasPrefix(name, "boot")
+			if name == "rebuild" {
+				wantOperation = cellgatev1.Operation_REBUILD
+			}
+			if req.GetOperation() != wantOperation || req.GetReturnAlternates() != wantAlternates || req.GetDryRun() {
+				t.Errorf("operation %v, alternates %v, dry run %v", req.GetOperation(), req.GetReturnAlternates(), req.GetDryRun())
+			}
+			if wantAlternates && req.GetMaxAlternates() != 2 || !strings.HasPrefix(req.GetRequestId(), "nova/req-") {
+				t.Errorf("%d alternates, id %s", req.GetMaxAlternates(), req.GetRequestId())
+			}
+		})
+	}
+}
+
+func TestSelectDestinations_NoHostPasses_RaisesNoValidHostAsNova(t *testing.T) {
+	all := recordings(t)
+	g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		e := fault.New(fault.NoValidHost, "no host")
+		e.Detail = &cellgatev1.NoValidHost{Hosts: 10, Rejects: []*cellgatev1.RejectCount{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 10}}}
+		return nil, e
+	}}
+	for tell, reason := range map[string]string{
+		"none": "There are not enough hosts available.", "filters": "There are not enough hosts available. Rejected by ResourceFilter(VCPU)",
+		"counts": "There are not enough hosts available. Of 10 hosts: 10 ResourceFilter(VCPU)",
+	} {
+		r := all["boot_fail"].request(t)
+		_, failed, err := newBus(t, g, func(c *Config) { c.Reasons = tell }).dispatch(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want failure
+		if err := json.Unmarshal([]byte(replyOf(t, r, nil, failed)["failure"].(string)), &got); err != nil {
+			t.Fatal(err)
+		}
+		var reply struct{ Failure string }
+		if err := json.Unmarshal(all["boot_fail reply"].Message, &reply); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(reply.Failure), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got.Class != want.Class || got.Module != want.Module || got.Message != want.Message+reason || len(got.Args) != 1 || got.Args[0] != got.Message {
+			t.Errorf("%+v, Nova's %+v", got, want)
+		}
+		want.Kwargs["reason"] = reason
+		if !reflect.DeepEqual(got.Kwargs, want.Kwargs) {
+			t.Errorf("keywords %v, want %v", got.Kwargs, want.Kwargs)
+		}
+	}
+}
+
+func TestSelectDestinations_Refused_RaisesWhatConductorsUnderstand(t *testing.T) {
+	for kind, want := range map[fault.Kind][2]string{
+		fault.InvalidRequest:   {"nova.exception", "NoValidHost"},
+		fault.CellUnavailable:  {"oslo_messaging.exceptions", "MessagingTimeout"},
+		fault.Overloaded:       {"oslo_messaging.exceptions", "MessagingTimeout"},
+		fault.PermissionDenied: {"cellgate", "PERMISSION_DENIED"},
+	} {
+		g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+			return nil, fault.New(kind, "so it is")
+		}}
+		_, failed, err := newBus(t, g, func(c *Config) { c.Timeout = 20 * time.Millisecond }).dispatch(t.Context(), recordings(t)["boot"].request(t))
+		if err != nil || failed == nil || failed.Module != want[0] || failed.Class != want[1] || !strings.Contains(failed.Message, "so it is") {
+			t.Errorf("%s: %+v %v", kind, failed, err)
+		}
+	}
+}
+
+// A refusal that passes is not the conductor's affair.
+func TestSelectDestinations_CellComesBack_AnswersWithOneRequestID(t *testing.T) {
+	n := 0
+	g := &gateway{}
+	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		if n++; n < 3 {
+			return nil, fault.New(fault.CellUnavailable, "a cell is away")
+		}
+		return hosts("a")(ctx, req)
+	}
+	_, failed, err := newBus(t, g, nil).dispatch(t.Context(), recordings(t)["boot"].request(t))
+	asked := g.requests()
+	if failed != nil || err != nil || len(asked) != 3 || asked[0].GetRequestId() != asked[2].GetRequestId() {
+		t.Fatal(failed, err, len(asked))
+	}
+}
+
+// An instance that has a claim of another API request is asked for as a move.
+func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
+	all := recordings(t)
+	for _, tt := range []struct {
+		name  string
+		claim *cellgatev1.Claim
+		want  []cellgatev1.Operation
+		freed []string
+	}{
+		{"confirmed", &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x"}, []cellgatev1.Operation{0, cellgatev1.Operation_MOVE}, nil},
+		{
+			"pending, of another attempt", &cellgatev1.Claim{ClaimId: claimID, RequestId: requestPrefix(all["live_migrate"].request(t).APIRequest) + "x", ExpiresAt: timestamppb.Now()},
+			[]cellgatev1.Operation{0, 0}, []string{claimID},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := &gateway{claim: tt.claim}
+			first := true
+			g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+				if first {
+					first = false
+					return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0]).With("cell", "cell1")
+				}
+				return hosts("a")(ctx, req)
+			}
+			_, failed, err := newBus(t, g, nil).dispatch(t.Context(), all["live_migrate"].request(t))
+			if failed != nil || err != nil {
+				t.Fatal(failed, err)
+			}
+			var got []cellgatev1.Operation
+			for _, req := range g.requests() {
+				got = append(got, req.GetOperation())
+			}
+			if !slices.Equal(got, tt.want) || !slices.Equal(g.released, tt.freed) {
+				t.Errorf("operations %v, released %v", got, g.released)
+			}
+		})
+	}
+}
+
+// The move that this very message made is found again, and not released.
+func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
+	r := recordings(t)["live_migrate"].request(t)
+	g := &gateway{claim: &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x"}}
+	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		if req.GetOperation() != cellgatev1.Operation_MOVE {
+			return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0])
+		}
+		g.mu.Lock()
+		g.claim = &cellgatev1.Claim{ClaimId: claimID, RequestId: req.GetRequestId(), ExpiresAt: timestamppb.Now()}
+		g.mu.Unlock()
+		return hosts("a")(ctx, req)
+	}
+	b := newBus(t, g, nil)
+	for range 2 {
+		if _, failed, err := b.dispatch(t.Context(), r); failed != nil || err != nil {
+			t.Fatal(failed, err)
+		}
+	}
+	asked := g.requests()
+	if len(asked) != 4 || !proto.Equal(asked[1], asked[3]) || len(g.released) != 0 {
+		t.Errorf("%d calls, released %v", len(asked), g.released)
+	}
+}
+
+// Python gives sets in another order in each process.
+func TestRequestID_SetsInAnotherOrder_IsTheSame(t *testing.T) {
+	all := recordings(t)
+	b := newBus(t, &gateway{answer: hosts("a")}, nil)
+	id := func(change func(spec map[string]any)) string {
+		var m map[string]any
+		if err := json.Unmarshal(all["groups"].Message, &m); err != nil {
+			t.Fatal(err)
+		}
+		change(m["args"].(map[string]any)["spec_obj"].(map[string]any))
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, failed := readArguments(recorded{Message: text}.request(t))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		req, err := a.request("req-1", b.cfg.MaxAttempts-1, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req.GetRequestId()
+	}
+	same := id(func(map[string]any) {})
+	if id(func(spec map[string]any) { spec["nova_object.changes"] = []any{"x"} }) != same {
+		t.Error("what changed since the object was loaded counts")
+	}
+	hosts := func(order ...any) string {
+		return id(func(spec map[string]any) { spec["nova_object.data"].(map[string]any)["ignore_hosts"] = order })
+	}
+	if hosts("a", "b") != hosts("b", "a") || hosts("a") == hosts("b") || hosts("a") == same {
+		t.Error("ignored hosts: the order counts, or the hosts do not")
+	}
+}
+
+func TestSelectDestinations_LegacyDictionaries_AsksForTheSame(t *testing.T) {
+	body := `{"method": "select_destinations", "version": "4.0", "args": {
+		"request_spec": {"num_instances": 2, "image": {"id": "i1", "min_ram": 64, "properties": {"hw-cpu_policy": "dedicated"}},
+			"instance_properties": {"uuid": "874b661d-24d1-4cac-a055-7b476bb17fb6", "project_id": "p", "user_id": "u", "availability_zone": "az1"},
+			"instance_type": {"flavorid": "f", "memory_mb": 512, "vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}},
+		"filter_properties": {"ignore_hosts": ["h2"], "scheduler_hints": {"different_host": "x"},
+			"group_updated": true, "group_policies": ["affinity"], "group_hosts": ["h1"], "group_members": ["m1"], "group_uuid": "g1", "limits": {}}}}`
+	r, err := decodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{answer: func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		resp, err := hosts("a")(ctx, req)
+		limits, _ := structpb.NewStruct(map[string]any{"memory_mb": 1024.0})
+		resp.Destinations[0].Selected.Limits = limits
+		return resp, err
+	}}
+	result, failed, err := newBus(t, g, nil).dispatch(t.Context(), r)
+	if failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	text, err := json.Marshal(result)
+	if want := `[{"host":"a","nodename":"a","limits":{"memory_mb":1024}},{"host":"a","nodename":"a","limits":{}}]`; err != nil || string(text) != want {
+		t.Errorf("%s %v", text, err)
+	}
+	req := g.requests()[0]
+	if !req.GetDryRun() || len(req.GetInstanceUuids()) != 2 || req.GetReturnAlternates() {
+		t.Errorf("%v", req)
+	}
+	spec := specOf(req)
+	group := spec["instance_group"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().AsMap()
+	if !reflect.DeepEqual(group, map[string]any{"policy": "affinity", "hosts": []any{"h1"}, "members": []any{"m1"}, "uuid": "g1"}) {
+		t.Errorf("group %v", group)
+	}
+	if spec["availability_zone"].GetStringValue() != "az1" || spec["scheduler_hints"].GetStructValue().AsMap()["different_host"].([]any)[0] != "x" {
+		t.Errorf("%v", spec)
+	}
+	image := spec["image"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().GetFields()
+	if image["properties"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().GetFields()["hw_cpu_policy"].GetStringValue() != "dedicated" {
+		t.Errorf("image %v", image)
+	}
+}
+
+func TestSelectDestinations_TooLargeOrTooDeep_RaisesNoValidHost(t *testing.T) {
+	b := newBus(t, &gateway{answer: hosts("a")}, nil)
+	for name, spec := range map[string]string{
+		"5 MB": `{"x": "` + strings.Repeat("x", 5<<20) + `"}`,
+		"deep": strings.Repeat(`{"x":`, 100) + "1" + strings.Repeat("}", 100),
+		"list": `[]`,
+	} {
+		r := &request{Method: "select_destinations", Version: "4.5", Args: map[string]json.RawMessage{"spec_obj": json.RawMessage(spec)}}
+		_, failed, err := b.dispatch(t.Context(), r)
+		if err != nil || failed == nil || failed.Class != "NoValidHost" || !strings.Contains(failed.Message, "cannot be honoured") {
+			t.Errorf("%s: %v %v", name, failed, err)
+		}
+	}
+}
+
+func TestDispatch_UnknownMethodsAndVersions_RaisesAsOslo(t *testing.T) {
+	b := newBus(t, &gateway{answer: hosts("a")}, nil)
+	for _, tt := range []struct{ namespace, version, method, class, message string }{
+		{"", "4.5", "nothing", "NoSuchMethod", "Endpoint does not support RPC method nothing"},
+		{"", "4.6", "select_destinations", "UnsupportedVersion", "Endpoint does not support RPC version 4.6. Attempted method: select_destinations"},
+		{"", "5.0", "select_destinations", "UnsupportedVersion", "Endpoint does not support RPC version 5.0. Attempted method: select_destinations"},
+		{"", "four", "select_destinations", "UnsupportedVersion", "Endpoint does not support RPC version four. Attempted method: select_destinations"},
+		{"other", "1.0", "ping", "UnsupportedVersion", "Endpoint does not support RPC version 1.0. Attempted method: ping"},
+		{"", "4.2", "sync_instance_info", "TypeError", "sync_instance_info() missing 1 required positional argument: 'host_name'"},
+	} {
+		_, failed, err := b.dispatch(t.Context(), &request{Namespace: tt.namespace, Version: tt.version, Method: tt.method})
+		if err != nil || failed == nil || failed.Class != tt.class || failed.Message != tt.message {
+			t.Errorf("%+v: %+v %v", tt, failed, err)
+		}
+	}
+	result, failed, err := b.dispatch(t.Context(), &request{Namespace: "baseapi", Version: "1.0", Method: "ping", Args: map[string]json.RawMessage{"arg": json.RawMessage(`"x"`)}})
+	if text, _ := json.Marshal(result); failed != nil || err != nil || string(text) != `{"arg":"x","service":"scheduler"}` {
+		t.Errorf("ping: %s %v %v", text, failed, err)
+	}
+}
+
+func TestDispatch_RecordedCasts_AreAccepted(t *testing.T) {
+	b := newBus(t, &gateway{answer: hosts("a")}, nil)
+	for _, name := range []string{"sync_instance_info", "update_instance_info", "delete_instance_info", "update_aggregates", "delete_aggregate"} {
+		r := recordings(t)[name].request(t)
+		if r.awaitsReply() || r.Method != name {
+			t.Errorf("%+v", r)
+		}
+		if _, failed, err := b.dispatch(t.Context(), r); failed != nil || err != nil {
+			t.Errorf("%s: %v %v", name, failed, err)
+		}
+	}
+}
+
+func TestSeldom_ManyAtOnce_SpeaksOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seldom
+		speaks := 0
+		for range 100 {
+			if speak, _ := s.now(time.Now()); speak {
+				speaks++
+			}
+		}
+		time.Sleep(time.Minute)
+		if speak, skipped := s.now(time.Now()); speaks != 1 || !speak || skipped != 99 {
+			t.Errorf("spoke %d times, then %v after %d", speaks, speak, skipped)
+		}
+	})
+}
+
+func TestRecent_ManyTexts_KeepsTheNewest(t *testing.T) {
+	var r recent
+	now := time.Now()
+	for i := range keepRecent + 10 {
+		r.add(strings.Repeat("x", i+1), now)
+	}
+	if !r.at("x").IsZero() || r.at(strings.Repeat("x", keepRecent+10)).IsZero() || len(r.known) != keepRecent {
+		t.Errorf("%d are kept", len(r.known))
+	}
+}

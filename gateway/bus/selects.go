@@ -1,0 +1,206 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// attemptTimeout is how long one call of the gateway may take.
+	attemptTimeout = 25 * time.Second
+	// releaseTimeout is how long an earlier attempt's claim may take to be released; its
+	// lease ends otherwise.
+	releaseTimeout = 5 * time.Second
+	// firstPause and longestPause are those between attempts.
+	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
+)
+
+// selectDestinations answers select_destinations. A refusal that may pass is asked for
+// again until Config.Timeout is over; signs of life keep the caller waiting meanwhile.
+func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure, error) {
+	a, failed := readArguments(r)
+	if failed != nil {
+		return nil, failed, nil
+	}
+	over, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	answer, err := b.ask(over, r, a)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, b.exception(r, err), nil
+	case a.objects:
+		return selections(answer.GetDestinations()), nil, nil
+	}
+	return hostStates(answer.GetDestinations()), nil, nil
+}
+
+// ask gives the gateway's answer. An instance that has a claim of another API request is
+// asked for again as a move: as in Nova, where allocations of the instance tell a move
+// from a build.
+func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
+	operation := cellgatev1.Operation_OPERATION_UNSPECIFIED
+	if a.rebuild {
+		operation = cellgatev1.Operation_REBUILD
+	}
+	var own []string // the ids of this very message
+	for released := 0; ; {
+		req, err := a.request(r.APIRequest, b.cfg.MaxAttempts-1, durationpb.New(b.cfg.ClaimTTL), operation)
+		if err != nil {
+			return nil, fault.Invalid("request_spec", "%v", err)
+		}
+		if own == nil {
+			move, err := a.request(r.APIRequest, b.cfg.MaxAttempts-1, durationpb.New(b.cfg.ClaimTTL), cellgatev1.Operation_MOVE)
+			if err != nil {
+				return nil, fault.Invalid("request_spec", "%v", err)
+			}
+			own = []string{req.GetRequestId(), move.GetRequestId()}
+		}
+		answer, err := b.attempt(ctx, r, req)
+		if fault.KindOf(err) != fault.AlreadyExists {
+			return answer, err
+		}
+		switch {
+		case released < len(a.instances) && b.releaseEarlier(ctx, r, err, own):
+			released++
+		case len(a.instances) == 1 && operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
+			operation = cellgatev1.Operation_MOVE
+		default:
+			return nil, err
+		}
+	}
+}
+
+// attempt calls the gateway until it answers or refuses for good.
+func (b *Bus) attempt(ctx context.Context, r *request, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+	ctx = b.outgoing(ctx, r)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		call, cancel := context.WithTimeout(ctx, attemptTimeout)
+		answer, err := b.scheduler.SelectDestinations(call, req)
+		cancel()
+		if err == nil || !rpc.MayRepeat(fault.KindOf(err)) {
+			return answer, err
+		}
+		wait := time.Duration((0.5 + rand.Float64()/2) * float64(pause))
+		if e := faultOf(err); e != nil {
+			wait = max(wait, e.RetryAfter)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// releaseEarlier releases the pending claim that an ALREADY_EXISTS names if another
+// attempt of the same API request made it, such as a live migration that goes on to the
+// next host. A claim that this very message made is kept: the message was delivered
+// again, and its next attempt finds the claim.
+func (b *Bus) releaseEarlier(ctx context.Context, r *request, refused error, own []string) bool {
+	e := faultOf(refused)
+	if e == nil || e.Metadata["consumer_uuid"] == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(b.outgoing(ctx, r), releaseTimeout)
+	defer cancel()
+	got, err := b.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: e.Metadata["consumer_uuid"], Cell: e.Metadata["cell"]})
+	claim := got.GetClaim()
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return true // it ended meanwhile
+	case err != nil, claim.GetExpiresAt().GetSeconds() == 0, slices.Contains(own, claim.GetRequestId()),
+		!strings.HasPrefix(claim.GetRequestId(), requestPrefix(r.APIRequest)):
+		return false
+	}
+	_, err = b.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim.GetConsumerUuid(), ClaimId: claim.GetClaimId(), Cell: claim.GetCell()})
+	return err == nil || fault.KindOf(err) == fault.NotFound
+}
+
+// outgoing is the context of calls for a request: callers of the bus are conductors, and
+// share the gateway by project.
+func (b *Bus) outgoing(ctx context.Context, r *request) context.Context {
+	if r.Project != "" && len(r.Project) <= 255 && printable(r.Project) {
+		ctx = metadata.AppendToOutgoingContext(ctx, "cellgate-project", r.Project)
+	}
+	return b.as(ctx)
+}
+
+// printable reports whether a text may be the value of a header.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
+}
+
+// exception gives the exception that makes the conductor do what is right. Only after
+// NoValidHost does it undo every operation. A cell or a gateway that does not answer is
+// never that.
+func (b *Bus) exception(r *request, err error) *failure {
+	e := faultOf(err)
+	if e == nil {
+		e = fault.New(fault.Internal, "%v", err)
+	}
+	switch {
+	case e.Kind == fault.NoValidHost:
+		detail, _ := e.Detail.(*cellgatev1.NoValidHost)
+		return noValidHost(reasonOf(b.cfg.Reasons, detail))
+	case e.Kind == fault.InvalidRequest:
+		why := e.Message
+		if len(e.Fields) > 0 {
+			var all []string
+			for _, f := range e.Fields {
+				all = append(all, f.Path+": "+f.Problem)
+			}
+			why = strings.Join(all, "; ")
+		}
+		b.log.Warn("a request of the message bus cannot be honoured", "request", r.APIRequest, "why", why)
+		return noValidHost("The request cannot be honoured: " + why)
+	case e.Kind == fault.AlreadyExists:
+		consumer := e.Metadata["consumer_uuid"]
+		if consumer == "" {
+			consumer = "unknown"
+		}
+		return allocationUpdateFailed(consumer, e.Message)
+	case rpc.MayRepeat(e.Kind):
+		return newFailure(moduleMessaging, "MessagingTimeout", "cellgate gave no answer within %v: %s: %s", b.cfg.Timeout, e.Kind, e.Message)
+	}
+	b.log.Error("a request of the message bus failed", "request", r.APIRequest, "kind", string(e.Kind), "err", err)
+	return newFailure(moduleCellgate, string(e.Kind), "%s", e.Message)
+}
+
+// reasonOf is what NoValidHost tells, which users see in the fault of their server.
+func reasonOf(tell string, detail *cellgatev1.NoValidHost) string {
+	reason := "There are not enough hosts available."
+	var filters []string
+	for _, reject := range detail.GetRejects() {
+		name := reject.GetFilter()
+		if reject.GetDetail() != "" {
+			name += "(" + reject.GetDetail() + ")"
+		}
+		if tell == "counts" {
+			name = fmt.Sprintf("%d %s", reject.GetHosts(), name)
+		}
+		filters = append(filters, name)
+	}
+	switch {
+	case tell == "none":
+	case tell == "counts" && len(filters) > 0:
+		reason += fmt.Sprintf(" Of %d hosts: %s", detail.GetHosts(), strings.Join(filters, ", "))
+	case tell == "counts":
+		reason += fmt.Sprintf(" Of %d hosts", detail.GetHosts())
+	case len(filters) > 0:
+		reason += " Rejected by " + strings.Join(filters, ", ")
+	}
+	return reason
+}

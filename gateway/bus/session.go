@@ -1,0 +1,299 @@
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"cellgate/internal/fault"
+)
+
+const (
+	// connectTimeout bounds the connection to one broker, with TLS and login.
+	connectTimeout = 10 * time.Second
+	// drainLimit bounds the requests under way when the bus is to end. It is below what
+	// a process has to stop.
+	drainLimit = 20 * time.Second
+	// replyTimeout is how long a reply queue that is not there is waited for: that of a
+	// conductor that connects anew.
+	replyTimeout = 60 * time.Second
+	replyPause   = 250 * time.Millisecond
+	// closeTimeout bounds the farewell to a broker.
+	closeTimeout = 5 * time.Second
+)
+
+// session is one connection to a broker.
+type session struct {
+	b    *Bus
+	conn *amqp.Connection
+	in   *amqp.Channel
+	out  *publisher
+	tags []string
+	// deliveries of the topic's two queues and of the fanout queue.
+	deliveries []<-chan amqp.Delivery
+}
+
+// connect logs in to a broker, declares what is needed and consumes.
+func (b *Bus) connect(ctx context.Context, at broker) (_ *session, err error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.address)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends what waits for an answer
+	var link net.Conn = conn
+	if b.cfg.SSL {
+		secure := tls.Client(conn, tlsFor(b.cfg.TLS, at.host(), b.cfg.VerifyHost))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("TLS: %w", err)
+		}
+		link = secure
+	}
+	s := &session{b: b}
+	s.conn, err = amqp.Open(link, amqp.Config{
+		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: at.user, Password: at.password}}, Vhost: b.transport.vhost,
+		Heartbeat: b.cfg.Heartbeat, Locale: "en_US",
+		Properties: amqp.Table{"product": "cellgate", "connection_name": "cellgate-gateway:" + b.cfg.Host},
+	})
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		_ = s.conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// tlsFor is the configuration for one broker. Without verify the chain is verified and
+// the name is not, as Nova's default has it.
+func tlsFor(base *tls.Config, host string, verify bool) *tls.Config {
+	c := base.Clone()
+	c.ServerName = host
+	if !verify {
+		chain := verifyChain(c.RootCAs)
+		c.InsecureSkipVerify, c.VerifyConnection = true, chain
+	}
+	return c
+}
+
+func (s *session) open() (err error) {
+	if s.in, err = s.conn.Channel(); err != nil {
+		return err
+	}
+	if err := declare(s.in, s.b.names, s.b.cfg.Queues); err != nil {
+		return err
+	}
+	if s.out, err = newPublisher(s.conn); err != nil {
+		return err
+	}
+	// The bound is a consumer's.
+	if err := s.in.Qos(s.b.cfg.Prefetch, 0, false); err != nil {
+		return err
+	}
+	for i, queue := range []string{s.b.names.common, s.b.names.own, s.b.names.fanout} {
+		tag := fmt.Sprint(i + 1)
+		d, err := s.in.Consume(queue, tag, false, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		s.tags, s.deliveries = append(s.tags, tag), append(s.deliveries, d)
+	}
+	return nil
+}
+
+// serve answers requests until the connection is lost, which is its error, or ctx has
+// ended and the requests under way are answered.
+func (s *session) serve(ctx context.Context) error {
+	lost := s.conn.NotifyClose(make(chan *amqp.Error, 1))
+	cancelled := s.in.NotifyCancel(make(chan string, len(s.tags)))
+	closed := s.in.NotifyClose(make(chan *amqp.Error, 1))
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var all sync.WaitGroup
+	for _, d := range s.deliveries {
+		all.Go(func() { s.consume(work, d) })
+	}
+	var err error
+	drain := s.b.draining
+	for done := false; !done; {
+		select {
+		case <-drain:
+			drain = nil
+			s.stopConsuming()
+		case e := <-lost:
+			err, done = closeError(e), true
+		case e := <-closed:
+			err, done = closeError(e), true
+		case tag := <-cancelled:
+			err, done = fmt.Errorf("the broker ended consumer %s: its queue is gone", tag), true
+		case <-ctx.Done():
+			done = true
+		}
+	}
+	if ctx.Err() != nil && err == nil {
+		if drain != nil {
+			s.stopConsuming()
+		}
+		limit := time.AfterFunc(drainLimit, stop)
+		all.Wait()
+		limit.Stop()
+		// Nobody needs this gateway's queue of casts any more; it would expire.
+		_, _ = s.in.QueueDelete(s.b.names.fanout, false, false, false)
+	}
+	stop()
+	cerr := s.conn.CloseDeadline(time.Now().Add(closeTimeout)) // gives what is not acknowledged back to the queue
+	all.Wait()
+	<-s.out.ended
+	if err == nil && cerr != nil && !errors.Is(cerr, amqp.ErrClosed) {
+		err = cerr
+	}
+	return err
+}
+
+// stopConsuming leaves what waits in the queues to other gateways.
+func (s *session) stopConsuming() {
+	for _, tag := range s.tags {
+		_ = s.in.Cancel(tag, false) // fails with a connection that is lost, which ends the session
+	}
+}
+
+func closeError(e *amqp.Error) error {
+	if e == nil {
+		return amqp.ErrClosed
+	}
+	return e
+}
+
+// consume works on the deliveries of a queue; the broker's prefetch bounds how many at
+// once. It returns when the last one is done.
+func (s *session) consume(ctx context.Context, deliveries <-chan amqp.Delivery) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for d := range deliveries {
+		all.Go(func() { s.handle(ctx, d) })
+	}
+}
+
+// handle answers a message and acknowledges it. One that is not answered, since ctx
+// ended, goes back to the queue when the connection is closed.
+func (s *session) handle(ctx context.Context, d amqp.Delivery) {
+	b, began := s.b, time.Now()
+	if d.Redelivered {
+		b.tel.Redelivered()
+	}
+	r, err := decodeRequest(d.Body)
+	if err != nil {
+		b.tel.Dropped("malformed")
+		if speak, skipped := b.dropped.now(began); speak {
+			b.log.Warn("dropped a message that is none of oslo.messaging", "queue", d.RoutingKey, "bytes", len(d.Body), "why", err, "more_since_last", skipped)
+		}
+		_ = d.Reject(false) // a lost connection delivers it again
+		return
+	}
+	if r.UniqueID != "" && !b.answered.at(r.UniqueID).IsZero() {
+		b.tel.Dropped("duplicate")
+		_ = d.Ack(false)
+		b.on(duplicate)
+		return
+	}
+	result, failed, err := s.call(ctx, r)
+	if err != nil {
+		return // goes back to the queue
+	}
+	outcome := "ok"
+	if failed != nil {
+		outcome = failed.Class
+	}
+	if r.awaitsReply() {
+		if err := s.answer(ctx, r, result, failed); err != nil {
+			return // the connection is lost
+		}
+	} else if failed != nil {
+		if speak, skipped := b.dropped.now(began); speak {
+			b.log.Warn("a cast of the message bus was not understood", "method", r.Method, "version", r.Version, "why", failed.Message, "more_since_last", skipped)
+		}
+	}
+	b.answered.add(r.UniqueID, began)
+	b.on(replied)
+	_ = d.Ack(false) // a lost connection delivers it again
+	b.tel.Answered(r.Method, outcome, time.Since(began))
+}
+
+// call works on a request, and sends signs of life every half of its timeout.
+func (s *session) call(ctx context.Context, r *request) (any, *failure, error) {
+	if r.Timeout > 0 && r.awaitsReply() {
+		done := make(chan struct{})
+		var beat sync.WaitGroup
+		beat.Go(func() { s.beat(ctx, r, done) })
+		defer beat.Wait()
+		defer close(done)
+	}
+	return s.b.dispatch(ctx, r)
+}
+
+// beat sends signs of life until done is closed or one cannot be sent: then the caller
+// gives up by itself.
+func (s *session) beat(ctx context.Context, r *request, done <-chan struct{}) {
+	tick := time.NewTicker(r.Timeout / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		body, err := signOfLife(r)
+		if err != nil || s.out.publish(ctx, "", r.ReplyQueue, body) != nil {
+			return
+		}
+	}
+}
+
+// answer sends a reply and returns when the broker has it, or when nobody waits for it
+// any more. An error is that of the connection, which is closed then.
+func (s *session) answer(ctx context.Context, r *request, result any, failed *failure) error {
+	b := s.b
+	body, err := encodeReply(r, result, failed)
+	if err != nil {
+		b.log.Error("a reply cannot be written", "method", r.Method, "err", err)
+		if body, err = encodeReply(r, nil, newFailure(moduleCellgate, string(fault.Internal), "the answer cannot be written")); err != nil {
+			return err
+		}
+	}
+	until := time.Now().Add(b.replyWait)
+	if time.Since(b.gone.at(r.ReplyQueue)) < b.replyWait {
+		until = time.Now()
+	}
+	for {
+		err := s.out.publish(ctx, "", r.ReplyQueue, body)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errUnroutable):
+			_ = s.conn.Close() // what is under way goes back to the queue
+			return err
+		case !time.Now().Before(until):
+			b.gone.add(r.ReplyQueue, time.Now())
+			b.tel.Dropped("no_caller")
+			b.log.Warn("dropped a reply: its queue is not there, so the conductor is gone", "queue", r.ReplyQueue, "request", r.APIRequest)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(replyPause):
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package bus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// topic is Nova's topic of schedulers.
+const topic = "scheduler"
+
+// Queues are the options of [oslo_messaging_rabbit] that change how exchanges and
+// queues are declared. They must be those of Nova's services.
+type Queues struct {
+	// Durable is amqp_durable_queues, AutoDelete amqp_auto_delete.
+	Durable, AutoDelete bool
+	// HA is rabbit_ha_queues, Quorum rabbit_quorum_queue.
+	HA, Quorum bool
+	// DeliveryLimit is rabbit_quorum_delivery_limit, MaxMemoryLength and MaxMemoryBytes
+	// rabbit_quroum_max_memory_length and _bytes; 0 for none.
+	DeliveryLimit, MaxMemoryLength, MaxMemoryBytes int
+	// TransientTTL is rabbit_transient_queues_ttl.
+	TransientTTL time.Duration
+}
+
+// arguments are those of the topic's queues.
+func (q Queues) arguments() amqp.Table {
+	args := amqp.Table{}
+	if q.HA {
+		args["x-ha-policy"] = "all"
+	}
+	if q.Quorum {
+		args["x-queue-type"] = "quorum"
+		for name, n := range map[string]int{
+			"x-delivery-limit": q.DeliveryLimit, "x-max-in-memory-length": q.MaxMemoryLength, "x-max-in-memory-bytes": q.MaxMemoryBytes,
+		} {
+			if n > 0 {
+				args[name] = int64(n)
+			}
+		}
+	}
+	return args
+}
+
+// fanoutArguments are those of the queue of casts to every scheduler.
+func (q Queues) fanoutArguments() amqp.Table {
+	args := amqp.Table{"x-expires": q.TransientTTL.Milliseconds()}
+	if q.HA {
+		args["x-ha-policy"] = "all"
+	}
+	return args
+}
+
+// names are those of the queues of one gateway.
+type names struct {
+	exchange, common, own, fanout string
+}
+
+// declare makes the exchanges, queues and bindings as nova-scheduler does. All must be
+// declared with the very options that are in force, so whoever comes first makes them.
+func declare(ch *amqp.Channel, n names, q Queues) error {
+	durable := q.Durable || q.Quorum
+	if err := ch.ExchangeDeclare(n.exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
+		return explain(err)
+	}
+	for _, queue := range []string{n.common, n.own} {
+		if _, err := ch.QueueDeclare(queue, durable, q.AutoDelete, false, false, q.arguments()); err != nil {
+			return explain(err)
+		}
+		if err := ch.QueueBind(queue, queue, n.exchange, false, nil); err != nil {
+			return explain(err)
+		}
+	}
+	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
+		return explain(err)
+	}
+	if _, err := ch.QueueDeclare(n.fanout, false, false, false, false, q.fanoutArguments()); err != nil {
+		return explain(err)
+	}
+	return explain(ch.QueueBind(n.fanout, topic, topic+"_fanout", false, nil))
+}
+
+// inequivalent is the broker's text for a declaration that differs from what is there.
+var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: received (.*?) but current is (.*?)"?$`)
+
+// optionOf says which options an argument of a declaration comes from: the key below
+// gateway.bus, and Nova's in [oslo_messaging_rabbit].
+var optionOf = map[string]string{
+	"durable":                "durable_queues or quorum_queue (Nova's amqp_durable_queues, rabbit_quorum_queue)",
+	"auto_delete":            "auto_delete (Nova's amqp_auto_delete)",
+	"x-ha-policy":            "ha_queues (Nova's rabbit_ha_queues)",
+	"x-queue-type":           "quorum_queue (Nova's rabbit_quorum_queue)",
+	"x-delivery-limit":       "quorum_delivery_limit (Nova's rabbit_quorum_delivery_limit)",
+	"x-max-in-memory-length": "quorum_max_memory_length (Nova's rabbit_quroum_max_memory_length)",
+	"x-max-in-memory-bytes":  "quorum_max_memory_bytes (Nova's rabbit_quroum_max_memory_bytes)",
+	"x-expires":              "transient_queues_ttl (Nova's rabbit_transient_queues_ttl)",
+}
+
+// explain says which option to set when a declaration differs from what is there.
+func explain(err error) error {
+	var e *amqp.Error
+	if !errors.As(err, &e) || e.Code != amqp.PreconditionFailed {
+		return err
+	}
+	m := inequivalent.FindStringSubmatch(e.Reason)
+	if m == nil {
+		return err
+	}
+	return fmt.Errorf("%s %s is there with another %s (%s, declared as %s): set gateway.bus.%s to what Nova's services have: %w",
+		m[2], m[3], m[1], m[5], m[4], cmp.Or(optionOf[m[1]], m[1]), err)
+}

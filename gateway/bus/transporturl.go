@@ -1,0 +1,124 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// transport is what a transport_url says.
+type transport struct {
+	brokers []broker
+	// vhost is the virtual host: "/" when the URL names none.
+	vhost string
+	// ssl is set by ?ssl=1.
+	ssl *bool
+}
+
+// broker is one address of a transport_url, with what to log in by.
+type broker struct {
+	address        string
+	user, password string
+}
+
+// host is the broker's name without its port.
+func (b broker) host() string {
+	host, _, _ := net.SplitHostPort(b.address)
+	return host
+}
+
+// parseTransportURL reads a transport_url as oslo.messaging does:
+// rabbit://USER:PASS@HOST:PORT[,USER:PASS@HOST:PORT…]/VHOST[?ssl=1]. Its errors name no
+// password.
+func parseTransportURL(text string) (*transport, error) {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(text), "://")
+	if !ok {
+		return nil, errors.New("is not a transport_url; write it as rabbit://USER:PASSWORD@HOST:PORT/VHOST")
+	}
+	if scheme != "rabbit" && scheme != "amqp" {
+		return nil, fmt.Errorf("%.32q is not a driver that is served; rabbit is", scheme)
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, vhost, _ := strings.Cut(rest, "/")
+	t := &transport{}
+	var err error
+	if t.vhost, err = url.PathUnescape(vhost); err != nil {
+		return nil, errors.New("the virtual host has a % that is followed by no two hexadecimal digits")
+	}
+	if t.vhost == "" {
+		t.vhost = "/"
+	}
+	for i, h := range strings.Split(hosts, ",") {
+		if h == "" {
+			continue
+		}
+		b, err := parseBroker(h)
+		if err != nil {
+			return nil, fmt.Errorf("address %d: %w", i+1, err)
+		}
+		t.brokers = append(t.brokers, b)
+	}
+	if len(t.brokers) == 0 {
+		t.brokers = []broker{{address: "localhost:5672", user: "guest", password: "guest"}}
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errors.New("the options after ? cannot be read")
+	}
+	if v := values.Get("ssl"); v != "" {
+		on, err := strconv.ParseBool(strings.ToLower(v))
+		if err != nil {
+			return nil, fmt.Errorf("ssl=%.16q is neither true nor false", v)
+		}
+		t.ssl = &on
+	}
+	return t, nil
+}
+
+// parseBroker reads [USER:PASS@]HOST[:PORT].
+func parseBroker(text string) (broker, error) {
+	// As kombu, which logs in as guest when nobody is named.
+	b := broker{user: "guest", password: "guest"}
+	host := text
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		host = text[i+1:]
+		user, password, _ := strings.Cut(text[:i], ":")
+		var err, perr error
+		b.user, err = url.PathUnescape(user)
+		b.password, perr = url.PathUnescape(password)
+		if err != nil || perr != nil {
+			return b, errors.New("the user or the password has a % that is followed by no two hexadecimal digits")
+		}
+	}
+	port := ""
+	if strings.HasPrefix(host, "[") {
+		end := strings.IndexByte(host, ']')
+		if end < 0 {
+			return b, errors.New("the IPv6 address has no ]")
+		}
+		host, port = host[1:end], strings.TrimPrefix(host[end+1:], ":")
+	} else {
+		host, port, _ = strings.Cut(host, ":")
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if port == "" {
+		port = "5672"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return b, errors.New("the port is not between 1 and 65535")
+	}
+	b.address = net.JoinHostPort(host, port)
+	return b, nil
+}
+
+// CheckTransportURL reports what is wrong with a transport_url, without its password.
+func CheckTransportURL(text string) error {
+	_, err := parseTransportURL(text)
+	return err
+}

@@ -1,0 +1,23 @@
+package config
+
+// checkBus checks the keys of the message bus that must fit each other. The gateway's
+// package of the bus checks transport_url.
+func (l *loader) checkBus(b Bus) {
+	if !b.Enabled {
+		return
+	}
+	if b.TransportURL == "" {
+		l.bad("gateway.bus.transport_url", "must be set, here or as [DEFAULT] transport_url of nova_conf, when the bus is enabled")
+	}
+	l.needed("gateway.bus.control_exchange", b.Exchange)
+	l.oneOf("gateway.bus.reasons", b.Reasons, "none", "filters", "counts")
+	if b.HAQueues && b.QuorumQueue {
+		l.bad("gateway.bus.quorum_queue", "excludes ha_queues: a queue is one or the other")
+	}
+	if (b.Cert == "") != (b.Key == "") {
+		l.bad("gateway.bus.cert", "and key are set together")
+	}
+	if b.VerifyHost && b.CA == "" {
+		l.bad("gateway.bus.verify_host", "needs ca")
+	}
+}
