@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/rabbittest"
+	"cellgate/internal/testwait"
 )
 
 // python is the interpreter that distributions install Nova for.
@@ -55,6 +59,46 @@ func TestDoorInNova(t *testing.T) {
 	}
 }
 
+func TestMain(m *testing.M) { rabbittest.Stop(m.Run()) }
+
+// TestBus_NovaUnchanged_GetsItsHosts calls with Nova's own RPC client, to which nothing
+// is installed, over a RabbitMQ.
+func TestBus_NovaUnchanged_GetsItsHosts(t *testing.T) {
+	if os.Getenv("CELLGATE_LONG") == "" {
+		t.Skip("not run: it belongs to make test-nova")
+	}
+	if out, err := exec.Command(python, "-W", "ignore", "-c", needs).CombinedOutput(); err != nil {
+		t.Skipf("Nova is not installed for %s (make needs-nova): %s", python, out)
+	}
+	url := rabbittest.Start(t).URL()
+	_, web := system(t, "--bus-url", url)
+	awaitReady(t, "http://"+web+"/readyz")
+	unittest(t, "test_bus", []string{"BUS_URL=" + url})
+}
+
+// awaitReady waits until the gateway has declared its queues: a call before that is lost.
+func awaitReady(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		resp, err := http.Get(url)
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not ready: %v %v", resp, err)
+		case <-again.C:
+		}
+	}
+}
+
 // verdict is a line of unittest: a test, and how it went.
 var verdict = regexp.MustCompile(`(?m)^(test_\w+) \(.*\.\.\. ?(?:(ok)|skipped '(.*)'|(?:FAIL|ERROR))?`)
 
@@ -82,15 +126,17 @@ func unittest(t *testing.T, suite string, env []string) {
 }
 
 // system runs `cellgate dev` until the test ends and gives its addresses.
-func system(t *testing.T) (grpc, http string) {
+func system(t *testing.T, flags ...string) (grpc, http string) {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "cellgate")
 	if out, err := exec.Command("go", "build", "-o", binary, "cellgate/cmd/cellgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(binary, "dev", "--cells", "3", "--hosts", "60", "--data", filepath.Join(dir, "data"),
-		"--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
+	cmd := exec.Command(binary, append([]string{
+		"dev", "--cells", "3", "--hosts", "60", "--data", filepath.Join(dir, "data"),
+		"--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0",
+	}, flags...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()

@@ -159,20 +159,30 @@ func TestSelectDestinations_NoHostPasses_RaisesNoValidHostAsNova(t *testing.T) {
 	}
 }
 
-func TestSelectDestinations_Refused_RaisesWhatConductorsUnderstand(t *testing.T) {
+func TestException_Refused_RaisesWhatConductorsUnderstand(t *testing.T) {
+	b := newBus(t, &gateway{answer: hosts("a")}, nil)
 	for kind, want := range map[fault.Kind][2]string{
 		fault.InvalidRequest:   {"nova.exception", "NoValidHost"},
 		fault.CellUnavailable:  {"oslo_messaging.exceptions", "MessagingTimeout"},
 		fault.Overloaded:       {"oslo_messaging.exceptions", "MessagingTimeout"},
 		fault.PermissionDenied: {"cellgate", "PERMISSION_DENIED"},
+		fault.AlreadyExists:    {"nova.exception", "AllocationUpdateFailed"},
 	} {
-		g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
-			return nil, fault.New(kind, "so it is")
-		}}
-		_, failed, err := newBus(t, g, func(c *Config) { c.Timeout = 20 * time.Millisecond }).dispatch(t.Context(), recordings(t)["boot"].request(t))
-		if err != nil || failed == nil || failed.Module != want[0] || failed.Class != want[1] || !strings.Contains(failed.Message, "so it is") {
-			t.Errorf("%s: %+v %v", kind, failed, err)
+		failed := b.exception(&request{APIRequest: "req-1"}, fault.New(kind, "so it is"))
+		if failed.Module != want[0] || failed.Class != want[1] || !strings.Contains(failed.Message, "so it is") {
+			t.Errorf("%s: %+v", kind, failed)
 		}
+	}
+}
+
+// When the time of a request is over the conductor hears so, and is not left waiting.
+func TestSelectDestinations_CellStaysAway_RaisesMessagingTimeout(t *testing.T) {
+	g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		return nil, fault.New(fault.CellUnavailable, "a cell is away")
+	}}
+	_, failed, err := newBus(t, g, func(c *Config) { c.Timeout = 20 * time.Millisecond }).dispatch(t.Context(), recordings(t)["boot"].request(t))
+	if err != nil || failed == nil || failed.Class != "MessagingTimeout" {
+		t.Errorf("%+v %v", failed, err)
 	}
 }
 
@@ -205,7 +215,8 @@ func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 		{"confirmed", &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x"}, []cellgatev1.Operation{0, cellgatev1.Operation_MOVE}, nil},
 		{
 			"pending, of another attempt", &cellgatev1.Claim{ClaimId: claimID, RequestId: requestPrefix(all["live_migrate"].request(t).APIRequest) + "x", ExpiresAt: timestamppb.Now()},
-			[]cellgatev1.Operation{0, 0}, []string{claimID},
+			[]cellgatev1.Operation{0, 0},
+			[]string{claimID},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

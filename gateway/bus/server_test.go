@@ -48,7 +48,7 @@ type running struct {
 func run(t *testing.T, g *gateway, url string, change func(*Bus)) *running {
 	t.Helper()
 	b := newBus(t, g, func(c *Config) { c.TransportURL = url })
-	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "_"))
+	name := fmt.Sprintf("%s_%p", t.Name(), t) // another one when the test runs again
 	b.names.common, b.names.own = "scheduler_"+name, "scheduler_"+name+".test"
 	log := &lines{}
 	b.log = slog.New(slog.NewTextHandler(log, nil))
