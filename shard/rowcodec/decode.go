@@ -255,18 +255,6 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 	return Instant(m.At), changes, nil
 }
 
-// DecodeGuest reads what EncodeGuest wrote.
-func DecodeGuest(b []byte) (*shard.Guest, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	m := &storagev1.Guest{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowGuest(m)
-}
-
 func rowGuest(m *storagev1.Guest) (*shard.Guest, error) {
 	g := &shard.Guest{FlavorID: m.FlavorId, Image: m.Image, Hardware: m.Hardware, Awaited: m.Awaited}
 	if len(m.Assigned) == 0 {

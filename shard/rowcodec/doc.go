@@ -1,4 +1,3 @@
 // Package rowcodec is how stores keep the rows of a shard as bytes: as protobuf
-// (cellgate.storage.v1), and packed where they are large. A store that has columns for
-// its rows keeps its journal so.
+// (cellgate.storage.v1), and packed where they are large.
 package rowcodec

@@ -160,23 +160,6 @@ func adminRow(a *shard.AdminState) *storagev1.AdminState {
 	}
 }
 
-// EncodeGuest gives a claim's guest; empty for nil.
-func EncodeGuest(g *shard.Guest) []byte {
-	if g == nil {
-		return nil
-	}
-	// Marshalling fails only on invalid UTF-8, which the rules refuse.
-	b, _ := proto.Marshal(guestRow(g))
-	return b
-}
-
-func guestRow(g *shard.Guest) *storagev1.Guest {
-	if g == nil {
-		return nil
-	}
-	return &storagev1.Guest{FlavorId: g.FlavorID, Image: g.Image, Hardware: g.Hardware, Awaited: g.Awaited, Assigned: assignedRow(g)}
-}
-
 // assignedRow is Guest.Assigned as JSON; empty for none.
 func assignedRow(g *shard.Guest) []byte {
 	if g.Assigned == nil {

@@ -112,7 +112,7 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	hosts, err := s.loadHosts(ctx, c, uuids)
+	hosts, err := s.loadHosts(ctx, c, readHosts, uuids)
 	if err != nil {
 		return nil, err
 	}

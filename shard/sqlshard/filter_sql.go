@@ -10,15 +10,14 @@ import (
 
 // hostFilter is a HostQuery as one statement: what it asks for is parameters, and how
 // many of each there are makes its text, so that it is prepared once for requests of
-// one form. Conditions are joins and (NOT) EXISTS with equalities, which both servers
-// turn into joins of whole tables.
+// one form. All conditions are on a host's own row and that of what is used of it.
 type hostFilter struct {
-	joins, wheres strings.Builder
-	args          []any
+	wheres strings.Builder
+	args   []any
 }
 
 func (f *hostFilter) sql() string {
-	return `SELECT h.host_uuid FROM hosts h JOIN host_usages u ON u.host_uuid = h.host_uuid` + f.joins.String() + `
+	return `SELECT h.host_uuid FROM hosts h JOIN host_usages u ON u.host_uuid = h.host_uuid
 WHERE NOT h.disabled
 AND NOT u.withheld` + f.wheres.String() + ` ORDER BY h.host_uuid`
 }
@@ -42,98 +41,62 @@ func (f *hostFilter) list(names []string) string {
 
 func filterOf(q *shard.HostQuery) *hostFilter {
 	f := &hostFilter{}
-	for i, a := range q.Resources {
-		f.resource(strconv.Itoa(i), a, q.Limit <= 0)
-	}
-	for _, t := range q.Required {
-		f.where(`EXISTS (` + rootTraits + `= ` + f.text(t) + `)`)
-	}
-	for _, t := range q.Somewhere {
-		f.where(`EXISTS (` + hostTraits + `= ` + f.text(t) + `)`)
-	}
-	for _, set := range q.AnyOf {
-		f.where(`EXISTS (` + rootTraits + `= ANY(` + f.list(set) + `))`)
-	}
-	if len(q.Forbidden) > 0 {
-		f.where(`NOT EXISTS (` + rootTraits + `= ANY(` + f.list(q.Forbidden) + `))`)
-	}
-	for _, set := range q.MemberOf {
-		f.where(`EXISTS (` + aggregatesOf + `= ANY(` + f.list(set) + `))`)
-	}
-	if len(q.ForbiddenAggregates) > 0 {
-		f.where(`NOT EXISTS (` + aggregatesOf + `= ANY(` + f.list(q.ForbiddenAggregates) + `))`)
-	}
-	f.zone(q)
 	if q.ServiceHost != "" {
 		f.where(`h.service_host = ` + f.text(q.ServiceHost))
 	}
 	if q.NodeName != "" {
 		f.where(`h.node_name = ` + f.text(q.NodeName))
 	}
+	for _, t := range q.Required {
+		f.where(`h.traits ? ` + f.text(t))
+	}
+	for _, t := range q.Somewhere {
+		name := f.text(t)
+		f.where(`(h.traits ? ` + name + ` OR h.child_traits ? ` + name + `)`)
+	}
+	for _, set := range q.AnyOf {
+		f.where(`h.traits ?| ` + f.list(set))
+	}
+	if len(q.Forbidden) > 0 {
+		f.where(`NOT h.traits ?| ` + f.list(q.Forbidden))
+	}
+	for _, set := range q.MemberOf {
+		f.where(`h.aggregates ?| ` + f.list(set))
+	}
+	if len(q.ForbiddenAggregates) > 0 {
+		f.where(`NOT h.aggregates ?| ` + f.list(q.ForbiddenAggregates))
+	}
+	f.zone(q)
+	for _, a := range q.Resources {
+		f.resource(a)
+	}
 	return f
 }
 
-const (
-	hostTraits   = `SELECT 1 FROM provider_traits t WHERE t.host_uuid = h.host_uuid AND t.trait `
-	rootTraits   = `SELECT 1 FROM provider_traits t WHERE t.host_uuid = h.host_uuid AND t.provider_uuid = h.host_uuid AND t.trait `
-	aggregatesOf = `SELECT 1 FROM host_aggregates a WHERE a.host_uuid = h.host_uuid AND a.aggregate_uuid `
-)
-
-// resource asks for an amount, as shard.Inventory has it. Sums and products are
-// floats: they hold whole numbers up to 2^53 exactly, and nothing overflows. A ratio
-// of 1e200 makes any capacity larger than all amounts; PostgreSQL does not multiply
-// beyond 1e308.
-//
-// Whether a child has the class is found out for all hosts at once when the tables are
-// read whole, else host by host.
-func (f *hostFilter) resource(i string, a shard.AmountOf, whole bool) {
+// resource asks for an amount, as shard.Inventory has it.
+func (f *hostFilter) resource(a shard.AmountOf) {
 	class, n := f.text(a.ResourceClass), f.number(a.Amount)
-	fill := func(sql string) string {
-		return strings.NewReplacer("<i>", "i"+i, "<k>", "k"+i, "<class>", class, "<n>", n).Replace(sql)
+	room := strings.NewReplacer("<class>", class, "<n>", n).Replace(
+		`<n> + coalesce((nullif(u.used, '')::jsonb -> h.host_uuid ->> <class>)::int8, 0) <= (h.inventories -> <class> ->> 0)::int8
+AND <n> <= (h.inventories -> <class> ->> 1)::int8 AND <n> >= (h.inventories -> <class> ->> 2)::int8
+AND <n> % (h.inventories -> <class> ->> 3)::int8 = 0`)
+	if a.OrChild {
+		room = `(` + room + ` OR h.child_classes ? ` + class + `)`
 	}
-	const (
-		join = ` JOIN inventories <i> ON <i>.host_uuid = h.host_uuid AND <i>.provider_uuid = h.host_uuid AND <i>.resource_class = <class>`
-		room = `<n> >= <i>.min_unit AND <n> <= <i>.max_unit AND <n> % <i>.step_size = 0
-AND coalesce((nullif(u.used, '')::jsonb -> h.host_uuid ->> <class>)::float8, 0) + <n>::float8 + <i>.unaccounted::float8
-  <= (<i>.total - <i>.reserved)::float8 * least(<i>.allocation_ratio, 1e200::float8)`
-		children = `FROM inventories c WHERE c.provider_uuid <> c.host_uuid AND c.resource_class = <class>`
-	)
-	switch {
-	case !a.OrChild:
-		f.joins.WriteString(fill("\n" + join[1:]))
-		f.where(fill(room))
-	case whole:
-		f.joins.WriteString(fill("\nLEFT" + join + "\nLEFT JOIN (SELECT DISTINCT c.host_uuid " + children + `) <k> ON <k>.host_uuid = h.host_uuid`))
-		f.where(fill(`(<k>.host_uuid IS NOT NULL OR ` + room + `)`))
-	default:
-		f.joins.WriteString(fill("\nLEFT" + join))
-		f.where(fill(`(` + room + ` OR EXISTS (SELECT 1 ` + children + ` AND c.host_uuid = h.host_uuid))`))
-	}
+	f.where(room)
 }
 
-// spaces is what strings.TrimSpace cuts.
-const spaces = "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-
-// zone asks for the host's zones: whether any of them is the one, NULL when it is in
-// none. Metadata that name no zone by an empty text name one all the same: a comma is
-// added, so that they have a row. Read whole, the aggregates are grouped once; host by
-// host, each time.
+// zone asks for one of the host's zones, or for none at all. A name that no row can
+// have is only asked for with Unzoned (nothingHas).
 func (f *hostFilter) zone(q *shard.HostQuery) {
-	if q.Zone == "" {
-		return
+	const unzoned = `h.zones = '[]'::jsonb`
+	switch {
+	case q.Zone == "":
+	case !keepable(q.Zone):
+		f.where(unzoned)
+	case q.Unzoned:
+		f.where(`(h.zones ? ` + f.text(q.Zone) + ` OR ` + unzoned + `)`)
+	default:
+		f.where(`h.zones ? ` + f.text(q.Zone))
 	}
-	zone := q.Zone
-	if !keepable(zone) {
-		zone = " " // is no zone's name, once space was cut
-	}
-	is := `bool_or(btrim(zone, ` + f.text(spaces) + `) = ` + f.text(zone) + `)`
-	const zones = `unnest(string_to_array((nullif(metadata, '')::jsonb ->> 'availability_zone') || ',', ',')) AS zone FROM host_aggregates`
-	here := `z.here`
-	if q.Limit > 0 {
-		here = `(SELECT ` + is + ` FROM (SELECT ` + zones + ` a WHERE a.host_uuid = h.host_uuid) z)`
-	} else {
-		f.joins.WriteString(`
-LEFT JOIN (SELECT host_uuid, ` + is + ` AS here FROM (SELECT host_uuid, ` + zones + `) z GROUP BY host_uuid) z ON z.host_uuid = h.host_uuid`)
-	}
-	f.where(`coalesce(` + here + `, ` + f.param(q.Unzoned, "bool") + `)`)
 }

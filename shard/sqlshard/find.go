@@ -15,12 +15,12 @@ const defaultPage = 1000
 
 // Live claims, and those that ended.
 const (
-	findByKey       = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])`
-	findByConsumer  = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	findByHost      = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = $1::text`
-	endedByKey      = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
-	endedByConsumer = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	endedByHost     = `SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.host_uuid = $1::text`
+	findByKey       = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])`
+	findByConsumer  = `SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	findByHost      = `SELECT c.body FROM claims c WHERE c.host_uuid = $1::text`
+	endedByKey      = `SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
+	endedByConsumer = `SELECT c.body FROM ended_claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	endedByHost     = `SELECT c.body FROM ended_claims c WHERE c.host_uuid = $1::text`
 
 	// findKeys and endedKeys read one slot, in order.
 	findKeys = `SELECT claim_key FROM claims

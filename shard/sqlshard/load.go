@@ -7,21 +7,22 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // loadPage is how many hosts, or claims, one statement of Load reads.
 const loadPage = 500
 
 const (
-	pageHosts    = `SELECT host_uuid FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
+	pageHosts    = `SELECT body FROM hosts WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
 	usageColumns = `host_uuid, generation, pending, confirmed, used`
 
 	pageHostUsages = `SELECT ` + usageColumns + ` FROM host_usages
 WHERE host_uuid > $1::text ORDER BY host_uuid LIMIT $2::int8`
 	usagesOfHosts = `SELECT ` + usageColumns + ` FROM host_usages WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
-	pageClaims    = `SELECT ` + claimColumns + ` FROM claims c
+	pageClaims    = `SELECT c.body FROM claims c
 WHERE c.claim_key > $1::text ORDER BY c.claim_key LIMIT $2::int8`
-	allPins = `SELECT group_uuid, service_host, holders FROM pins ORDER BY group_uuid`
+	allPins = `SELECT body FROM pins ORDER BY group_uuid`
 )
 
 // Load reads page by page as of one moment. The visitor runs between the pages, with
@@ -77,12 +78,8 @@ type loading struct {
 func (l *loading) hosts(ctx context.Context) error {
 	after := ""
 	for {
-		uuids, err := texts(ctx, l.conn, pageHosts, after, loadPage)
-		if err != nil || len(uuids) == 0 {
-			return err
-		}
-		hosts, err := l.store.loadHosts(ctx, l.conn, uuids)
-		if err != nil {
+		hosts, err := l.store.loadHosts(ctx, l.conn, pageHosts, after, loadPage)
+		if err != nil || len(hosts) == 0 {
 			return err
 		}
 		for _, h := range hosts {
@@ -90,7 +87,7 @@ func (l *loading) hosts(ctx context.Context) error {
 				return err
 			}
 		}
-		after = uuids[len(uuids)-1]
+		after = hosts[len(hosts)-1].UUID
 	}
 }
 
@@ -149,12 +146,8 @@ func (l *loading) claims(ctx context.Context) error {
 }
 
 func (l *loading) pins(ctx context.Context) error {
-	rows, err := l.conn.Query(ctx, allPins)
+	pins, err := bodiesOf(ctx, l.conn, "pins", rowcodec.Pin, allPins)
 	if err != nil {
-		return err
-	}
-	var pins []*shard.Pin
-	if err := scanPins(rows, func(p *shard.Pin) error { pins = append(pins, p); return nil }); err != nil {
 		return err
 	}
 	for _, p := range pins {
@@ -163,15 +156,4 @@ func (l *loading) pins(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// claimsOf reads claims.
-func claimsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Claim, error) {
-	rows, err := c.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	var list []*shard.Claim
-	err = scanClaims(rows, func(c *shard.Claim) { list = append(list, c) })
-	return list, err
 }

@@ -42,7 +42,6 @@ func hot() []hotStatement {
 		{"members of groups", readMembers, []any{groups}},
 		{"live claims on hosts", readClaimsOfHosts, []any{hosts}},
 		{"a host: its row", readHosts, []any{hosts}},
-		{"a host: its inventories", readInventories, []any{hosts}},
 		{"a host: what services say of it", readNamespaces, []any{hosts}},
 		{"write what is in use", putHostUsages, []any{hosts, at, at, at, at, slot}},
 		{"new consumers", insertConsumers, []any{consumers, slot, slot}},
@@ -157,7 +156,7 @@ func planOf(t *testing.T, c *pgx.Conn, prepare, sql string, args []any) string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	// The names of the test's rows say nothing.
-	text := strings.ReplaceAll(strings.Join(lines, "\n"), spaces, "…") + "\n"
+	text := strings.Join(lines, "\n") + "\n"
 	for strings.Contains(text, "'{") {
 		before, rest, _ := strings.Cut(text, "'{")
 		_, after, _ := strings.Cut(rest, "}'")

@@ -26,7 +26,7 @@ WHERE consumer_uuid = ANY($1::text[]) ORDER BY consumer_uuid FOR UPDATE`
 	lockGroups = `SELECT group_uuid FROM server_groups
 WHERE group_uuid = ANY($1::text[]) ORDER BY group_uuid FOR UPDATE`
 
-	lockPins = `SELECT group_uuid, service_host, holders FROM pins
+	lockPins = `SELECT body FROM pins
 WHERE group_uuid = ANY($1::text[]) ORDER BY group_uuid FOR UPDATE`
 )
 
@@ -39,60 +39,37 @@ const (
 	// readGate runs after the locks: who then waits for them sees the gate as it is later.
 	// A claim that reads the row before a move commits counts as made before it, and no
 	// claim of the new epoch can have been made on the rows that this one has locked.
-	readGate = `SELECT state, epoch, revision, since, reason, pin, pin_reason, return_to, held_since, held_until, falls FROM gate WHERE id = 0`
-
-	claimColumns = `c.claim_key, c.consumer_uuid, c.state, c.host_uuid, c.service_host, c.allocations, c.project_id, c.user_id,
-c.request_id, c.fingerprint, c.decision_id, c.instance_index, c.answer,
-c.group_uuid, c.group_policy, c.group_max_per_host, c.group_members,
-c.moves, c.moves_cell, c.transferred_from, c.attempt, c.adopted, c.expires_at, c.created_at, c.updated_at, c.guest, c.ttl, c.seen, c.verdict`
+	readGate = `SELECT body FROM gate WHERE id = 0`
 
 	// readClaims reads both tables as of one moment: a claim that ends goes from one to
 	// the other.
-	readClaims = `SELECT ` + claimColumns + ` FROM claims c WHERE c.claim_key = ANY($1::text[])
-UNION ALL SELECT ` + claimColumns + ` FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
+	readClaims = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
+UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
 
-	readClaimsOfConsumers = `SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	readClaimsOfConsumers = `SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
 
-	readClaimsOfHosts = `SELECT ` + claimColumns + ` FROM claims c WHERE c.host_uuid = ANY($1::text[])`
+	readClaimsOfHosts = `SELECT c.body FROM claims c WHERE c.host_uuid = ANY($1::text[])`
 
-	readTransfers = `SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
+	readTransfers = `SELECT c.body FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($1::text[])`
 
 	// readStanding is readClaims, readClaimsOfConsumers and readTransfers: what every new
 	// claim asks. One statement costs the server less than three.
 	readStanding = readClaims + `
-UNION ALL SELECT ` + claimColumns + ` FROM claims c WHERE c.consumer_uuid = ANY($2::text[])
-UNION ALL SELECT ` + claimColumns + ` FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
+UNION ALL SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($2::text[])
+UNION ALL SELECT c.body FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($2::text[])`
 
-	readMembers = `SELECT ` + claimColumns + ` FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
+	readMembers = `SELECT c.body FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
 WHERE m.group_uuid = ANY($1::text[])`
 )
 
-// A host whole, by its uuid.
+// Hosts by their uuids.
 const (
-	hostColumns = `host_uuid, generation, service_host, node_name, disabled, disabled_reason, io_workload, failed_builds,
-hypervisor_type, hypervisor_version, host_ip, agent_version, boot_id, state_version, imported, instances_unknown, nova`
-
-	readHosts = `SELECT ` + hostColumns + ` FROM hosts WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
-
-	readFacts = `SELECT host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats, namespaces
-FROM host_facts WHERE host_uuid = ANY($1::text[])`
+	readHosts = `SELECT body FROM hosts WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid`
 
 	readNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, name`
-
-	readProviders = `SELECT host_uuid, provider_uuid, parent_uuid, name FROM providers
-WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, ordinal`
-
-	readInventories = `SELECT host_uuid, provider_uuid, resource_class, total, reserved, min_unit, max_unit, step_size, allocation_ratio, unaccounted
-FROM inventories WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, provider_uuid, ordinal`
-
-	readTraits = `SELECT host_uuid, provider_uuid, trait FROM provider_traits
-WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, provider_uuid, ordinal`
-
-	readAggregates = `SELECT host_uuid, aggregate_uuid, name, metadata FROM host_aggregates
-WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, ordinal`
 )
 
 // Rows that stand for what others read are inserted plainly: when somebody else was
@@ -107,8 +84,7 @@ SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), 'INSTANCE', 1
 	insertGroups = `INSERT INTO server_groups (group_uuid, policy, generation)
 SELECT unnest($1::text[]), unnest($2::text[]), 1`
 
-	insertPins = `INSERT INTO pins (group_uuid, service_host, holders)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[])`
+	insertPins = `INSERT INTO pins (group_uuid, body) SELECT unnest($1::text[]), unnest($2::bytea[])`
 )
 
 // Rows that are locked, or that a locked row stands for, are written over.
@@ -122,13 +98,10 @@ generation = excluded.generation, pending = excluded.pending, confirmed = exclud
 	putGroups = `UPDATE server_groups SET generation = generation + 1 WHERE group_uuid = ANY($1::text[])`
 
 	putPins = insertPins + `
-ON CONFLICT (group_uuid) DO UPDATE SET service_host = excluded.service_host, holders = excluded.holders`
+ON CONFLICT (group_uuid) DO UPDATE SET body = excluded.body`
 
-	insertGate = `INSERT INTO gate (id, state, epoch, revision, since, reason, pin, pin_reason, return_to, held_since, held_until, falls)
-VALUES (0, $1::text, $2::int8, $3::int8, $4::int8, $5::text, $6::text, $7::text, $8::text, $9::int8, $10::int8, $11::int8)`
-
-	putGate = `UPDATE gate SET state = $1::text, epoch = $2::int8, revision = $3::int8, since = $4::int8, reason = $5::text,
-pin = $6::text, pin_reason = $7::text, return_to = $8::text, held_since = $9::int8, held_until = $10::int8, falls = $11::int8 WHERE id = 0`
+	insertGate = `INSERT INTO gate (id, body) VALUES (0, $1::bytea)`
+	putGate    = `UPDATE gate SET body = $1::bytea WHERE id = 0`
 
 	putNamespaces = `INSERT INTO host_namespaces (host_uuid, name, facts, generation)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[])
@@ -139,65 +112,28 @@ ON CONFLICT (host_uuid, name) DO UPDATE SET facts = excluded.facts, generation =
 	deletePins = `DELETE FROM pins WHERE group_uuid = ANY($1::text[])`
 )
 
-// A host's registration.
-const (
-	putHosts = `INSERT INTO hosts (` + hostColumns + `)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bool[]), unnest($6::text[]),
-unnest($7::int8[]), unnest($8::int8[]), unnest($9::text[]), unnest($10::int8[]), unnest($11::text[]), unnest($12::int8[]),
-unnest($13::text[]), unnest($14::int8[]), unnest($15::bool[]), unnest($16::bool[]), unnest($17::text[])
-ON CONFLICT (host_uuid) DO UPDATE SET generation = excluded.generation, service_host = excluded.service_host,
-node_name = excluded.node_name, disabled = excluded.disabled, disabled_reason = excluded.disabled_reason,
-io_workload = excluded.io_workload, failed_builds = excluded.failed_builds, hypervisor_type = excluded.hypervisor_type,
-hypervisor_version = excluded.hypervisor_version, host_ip = excluded.host_ip, agent_version = excluded.agent_version,
-boot_id = excluded.boot_id, state_version = excluded.state_version, imported = excluded.imported,
-instances_unknown = excluded.instances_unknown, nova = excluded.nova`
-
-	deleteFacts      = `DELETE FROM host_facts WHERE host_uuid = ANY($1::text[])`
-	deleteProviders  = `DELETE FROM providers WHERE host_uuid = ANY($1::text[])`
-	deleteStock      = `DELETE FROM inventories WHERE host_uuid = ANY($1::text[])`
-	deleteTraits     = `DELETE FROM provider_traits WHERE host_uuid = ANY($1::text[])`
-	deleteAggregates = `DELETE FROM host_aggregates WHERE host_uuid = ANY($1::text[])`
-
-	insertFacts = `INSERT INTO host_facts (host_uuid, cpu_info, supported_instances, stats, metrics, numa_topology, pci_stats, namespaces)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::text[]),
-unnest($8::text[])`
-
-	insertProviders = `INSERT INTO providers (host_uuid, ordinal, provider_uuid, parent_uuid, name)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])`
-
-	insertInventories = `INSERT INTO inventories (host_uuid, provider_uuid, resource_class, ordinal, total, reserved, min_unit, max_unit, step_size, allocation_ratio, unaccounted)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::int8[]),
-unnest($7::int8[]), unnest($8::int8[]), unnest($9::int8[]), unnest($10::float8[]), unnest($11::int8[])`
-
-	insertTraits = `INSERT INTO provider_traits (host_uuid, provider_uuid, ordinal, trait)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::int8[]), unnest($4::text[])`
-
-	insertAggregates = `INSERT INTO host_aggregates (host_uuid, ordinal, aggregate_uuid, name, metadata)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])`
-)
+// putHosts writes registrations.
+const putHosts = `INSERT INTO hosts (host_uuid, service_host, node_name, disabled,
+inventories, traits, child_classes, child_traits, aggregates, zones, body)
+SELECT host_uuid, service_host, node_name, disabled,
+inventories::jsonb, traits::jsonb, child_classes::jsonb, child_traits::jsonb, aggregates::jsonb, zones::jsonb, body
+FROM (SELECT unnest($1::text[]) AS host_uuid, unnest($2::text[]) AS service_host, unnest($3::text[]) AS node_name, unnest($4::bool[]) AS disabled,
+unnest($5::text[]) AS inventories, unnest($6::text[]) AS traits, unnest($7::text[]) AS child_classes, unnest($8::text[]) AS child_traits,
+unnest($9::text[]) AS aggregates, unnest($10::text[]) AS zones, unnest($11::bytea[]) AS body) AS rows
+ON CONFLICT (host_uuid) DO UPDATE SET service_host = excluded.service_host, node_name = excluded.node_name, disabled = excluded.disabled,
+inventories = excluded.inventories, traits = excluded.traits, child_classes = excluded.child_classes, child_traits = excluded.child_traits,
+aggregates = excluded.aggregates, zones = excluded.zones, body = excluded.body`
 
 // Claims: the live ones in one table, those that ended in another. New ones are
 // inserted plainly: the same claim_id may come through another replica at the same
 // time.
 const (
-	claimFields = `claim_key, consumer_uuid, state, host_uuid, service_host, allocations, project_id, user_id,
-request_id, fingerprint, decision_id, instance_index, answer, group_uuid, group_policy, group_max_per_host, group_members,
-moves, moves_cell, transferred_from, attempt, adopted, expires_at, created_at, updated_at, guest, ttl, seen, verdict`
+	claimRows = `(claim_key, consumer_uuid, host_uuid, project_id, body)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bytea[])`
 
-	claimRows = `(` + claimFields + `)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
-unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::bytea[]), unnest($11::text[]), unnest($12::int8[]), unnest($13::bytea[]),
-unnest($14::text[]), unnest($15::text[]), unnest($16::int8[]), unnest($17::text[]), unnest($18::text[]),
-unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::bool[]), unnest($23::int8[]), unnest($24::int8[]), unnest($25::int8[]),
-unnest($26::bytea[]), unnest($27::int8[]), unnest($28::bool[]), unnest($29::text[])`
-
-	// What else a claim has never changes.
+	// A claim's project never changes.
 	overClaims = `
-ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, state = excluded.state,
-host_uuid = excluded.host_uuid, service_host = excluded.service_host, allocations = excluded.allocations,
-answer = excluded.answer,
-transferred_from = excluded.transferred_from, attempt = excluded.attempt, expires_at = excluded.expires_at, updated_at = excluded.updated_at, guest = excluded.guest,
-ttl = excluded.ttl, seen = excluded.seen, verdict = excluded.verdict`
+ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, host_uuid = excluded.host_uuid, body = excluded.body`
 
 	insertClaims = `INSERT INTO claims ` + claimRows
 	putClaims    = insertClaims + overClaims

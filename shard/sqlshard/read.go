@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/shard"
+	"cellgate/shard/rowcodec"
 )
 
 // picture is what a transaction has locked and read.
@@ -96,9 +97,8 @@ func (l *lane) questions(p *picture, n *names) []question {
 			all = append(all, question{sql, []any{list}, scan})
 		}
 	}
-	gate := func(r pgx.Rows) (err error) {
-		p.gate, err = scanGate(r)
-		return err
+	gate := func(r pgx.Rows) error {
+		return scanBodies(r, "gate", rowcodec.Gate, func(g *shard.Gate) error { p.gate = g; return nil })
 	}
 	if n.movesGate {
 		all = append(all, question{lockGate, nil, gate})
@@ -107,7 +107,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 	ask(n.consumers, lockConsumers, func(r pgx.Rows) error { return scanNames(r, p.consumers) })
 	ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
 	ask(n.pins, lockPins, func(r pgx.Rows) error {
-		return scanPins(r, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
+		return scanBodies(r, "pins", rowcodec.Pin, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
 	})
 	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
 		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
@@ -119,7 +119,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 	if n.gate && !n.movesGate {
 		all = append(all, question{readGate, nil, gate})
 	}
-	claims := func(r pgx.Rows) error { return scanClaims(r, p.add) }
+	claims := func(r pgx.Rows) error { return scanBodies(r, "claims", rowcodec.Claim, p.add) }
 	if len(n.claims) > 0 && len(n.consumers) > 0 {
 		all = append(all, question{readStanding, []any{n.claims, n.consumers}, claims})
 	} else {
@@ -157,10 +157,11 @@ func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
 
 // add takes a claim, which may be found in several ways; a live one before an ended
 // one of the same id.
-func (p *picture) add(c *shard.Claim) {
+func (p *picture) add(c *shard.Claim) error {
 	if old := p.claims[c.ClaimID]; old == nil || !old.State.Live() {
 		p.claims[c.ClaimID] = c
 	}
+	return nil
 }
 
 // details reads what is missing from a picture; no trip when nothing is.
@@ -176,7 +177,7 @@ func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	read, err := l.store.loadHosts(ctx, c, missing)
+	read, err := l.store.loadHosts(ctx, c, readHosts, missing)
 	for _, h := range read {
 		p.hosts[h.UUID] = h
 	}
@@ -231,12 +232,15 @@ func scanNames(r pgx.Rows, to map[string]bool) error {
 func (s *Store) scanUsages(r pgx.Rows, p *picture) error {
 	var u shard.Usage
 	var host int64
-	var text, admin string
+	var text string
+	var admin []byte
 	_, err := pgx.ForEachRow(r, []any{&u.HostUUID, &host, &u.Generation, &u.Pending, &u.Confirmed, &text, &admin}, func() error {
 		p.generations[u.HostUUID] = host
-		if a, err := textAdmin(u.HostUUID, admin); err != nil {
-			return err
-		} else if a != nil {
+		if len(admin) > 0 {
+			a, err := rowcodec.AdminState(admin)
+			if err != nil {
+				return damaged("the admin state of host %s cannot be decoded: %v", u.HostUUID, err)
+			}
 			p.admins[u.HostUUID] = a
 		}
 		if known := s.usages.get(u.HostUUID, u.Generation); known != nil {

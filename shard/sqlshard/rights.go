@@ -11,8 +11,8 @@ import (
 // tables are those that a store reads and writes; it only reads schema_version.
 var tables = []string{
 	"cell", "claim_ends", "claims", "clock", "consumers", "decision_names", "decisions", "ended_claims", "gate",
-	"group_members", "host_aggregates", "host_facts", "host_namespaces", "host_usages", "hosts", "inventories", "journal", "lanes",
-	"leases", "pins", "provider_traits", "providers", "server_groups", "transfers",
+	"group_members", "host_namespaces", "host_usages", "hosts", "journal", "lanes",
+	"leases", "pins", "server_groups", "transfers",
 }
 
 // lackingRights lists the tables that the role of a session may not do with what a store

@@ -34,41 +34,41 @@ func column[R, V any](rows []R, value func(R) V) []V {
 // entry queues all that an entry comes to. Rows that stand for others come first, in
 // one order: who waits for one of them holds none that comes after it.
 func (w *writes) entry(e shard.Entry) error {
-	var hosts []*shard.Host
+	var hosts []encoded[shard.Host]
 	var usages []*shard.Usage
 	var claims []keyedClaim
-	var pins []*shard.Pin
-	var gate *shard.Gate
+	var pins []encoded[shard.Pin]
+	var gate []byte
 	var namespaces []*shard.Namespace
-	var admins []*shard.AdminState
+	var admins []encoded[shard.AdminState]
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
 	for _, ch := range e.Changes {
-		longer, field, row, err := rowcodec.Row(buf[:0], ch)
+		longer, field, row, err := rowcodec.Row(buf, ch)
 		if err != nil {
 			return err
 		}
 		buf, body = longer, rowcodec.AppendRow(body, field, row)
 		switch {
 		case ch.Host != nil:
-			hosts = append(hosts, ch.Host)
+			hosts = append(hosts, encoded[shard.Host]{ch.Host, row})
 		case ch.Usage != nil:
 			usages = append(usages, ch.Usage)
 		case ch.Claim != nil:
-			claims = append(claims, keyedClaim{ch.Claim, keyOf(ch.Claim.ClaimID)})
+			claims = append(claims, keyedClaim{ch.Claim, keyOf(ch.Claim.ClaimID), row})
 		case ch.Gate != nil:
-			gate = ch.Gate
+			gate = row
 		case ch.Namespace != nil:
 			namespaces = append(namespaces, ch.Namespace)
 		case ch.AdminState != nil:
-			admins = append(admins, ch.AdminState)
+			admins = append(admins, encoded[shard.AdminState]{ch.AdminState, row})
 		default:
-			pins = append(pins, ch.Pin)
+			pins = append(pins, encoded[shard.Pin]{ch.Pin, row})
 		}
 	}
-	slices.SortFunc(hosts, func(a, b *shard.Host) int { return cmp.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(hosts, func(a, b encoded[shard.Host]) int { return cmp.Compare(a.row.UUID, b.row.UUID) })
 	slices.SortFunc(claims, func(a, b keyedClaim) int { return cmp.Compare(a.key, b.key) })
-	slices.SortFunc(pins, func(a, b *shard.Pin) int { return cmp.Compare(a.GroupUUID, b.GroupUUID) })
+	slices.SortFunc(pins, func(a, b encoded[shard.Pin]) int { return cmp.Compare(a.row.GroupUUID, b.row.GroupUUID) })
 
 	w.gateRow(gate)
 	w.usageRows(hosts, usages)
@@ -109,10 +109,11 @@ func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unheard bool, err err
 	return false, nil
 }
 
-// keyedClaim is a claim with its key.
+// keyedClaim is a claim with its key and what its body column gets.
 type keyedClaim struct {
 	*shard.Claim
-	key string
+	key  string
+	body []byte
 }
 
 // hostUsage is a row of host_usages.
@@ -124,12 +125,13 @@ type hostUsage struct {
 // usageRows writes what is in use. A registration writes the row too: it has the
 // host's generation, and a transaction that reads as of an earlier moment must fail
 // at it.
-func (w *writes) usageRows(hosts []*shard.Host, usages []*shard.Usage) {
+func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage) {
 	rows := map[string]hostUsage{}
 	for _, u := range usages {
 		rows[u.HostUUID] = hostUsage{u, w.before.generations[u.HostUUID]}
 	}
-	for _, h := range hosts {
+	for _, e := range hosts {
+		h := e.row
 		r, ok := rows[h.UUID]
 		if !ok {
 			if r.Usage = w.before.usages[h.UUID]; r.Usage == nil {
@@ -215,25 +217,23 @@ func (w *writes) split(names map[string]*shard.Claim, there map[string]bool) (ma
 	return made, changed
 }
 
-func (w *writes) pinRows(pins []*shard.Pin) {
-	var made, changed []*shard.Pin
+func (w *writes) pinRows(pins []encoded[shard.Pin]) {
+	var made, changed []encoded[shard.Pin]
 	var gone []string
 	for _, p := range pins {
 		switch {
-		case len(p.Holders) == 0:
-			gone = append(gone, p.GroupUUID)
-		case w.before.pins[p.GroupUUID] == nil:
+		case len(p.row.Holders) == 0:
+			gone = append(gone, p.row.GroupUUID)
+		case w.before.pins[p.row.GroupUUID] == nil:
 			made = append(made, p)
 		default:
 			changed = append(changed, p)
 		}
 	}
-	for i, rows := range [][]*shard.Pin{made, changed} {
+	for i, rows := range [][]encoded[shard.Pin]{made, changed} {
 		if len(rows) > 0 {
 			w.queue([]string{insertPins, putPins}[i],
-				column(rows, func(p *shard.Pin) string { return p.GroupUUID }),
-				column(rows, func(p *shard.Pin) string { return p.ServiceHost }),
-				column(rows, holdersText))
+				column(rows, func(p encoded[shard.Pin]) string { return p.row.GroupUUID }), column(rows, bodyOf))
 		}
 	}
 	if len(gone) > 0 {

@@ -45,56 +45,12 @@ func (w *writes) claimTable(sql string, rows []keyedClaim) {
 	if len(rows) == 0 {
 		return
 	}
-	group := func(value func(*shard.Group) string) []string {
-		return column(rows, func(c keyedClaim) string {
-			if c.Group == nil {
-				return ""
-			}
-			return value(c.Group)
-		})
-	}
 	w.queue(sql,
 		column(rows, func(c keyedClaim) string { return c.key }),
 		column(rows, func(c keyedClaim) string { return c.ConsumerUUID }),
-		column(rows, func(c keyedClaim) string { return string(c.State) }),
 		column(rows, func(c keyedClaim) string { return c.HostUUID }),
-		column(rows, func(c keyedClaim) string { return c.ServiceHost }),
-		column(rows, func(c keyedClaim) string { return allocationsText(c.Allocations) }),
 		column(rows, func(c keyedClaim) string { return c.ProjectID }),
-		column(rows, func(c keyedClaim) string { return c.UserID }),
-		column(rows, func(c keyedClaim) string { return c.RequestID }),
-		column(rows, func(c keyedClaim) []byte { return notNull(c.Fingerprint) }),
-		column(rows, func(c keyedClaim) string { return c.DecisionID }),
-		column(rows, func(c keyedClaim) int64 { return int64(c.InstanceIndex) }),
-		column(rows, func(c keyedClaim) []byte { return notNull(c.Answer) }),
-		group(func(g *shard.Group) string { return g.UUID }),
-		group(func(g *shard.Group) string { return g.Policy }),
-		column(rows, func(c keyedClaim) int64 {
-			if c.Group == nil {
-				return 0
-			}
-			return int64(c.Group.MaxPerHost)
-		}),
-		group(func(g *shard.Group) string { return listText(g.Members) }),
-		column(rows, func(c keyedClaim) string { return c.Moves }),
-		column(rows, func(c keyedClaim) string { return c.MovesCell }),
-		column(rows, func(c keyedClaim) string { return c.TransferredFrom }),
-		column(rows, func(c keyedClaim) string { return c.Attempt }),
-		column(rows, func(c keyedClaim) bool { return c.Adopted }),
-		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.ExpiresAt) }),
-		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.CreatedAt) }),
-		column(rows, func(c keyedClaim) int64 { return rowcodec.Nanos(c.UpdatedAt) }),
-		column(rows, func(c keyedClaim) []byte { return notNull(rowcodec.EncodeGuest(c.Guest)) }),
-		column(rows, func(c keyedClaim) int64 { return int64(c.TTL) }),
-		column(rows, func(c keyedClaim) bool { return c.Seen }),
-		column(rows, func(c keyedClaim) string { return verdictText(c.Claim) }))
-}
-
-func notNull(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+		column(rows, func(c keyedClaim) []byte { return c.body }))
 }
 
 // listed is a row of one of the tables that list some of the claims.

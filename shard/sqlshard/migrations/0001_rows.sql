@@ -2,8 +2,9 @@
 -- able to run again: CockroachDB commits them one by one.
 --
 -- {{key}} is text that sorts by bytes. Times are nanoseconds since 1970 UTC of store
--- time, 0 for none; lists that are read and written whole are JSON texts. There are
--- no foreign keys: only lanes write, and shard.Decide is the rule of what they write.
+-- time, 0 for none. A row is what SQL searches, locks or sorts by, and a body, a message
+-- of cellgate.storage.v1. There are no foreign keys: only lanes write, and shard.Decide
+-- is the rule of what they write.
 
 -- Which cell the shard is of; one row.
 CREATE TABLE IF NOT EXISTS cell (
@@ -40,43 +41,27 @@ CREATE TABLE IF NOT EXISTS journal (
   PRIMARY KEY (replica, life, seq)
 );
 
--- A host as its agent registered it. imported: from Nova's tables, not from an agent.
--- instances_unknown: its agent does not know which instances the host has. nova: what Nova's
--- tables say of an agent's host, JSON of shard.NovaHost, '' for nothing; it is merged already into inventories
--- and host_aggregates.
+-- A host as its agent or Nova's tables registered it: body is storage.v1.Host, packed. The
+-- other columns are what requests ask for (shard.HostQuery). inventories are those of the
+-- root provider, {class: [capacity less unaccounted, max_unit, min_unit, step_size]}, and
+-- traits its own; the child_ columns have the classes and traits of its other providers.
+-- zones are the availability zones that the aggregates name, none when they name no zone.
 CREATE TABLE IF NOT EXISTS hosts (
   host_uuid {{key}} PRIMARY KEY,
-  generation int8 NOT NULL,
   service_host text NOT NULL,
   node_name text NOT NULL,
   disabled bool NOT NULL,
-  disabled_reason text NOT NULL,
-  io_workload int8 NOT NULL,
-  failed_builds int8 NOT NULL,
-  hypervisor_type text NOT NULL,
-  hypervisor_version int8 NOT NULL,
-  host_ip text NOT NULL,
-  agent_version int8 NOT NULL,
-  boot_id text NOT NULL,
-  state_version int8 NOT NULL,
-  imported bool NOT NULL,
-  instances_unknown bool NOT NULL,
-  nova text NOT NULL
+  inventories jsonb NOT NULL,
+  traits jsonb NOT NULL,
+  child_classes jsonb NOT NULL,
+  child_traits jsonb NOT NULL,
+  aggregates jsonb NOT NULL,
+  zones jsonb NOT NULL,
+  body bytea NOT NULL
 );
 
-CREATE TABLE IF NOT EXISTS host_facts (
-  host_uuid {{key}} PRIMARY KEY,
-  cpu_info text NOT NULL,
-  supported_instances text NOT NULL,
-  stats text NOT NULL,
-  metrics text NOT NULL,
-  numa_topology text NOT NULL,
-  pci_stats text NOT NULL,
-  namespaces text NOT NULL
-);
-
--- Facts of other services about a host, a row a namespace. host_facts.namespaces has
--- those of its agent.
+-- Facts of other services about a host, a row a namespace. The host's body has those of
+-- its agent.
 CREATE TABLE IF NOT EXISTS host_namespaces (
   host_uuid text NOT NULL,
   name text NOT NULL,
@@ -85,53 +70,11 @@ CREATE TABLE IF NOT EXISTS host_namespaces (
   PRIMARY KEY (host_uuid, name)
 );
 
--- A host's tree of resource providers, the root first.
-CREATE TABLE IF NOT EXISTS providers (
-  host_uuid {{key}} NOT NULL,
-  ordinal int8 NOT NULL,
-  provider_uuid {{key}} NOT NULL,
-  parent_uuid {{key}} NOT NULL,
-  name text NOT NULL,
-  PRIMARY KEY (host_uuid, ordinal)
-);
-
-CREATE TABLE IF NOT EXISTS inventories (
-  host_uuid {{key}} NOT NULL,
-  provider_uuid {{key}} NOT NULL,
-  resource_class {{key}} NOT NULL,
-  ordinal int8 NOT NULL,
-  total int8 NOT NULL,
-  reserved int8 NOT NULL,
-  min_unit int8 NOT NULL,
-  max_unit int8 NOT NULL,
-  step_size int8 NOT NULL,
-  allocation_ratio float8 NOT NULL,
-  unaccounted int8 NOT NULL,
-  PRIMARY KEY (host_uuid, provider_uuid, resource_class)
-);
-
-CREATE TABLE IF NOT EXISTS provider_traits (
-  host_uuid {{key}} NOT NULL,
-  provider_uuid {{key}} NOT NULL,
-  ordinal int8 NOT NULL,
-  trait text NOT NULL,
-  PRIMARY KEY (host_uuid, provider_uuid, ordinal)
-);
-
-CREATE TABLE IF NOT EXISTS host_aggregates (
-  host_uuid {{key}} NOT NULL,
-  ordinal int8 NOT NULL,
-  aggregate_uuid text NOT NULL,
-  name text NOT NULL,
-  metadata text NOT NULL,
-  PRIMARY KEY (host_uuid, ordinal)
-);
-
 -- What live claims take from a host, and the row that whoever changes the host or
 -- its claims locks. used is {provider: {class: amount}}; generation 0: no claim was ever
--- made. host_generation is that of the row in hosts. admin is what an operator wants of
--- the host: {"state", "reason", "by", "since", "until", "generation"}; empty for nothing.
--- withheld: admin keeps new claims away, as a column that the planner has statistics of.
+-- made. host_generation is that of the row in hosts. admin is the storage.v1.AdminState of
+-- the host; empty for none. withheld: admin keeps new claims away, as a column that the
+-- planner has statistics of.
 CREATE TABLE IF NOT EXISTS host_usages (
   host_uuid {{key}} PRIMARY KEY,
   host_generation int8 NOT NULL,
@@ -139,7 +82,7 @@ CREATE TABLE IF NOT EXISTS host_usages (
   pending int8 NOT NULL,
   confirmed int8 NOT NULL,
   used text NOT NULL,
-  admin text NOT NULL DEFAULT '',
+  admin bytea NOT NULL DEFAULT '',
   withheld bool NOT NULL DEFAULT false
 );
 
@@ -152,43 +95,15 @@ CREATE TABLE IF NOT EXISTS consumers (
   generation int8 NOT NULL
 );
 
--- The live claims. claim_key is a slot, one digit, and the claim_id: claim_ids ascend
--- with time, and slots spread them over the ranges of CockroachDB. allocations are a list
--- of {"provider", "class", "amount"}. An empty group_uuid: no group. guest is what later
--- requests need to know of the instance, as shard/rowcodec writes it; empty for nothing.
--- ttl is the lease that the caller asked for, in ns; 0 for none. seen: a report of its host
--- has had the instance. verdict is the host's: {"outcome", "reason", "detail", "boot_id",
--- "version", "at"}; empty for none.
+-- The live claims: body is storage.v1.Claim. claim_key is a slot, one digit, and the
+-- claim_id: claim_ids ascend with time, and slots spread them over the ranges of
+-- CockroachDB.
 CREATE TABLE IF NOT EXISTS claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
-  state text NOT NULL,
   host_uuid {{key}} NOT NULL,
-  service_host text NOT NULL,
-  allocations text NOT NULL,
   project_id text NOT NULL,
-  user_id text NOT NULL,
-  request_id text NOT NULL,
-  fingerprint bytea NOT NULL,
-  decision_id text NOT NULL,
-  instance_index int8 NOT NULL,
-  answer bytea NOT NULL,
-  group_uuid {{key}} NOT NULL,
-  group_policy text NOT NULL,
-  group_max_per_host int8 NOT NULL,
-  group_members text NOT NULL,
-  moves text NOT NULL,
-  moves_cell text NOT NULL,
-  transferred_from {{key}} NOT NULL,
-  attempt text NOT NULL,
-  adopted bool NOT NULL,
-  expires_at int8 NOT NULL,
-  created_at int8 NOT NULL,
-  updated_at int8 NOT NULL,
-  guest bytea NOT NULL,
-  ttl int8 NOT NULL,
-  seen bool NOT NULL,
-  verdict text NOT NULL
+  body bytea NOT NULL
 );
 
 -- Read by every claim (is there one of its consumer?) and by FindClaims.
@@ -203,33 +118,9 @@ CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_uuid);
 CREATE TABLE IF NOT EXISTS ended_claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
-  state text NOT NULL,
   host_uuid {{key}} NOT NULL,
-  service_host text NOT NULL,
-  allocations text NOT NULL,
   project_id text NOT NULL,
-  user_id text NOT NULL,
-  request_id text NOT NULL,
-  fingerprint bytea NOT NULL,
-  decision_id text NOT NULL,
-  instance_index int8 NOT NULL,
-  answer bytea NOT NULL,
-  group_uuid {{key}} NOT NULL,
-  group_policy text NOT NULL,
-  group_max_per_host int8 NOT NULL,
-  group_members text NOT NULL,
-  moves text NOT NULL,
-  moves_cell text NOT NULL,
-  transferred_from {{key}} NOT NULL,
-  attempt text NOT NULL,
-  adopted bool NOT NULL,
-  expires_at int8 NOT NULL,
-  created_at int8 NOT NULL,
-  updated_at int8 NOT NULL,
-  guest bytea NOT NULL,
-  ttl int8 NOT NULL,
-  seen bool NOT NULL,
-  verdict text NOT NULL
+  body bytea NOT NULL
 );
 
 CREATE INDEX IF NOT EXISTS ended_claims_by_consumer ON ended_claims (consumer_uuid);
@@ -278,11 +169,10 @@ CREATE TABLE IF NOT EXISTS claim_ends (
   PRIMARY KEY (slot, ended_at, claim_key)
 );
 
--- Affinity groups bound to a host; holders are {"claim_id", "expires_at"}.
+-- Affinity groups bound to a host: body is storage.v1.Pin.
 CREATE TABLE IF NOT EXISTS pins (
   group_uuid {{key}} PRIMARY KEY,
-  service_host text NOT NULL,
-  holders text NOT NULL
+  body bytea NOT NULL
 );
 
 -- decision_key is a slot and the decision's id, as claim_key.
@@ -305,19 +195,9 @@ CREATE TABLE IF NOT EXISTS decision_names (
   PRIMARY KEY (name, decision_key)
 );
 
--- Where the cell's candidates come from; at most one row, which claims read. An empty
--- pin or return_to: none.
+-- Where the cell's candidates come from: body is storage.v1.Gate. At most one row, which
+-- claims read.
 CREATE TABLE IF NOT EXISTS gate (
   id int8 PRIMARY KEY,
-  state text NOT NULL,
-  epoch int8 NOT NULL,
-  revision int8 NOT NULL,
-  since int8 NOT NULL,
-  reason text NOT NULL,
-  pin text NOT NULL,
-  pin_reason text NOT NULL,
-  return_to text NOT NULL,
-  held_since int8 NOT NULL,
-  held_until int8 NOT NULL,
-  falls int8 NOT NULL
+  body bytea NOT NULL
 );
