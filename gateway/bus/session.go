@@ -134,7 +134,11 @@ func (s *session) serve(ctx context.Context) error {
 			err, done = closeError(e), true
 		case e := <-closed:
 			err, done = closeError(e), true
-		case tag := <-cancelled:
+		case tag, ok := <-cancelled:
+			if !ok { // with the channel, which says why
+				cancelled = nil
+				continue
+			}
 			err, done = fmt.Errorf("the broker ended consumer %s: its queue is gone", tag), true
 		case <-ctx.Done():
 			done = true
@@ -282,7 +286,7 @@ func (s *session) answer(ctx context.Context, r *request, result any, failed *fa
 		case err == nil:
 			return nil
 		case !errors.Is(err, errUnroutable):
-			_ = s.conn.Close() // what is under way goes back to the queue
+			_ = s.conn.CloseDeadline(time.Now().Add(closeTimeout)) // what is under way goes back to the queue
 			return err
 		case !time.Now().Before(until):
 			b.gone.add(r.ReplyQueue, time.Now())
