@@ -269,6 +269,24 @@ func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
 	}
 }
 
+// Nova moves a server again before its host has confirmed the claim of the move before.
+func TestSelectDestinations_EarlierMoveIsNotConfirmedYet_Waits(t *testing.T) {
+	g, moves := &gateway{claim: &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x", ExpiresAt: timestamppb.Now()}}, 0
+	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		if req.GetOperation() == cellgatev1.Operation_MOVE {
+			moves++
+		}
+		if moves < 3 {
+			return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0])
+		}
+		return hosts("a")(ctx, req)
+	}
+	_, failed, err := newBus(t, g, nil).dispatch(t.Context(), recordings(t)["live_migrate"].request(t))
+	if failed != nil || err != nil || moves != 3 || len(g.released) != 0 {
+		t.Errorf("%+v %v after %d moves, released %v", failed, err, moves, g.released)
+	}
+}
+
 // Python gives sets in another order in each process.
 func TestRequestID_SetsInAnotherOrder_IsTheSame(t *testing.T) {
 	all := recordings(t)

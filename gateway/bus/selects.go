@@ -22,6 +22,9 @@ const (
 	// releaseTimeout is how long an earlier attempt's claim may take to be released; its
 	// lease ends otherwise.
 	releaseTimeout = 5 * time.Second
+	// settleTimeout is how long a move waits for the claim of an earlier move: the host, or
+	// Nova's rows, confirm it within seconds after Nova ended that move.
+	settleTimeout = 20 * time.Second
 	// firstPause and longestPause are those between attempts.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
 )
@@ -49,14 +52,15 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 
 // ask gives the gateway's answer. An instance that has a claim of another API request is
 // asked for again as a move: as in Nova, where allocations of the instance tell a move
-// from a build.
+// from a build. A move that finds the claim of an earlier one waits for that to settle.
 func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
 	operation := cellgatev1.Operation_OPERATION_UNSPECIFIED
 	if a.rebuild {
 		operation = cellgatev1.Operation_REBUILD
 	}
 	var own []string // the ids of this very message
-	for released := 0; ; {
+	settled := time.Now().Add(settleTimeout)
+	for released, pause := 0, firstPause; ; {
 		req, err := a.request(r.APIRequest, b.cfg.MaxAttempts-1, durationpb.New(b.cfg.ClaimTTL), operation)
 		if err != nil {
 			return nil, fault.Invalid("request_spec", "%v", err)
@@ -77,6 +81,13 @@ func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.Se
 			released++
 		case len(a.instances) == 1 && operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
 			operation = cellgatev1.Operation_MOVE
+		case operation == cellgatev1.Operation_MOVE && time.Now().Before(settled):
+			select {
+			case <-ctx.Done():
+				return nil, err
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, longestPause)
 		default:
 			return nil, err
 		}
