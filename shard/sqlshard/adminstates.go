@@ -23,17 +23,10 @@ func (w *writes) adminRows(list []encoded[shard.AdminState]) {
 }
 
 func (l *loading) adminStates(ctx context.Context) error {
-	after := ""
-	for {
-		page, err := bodiesOf(ctx, l.conn, "host_usages", rowcodec.AdminState, pageAdminStates, after, loadPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, a := range page {
-			if err := l.visit(shard.Change{AdminState: a}); err != nil {
-				return err
-			}
-		}
-		after = page[len(page)-1].HostUUID
-	}
+	return visitPages(
+		func(after string) ([]*shard.AdminState, error) {
+			return bodiesOf(ctx, l.conn, "host_usages", rowcodec.AdminState, pageAdminStates, after, loadPage)
+		},
+		func(a *shard.AdminState) string { return a.HostUUID },
+		func(a *shard.AdminState) error { return l.visit(shard.Change{AdminState: a}) })
 }

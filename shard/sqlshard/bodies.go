@@ -54,7 +54,7 @@ func (s *Store) loadHosts(ctx context.Context, c *pgx.Conn, sql string, args ...
 		return nil, err
 	}
 	for _, h := range hosts {
-		s.hosts.put(h)
+		s.hosts.put(h.UUID, h.Generation, h)
 	}
 	return hosts, nil
 }

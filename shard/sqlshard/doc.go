@@ -7,6 +7,9 @@
 //	shard.Decide
 //	write the rows, the journal entry and the lane's position; COMMIT    one trip
 //
+// A row has the columns that SQL searches, locks or sorts by, and a body that
+// rowcodec encodes (docs/adr/0013).
+//
 // What a transaction locks makes it serializable on either server, at every
 // isolation level: each set of rows that a decision depends on has one row that
 // stands for it, which is locked before the set is read, or inserted when it is

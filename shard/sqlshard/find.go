@@ -16,11 +16,9 @@ const defaultPage = 1000
 // Live claims, and those that ended.
 const (
 	findByKey       = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])`
-	findByConsumer  = `SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	findByHost      = `SELECT c.body FROM claims c WHERE c.host_uuid = $1::text`
 	endedByKey      = `SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
 	endedByConsumer = `SELECT c.body FROM ended_claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	endedByHost     = `SELECT c.body FROM ended_claims c WHERE c.host_uuid = $1::text`
+	endedByHost     = `SELECT c.body FROM ended_claims c WHERE c.host_uuid = ANY($1::text[])`
 
 	// findKeys and endedKeys read one slot, in order.
 	findKeys = `SELECT claim_key FROM claims
@@ -53,9 +51,9 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 		case len(q.ClaimIDs) > 0:
 			arg = keepableOf(keysOf(q.ClaimIDs))
 		case len(q.ConsumerUUIDs) > 0:
-			live, ended, arg = findByConsumer, endedByConsumer, keepableOf(q.ConsumerUUIDs)
+			live, ended, arg = readClaimsOfConsumers, endedByConsumer, keepableOf(q.ConsumerUUIDs)
 		case q.HostUUID != "":
-			live, ended, arg = findByHost, endedByHost, q.HostUUID
+			live, ended, arg = readClaimsOfHosts, endedByHost, []string{q.HostUUID}
 		default:
 			keys, err := pageOfKeys(ctx, c, q)
 			if err != nil || len(keys) == 0 {

@@ -189,10 +189,10 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 func (l *lane) done(e shard.Entry) {
 	for _, ch := range e.Changes {
 		if ch.Host != nil {
-			l.store.hosts.put(ch.Host)
+			l.store.hosts.put(ch.Host.UUID, ch.Host.Generation, ch.Host)
 		}
 		if ch.Usage != nil {
-			l.store.usages.put(ch.Usage)
+			l.store.usages.put(ch.Usage.HostUUID, ch.Usage.Generation, ch.Usage)
 		}
 	}
 	l.store.homes.note(e.Changes)

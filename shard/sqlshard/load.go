@@ -75,39 +75,52 @@ type loading struct {
 	visit func(shard.Change) error
 }
 
-func (l *loading) hosts(ctx context.Context) error {
-	after := ""
-	for {
-		hosts, err := l.store.loadHosts(ctx, l.conn, pageHosts, after, loadPage)
-		if err != nil || len(hosts) == 0 {
-			return err
-		}
-		for _, h := range hosts {
-			if err := l.visit(shard.Change{Host: h}); err != nil {
-				return err
-			}
-		}
-		after = hosts[len(hosts)-1].UUID
-	}
-}
-
-func (l *loading) usages(ctx context.Context) error {
-	after := ""
-	for {
-		page, err := usagesOf(ctx, l.conn, pageHostUsages, after, loadPage)
+// visitPages visits rows page by page. read gives those after a key, in the order of key.
+func visitPages[T any](read func(after string) ([]*T, error), key func(*T) string, visit func(*T) error) error {
+	for after := ""; ; {
+		page, err := read(after)
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		for _, u := range page {
-			if u.Generation == 0 {
-				continue // no claim was ever made
-			}
-			if err := l.visit(shard.Change{Usage: u}); err != nil {
+		for _, row := range page {
+			if err := visit(row); err != nil {
 				return err
 			}
 		}
-		after = page[len(page)-1].HostUUID
+		after = key(page[len(page)-1])
 	}
+}
+
+func (l *loading) hosts(ctx context.Context) error {
+	return visitPages(
+		func(after string) ([]*shard.Host, error) {
+			return l.store.loadHosts(ctx, l.conn, pageHosts, after, loadPage)
+		},
+		func(h *shard.Host) string { return h.UUID },
+		func(h *shard.Host) error { return l.visit(shard.Change{Host: h}) })
+}
+
+func (l *loading) usages(ctx context.Context) error {
+	return visitPages(
+		func(after string) ([]*shard.Usage, error) {
+			return usagesOf(ctx, l.conn, pageHostUsages, after, loadPage)
+		},
+		func(u *shard.Usage) string { return u.HostUUID },
+		func(u *shard.Usage) error {
+			if u.Generation == 0 {
+				return nil // no claim was ever made
+			}
+			return l.visit(shard.Change{Usage: u})
+		})
+}
+
+func (l *loading) claims(ctx context.Context) error {
+	return visitPages(
+		func(after string) ([]*shard.Claim, error) {
+			return claimsOf(ctx, l.conn, pageClaims, after, loadPage)
+		},
+		func(c *shard.Claim) string { return keyOf(c.ClaimID) },
+		func(c *shard.Claim) error { return l.visit(shard.Change{Claim: c}) })
 }
 
 // usagesOf reads usages; Generation 0 is one of a host that never had a claim.
@@ -127,22 +140,6 @@ func usagesOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*sha
 		return err
 	})
 	return list, err
-}
-
-func (l *loading) claims(ctx context.Context) error {
-	after := ""
-	for {
-		page, err := claimsOf(ctx, l.conn, pageClaims, after, loadPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, c := range page {
-			if err := l.visit(shard.Change{Claim: c}); err != nil {
-				return err
-			}
-		}
-		after = keyOf(page[len(page)-1].ClaimID)
-	}
 }
 
 func (l *loading) pins(ctx context.Context) error {

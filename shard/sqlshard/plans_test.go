@@ -54,7 +54,6 @@ func hot() []hotStatement {
 		{"namespaces, page by page (Load)", pageNamespaces, []any{"1", "", 500}},
 		{"what operators want of hosts, page by page (Load)", pageAdminStates, []any{"1", 500}},
 		{"claims of a project (FindClaims)", findKeys, []any{"1", "2", "project-1", 100}},
-		{"claims on a host (FindClaims)", findByHost, []any{hosts[0]}},
 		{"the newest decisions (FindDecisions)", newestDecisions, []any{"1", "2", false, 64}},
 		{"decisions of an instance (FindDecisions)", newestNamed, []any{"1", "2", 64, named(byInstance, "x")}},
 		{"old tombstones (Trim)", oldTombstones, []any{"1", int64(1) << 62}},

@@ -24,8 +24,8 @@ type Store struct {
 	// need.
 	direct    *pgx.ConnConfig
 	clock     clock
-	hosts     hostCache
-	usages    usageCache
+	hosts     rowCache[shard.Host]
+	usages    rowCache[shard.Usage]
 	homes     homes
 	count     Counters
 	decisions decisionCount

@@ -98,17 +98,9 @@ func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-			if _, err = c.Exec(ctx, s.server.begin(s.opts.Isolation)); err == nil {
-				n, err = step(ctx, c.Conn())
-			}
-			if err == nil {
-				// A commit that is not heard of was done or not: the next step sees.
-				_, err = c.Exec(ctx, "COMMIT")
-			}
-			if rerr := s.rollback(c.Conn()); err == nil {
-				err = rerr
-			}
+		// A commit that is not heard of was done or not: the next step sees.
+		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
+			n, err = step(ctx, c)
 			return err
 		})
 		if err != nil {

@@ -1,0 +1,37 @@
+package sqlshard
+
+import "sync"
+
+// rowCache has rows of hosts as they were read or written last, by host uuid. A row of it
+// counts when its generation is the one in the database: a generation is never given
+// twice. It spares reading and decoding them.
+type rowCache[T any] struct {
+	mu   sync.Mutex
+	rows map[string]cachedRow[T]
+}
+
+type cachedRow[T any] struct {
+	generation int64
+	row        *T
+}
+
+// get gives the row of a generation; nil if it is not there.
+func (c *rowCache[T]) get(host string, generation int64) *T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.rows[host]; r.generation == generation {
+		return r.row
+	}
+	return nil
+}
+
+func (c *rowCache[T]) put(host string, generation int64, row *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows == nil {
+		c.rows = map[string]cachedRow[T]{}
+	}
+	if old := c.rows[host]; old.row == nil || old.generation < generation {
+		c.rows[host] = cachedRow[T]{generation, row}
+	}
+}
