@@ -44,7 +44,6 @@ var rules = []rule{
 	{folder: "gateway/rest", may: []string{"internal/fault", "internal/health", "internal/ingress", "internal/rpc", "internal/security", "internal/telemetry", "proto"}, why: "REST is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/rpc", "internal/telemetry", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/legacy", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
-	{folder: "gateway/standin", may: []string{"gateway/legacy", "internal/fault", "internal/proposing", "internal/wire", "proto", "schedule"}, why: "who stands in for a cell knows its rows, not the gateway"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},
 	{folder: "gateway/importer", may: []string{"gateway/legacy", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},
 	{folder: "agent", may: []string{"internal", "proto", "schedule"}, why: "an agent reaches its cell through the stream, never a store; it judges NUMA cells and devices by the filters of the core"},

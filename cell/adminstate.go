@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"cellgate/internal/fault"
@@ -78,9 +77,12 @@ func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 	}
 }
 
-// down reports whether a host counts as down; silent: it was not heard of in time.
-func (row *hostRow) down(silent bool) bool {
-	return silent || row.host.Imported || row.admin.Down()
+// down reports whether a host counts as down; silent: its agent was not heard of in time.
+func (r *rows) down(row *hostRow, silent bool) bool {
+	if row.host.Imported {
+		silent = r.stale.Load()
+	}
+	return silent || row.admin.Down()
 }
 
 func (r *rows) applyAdminState(a *shard.AdminState, d *dirty) error {
@@ -133,21 +135,6 @@ func (r *rows) overdue(now time.Time, limit int) []string {
 	}
 	slices.Sort(list)
 	return list[:min(limit, len(list))]
-}
-
-// withheld gives the hosts that operators keep instances from. What Nova's services say
-// gateways read themselves.
-func (r *rows) withheld() []*cellv1.WithheldHost {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var list []*cellv1.WithheldHost
-	for uuid, row := range r.hosts {
-		if row.host != nil && row.admin.ByOperator() {
-			list = append(list, &cellv1.WithheldHost{HostUuid: uuid, Why: row.admin.OperatorWhy(), Down: row.admin.ForcedDown()})
-		}
-	}
-	slices.SortFunc(list, func(a, b *cellv1.WithheldHost) int { return strings.Compare(a.GetHostUuid(), b.GetHostUuid()) })
-	return list
 }
 
 // maintenances writes the ends of maintenances until ctx ends. Several replicas may, as

@@ -218,18 +218,6 @@ func TestImportsLeaveTheWordOfAHost(t *testing.T) {
 	if got := r.rejected(query(1)); got["ComputeFilter: in maintenance: a bad disk"] != 1 {
 		t.Errorf("when its agent speaks for it rejected are %v", got)
 	}
-	out := r.reportLegacy(legacyOf("g1", 60, 1))
-	if w := out.GetWithheld(); len(w) != 1 || w[0].GetHostUuid() != hostUUID(1) || w[0].GetWhy() != "in maintenance: a bad disk" || w[0].GetDown() {
-		t.Errorf("a gateway that answers from Nova's tables is told %v", w)
-	}
-	r.operate(1, adminForcedDown)
-	if w := r.reportLegacy(legacyOf("g1", 60, 1)).GetWithheld(); len(w) != 1 || !w[0].GetDown() {
-		t.Errorf("forced down, it is told %v", w)
-	}
-	r.operate(1, adminEnabled)
-	if w := r.reportLegacy(legacyOf("g1", 60, 1)).GetWithheld(); len(w) != 0 {
-		t.Errorf("at the end it is told %v", w)
-	}
 }
 
 func TestBadWordsAboutHostsAreRefusedByTheirField(t *testing.T) {

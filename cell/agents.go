@@ -167,7 +167,7 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 			return nil, nil
 		}
 	}
-	return a.takeHeartbeat(m.GetHeartbeat()), nil
+	return a.takeHeartbeat(ctx, m.GetHeartbeat()), nil
 }
 
 // begin takes a state. One is taken at a time, and the stream goes on meanwhile.
@@ -175,6 +175,21 @@ func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 	a.taking = true
 	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked, refusing: a.refusal}
 	go func() { a.took <- t.take(ctx, m) }()
+}
+
+// writeHeld takes the state that is held once more, now that its agent speaks for the host. The agent
+// hears of it when it is refused.
+func (a *agentSession) writeHeld(ctx context.Context) {
+	a.taking = true
+	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), asked: a.asked}
+	m := &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.held}}
+	go func() {
+		out := t.take(ctx, m)
+		if out.state != nil {
+			out.reply = nil
+		}
+		a.took <- out
+	}()
 }
 
 // settle notes what came of a state, and begins with the one that came meanwhile.
@@ -230,13 +245,17 @@ func (a *agentSession) leave(cancel context.CancelFunc) {
 // one is on its way, whose answer says what is held: nothing is wrong with the state, and a
 // refusal that crossed it would have the agent rest for minutes. So is one whose state
 // another agent life overwrote (regain).
-func (a *agentSession) takeHeartbeat(b *agentv1.Heartbeat) *agentv1.ReportResponse {
+//
+// A state that Nova's tables kept out of the shard is put there once the gate is NATIVE.
+func (a *agentSession) takeHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {
 	stands := a.standsBy(b)
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
-	if row := a.rows.host(a.host); row != nil && row.host != nil && row.host.Imported {
-		return a.refused(b.GetBootId(), b.GetVersion(), errImported(row.host.ServiceHost))
+	if row := a.rows.registered(a.host); row == nil || row.Imported {
+		if a.refusal == nil && !a.taking && a.rows.gateRow().Native() && a.sessions.speaks(a.host, a) {
+			a.writeHeld(ctx)
+		}
 	}
 	switch {
 	case a.refusal != nil && !stands:

@@ -96,6 +96,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		open:     make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
+	c.rows.stale.Store(true)
 	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
 	c.stored = &storeWatch{now: now}
 	c.gate = newGatekeeper(cfg, now)
@@ -103,7 +104,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
-	c.writer.changed = c.summary.touches.add
+	c.writer.changed, c.writer.gateMoved = c.summary.touches.add, c.watchRows
 	show := func(f feed) { c.writer.in <- f }
 	c.sessions.silentFor, c.sessions.now = 3*cfg.HeartbeatEvery, now
 	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)
@@ -188,7 +189,12 @@ func (c *Cell) serve(ctx context.Context) error {
 		g.Go(func() error { return c.verify.run(ctx) })
 		g.Go(func() error { return c.verify.write(ctx) })
 		g.Go(func() error { return c.verify.recheck(ctx) })
-		g.Go(func() error { return c.live.run(ctx, c.outages.tell) })
+		g.Go(func() error {
+			return c.live.run(ctx, func(ctx context.Context) {
+				c.watchRows()
+				c.outages.tell(ctx)
+			})
+		})
 		g.Go(func() error { return c.keeper.silences(ctx) })
 		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.

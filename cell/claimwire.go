@@ -78,7 +78,6 @@ func (r *reader) newClaim(in *cellv1.NewClaim) *shard.NewClaim {
 		Moves:         in.GetMovesClaimId(),
 		MovesCell:     in.GetMovesCell(),
 		Attempt:       in.GetAttempt(),
-		GateEpoch:     in.GetGateEpoch(),
 	}
 	if c.Moves == "" && c.MovesCell != "" {
 		r.Problem("claim.moves_cell", "must be empty without moves_claim_id")

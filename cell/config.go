@@ -52,15 +52,11 @@ type Config struct {
 	// loaded (1,000).
 	ColdHosts int
 	// GateSettle is how long all services and hosts must be new before the gate moves on
-	// (60 s); it doubles with each fall-back, up to 16 times. GateCompared is how many
-	// comparisons SHADOW needs (100), GateMaxDifference the part of the newest so many
-	// that may differ (0.01). GateClasses are what a host's inventory must have (VCPU,
+	// (60 s); it doubles with each fall-back, up to 16 times. GateClasses are what a host's inventory must have (VCPU,
 	// MEMORY_MB, DISK_GB), GateAgentVersion is the least version of its agent (1).
-	GateSettle        time.Duration
-	GateCompared      int
-	GateMaxDifference float64
-	GateClasses       []string
-	GateAgentVersion  int
+	GateSettle       time.Duration
+	GateClasses      []string
+	GateAgentVersion int
 	// VerifyMode says what hosts' verdicts on claims do (async), VerifyWait how long sync
 	// waits for them (200 ms, which is the most).
 	VerifyMode VerifyMode
@@ -143,7 +139,6 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
 		{"cold_hosts", &c.ColdHosts, coldHosts},
-		{"gate_compared", &c.GateCompared, 100},
 		{"gate_agent_version", &c.GateAgentVersion, 1},
 	}
 	for _, n := range counts {
@@ -153,12 +148,6 @@ func (c Config) withDefaults() (Config, error) {
 		if *n.value == 0 {
 			*n.value = n.unset
 		}
-	}
-	if c.GateMaxDifference == 0 {
-		c.GateMaxDifference = 0.01
-	}
-	if !(c.GateMaxDifference > 0 && c.GateMaxDifference <= 1) {
-		bad = append(bad, fault.Field{Path: "gate_max_difference", Problem: "must be above 0 and at most 1"})
 	}
 	if len(c.GateClasses) == 0 {
 		c.GateClasses = []string{"VCPU", "MEMORY_MB", "DISK_GB"}

@@ -7,7 +7,6 @@ import (
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
 
@@ -15,11 +14,9 @@ const (
 	// keepReports is how long what a gateway sees counts without a word from it.
 	keepReports = 15 * time.Second
 	// importLease is how long a gateway may import without a word from the cell.
-	importLease = 10 * time.Second
+	importLease = 5 * time.Second
 	// gateTries is how often a move is tried that others' moves came before.
 	gateTries = 4
-	// keepDifferences is how many differences are remembered.
-	keepDifferences = 16
 )
 
 // gatekeeper is what a replica knows of the cell's upgrade: what gateways report, and
@@ -33,10 +30,10 @@ type gatekeeper struct {
 	// gone is the newest report of those that are forgotten, for a while; nil for none.
 	gone    *gatewayReport
 	readers novaReaders
-	shadow  shadowWindow
 	// importer imports until then.
-	importer string
-	until    time.Time
+	importer    string
+	until       time.Time
+	comparisons hostComparisons
 	// told is the newest verdict, for who watches the replica.
 	told verdict
 
@@ -58,8 +55,7 @@ type gatewayReport struct {
 func newGatekeeper(cfg Config, now func() time.Time) *gatekeeper {
 	return &gatekeeper{
 		rules: gateRules{
-			settle: cfg.GateSettle, compared: int64(cfg.GateCompared), maxDifference: cfg.GateMaxDifference,
-			classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
+			settle: cfg.GateSettle, classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
 		},
 		now: now, gateways: map[string]*gatewayReport{}, readers: newNovaReaders(cfg.ServiceDownTime), moving: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
@@ -108,24 +104,19 @@ func (k *gatekeeper) forget() {
 	}
 }
 
-// compared takes the comparisons of a report.
-func (k *gatekeeper) compared(g *shard.Gate, n, differed int64, examples []*cellgatev1.ShadowDifference) {
+// imports reports whether a gateway is the one that imports.
+func (k *gatekeeper) imports(gateway string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.shadow.at(g)
-	if g != nil && g.State == shard.GateShadow {
-		k.shadow.add(n, min(differed, n), examples, k.rules.compared)
-	}
+	return k.importer == gateway && k.now().Before(k.until)
 }
 
 // evidence gives what is known at a moment of store time.
-func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) registration) evidence {
+func (k *gatekeeper) evidence(now time.Time, node func(string) registration) evidence {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
-	k.shadow.at(g)
-	e := evidence{now: now, node: node, compared: k.shadow.compared, differed: k.shadow.differed}
-	e.newestCompared, e.newestDiffer = k.shadow.newest()
+	e := evidence{now: now, node: node}
 	for _, g := range k.gateways {
 		e.reports = append(e.reports, g.legacyReport)
 	}
@@ -137,8 +128,7 @@ func (k *gatekeeper) evidence(now time.Time, g *shard.Gate, node func(string) re
 	return e
 }
 
-// mayImport reports whether a gateway is to import. Once the gate is NATIVE one goes on with
-// the aggregates and ratios of all hosts, and the instances of those whose agents do not know them.
+// mayImport reports whether a gateway is to import: in every state of the gate.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
 	return g != nil && c.gate.lend(req.GetGateway())
 }
@@ -156,64 +146,6 @@ func (k *gatekeeper) lend(gateway string) bool {
 	return true
 }
 
-// shadowWindow counts the comparisons of one SHADOW.
-type shadowWindow struct {
-	epoch              int64
-	compared, differed int64
-	// reports are the newest, as many as it takes to have the comparisons asked for.
-	reports []comparedPart
-	// differences are the newest, the newest last.
-	differences []*cellgatev1.ShadowDifference
-}
-
-type comparedPart struct{ compared, differed int64 }
-
-// at begins anew when the gate has moved.
-func (w *shadowWindow) at(g *shard.Gate) {
-	if g.EpochOf() != w.epoch {
-		*w = shadowWindow{epoch: g.EpochOf()}
-	}
-}
-
-func (w *shadowWindow) add(n, differed int64, examples []*cellgatev1.ShadowDifference, want int64) {
-	w.differences = append(w.differences, examples...)
-	w.differences = w.differences[max(0, len(w.differences)-keepDifferences):]
-	if n == 0 {
-		return
-	}
-	w.compared, w.differed = w.compared+n, w.differed+differed
-	w.reports = append(w.reports, comparedPart{n, differed})
-	for have, _ := w.newest(); have-w.reports[0].compared >= want && len(w.reports) > 1; {
-		have -= w.reports[0].compared
-		w.reports = w.reports[1:]
-	}
-}
-
-// newest counts the comparisons of the newest reports.
-func (w *shadowWindow) newest() (compared, differed int64) {
-	for _, p := range w.reports {
-		compared, differed = compared+p.compared, differed+p.differed
-	}
-	return compared, differed
-}
-
-// registrations says what this replica's rows know of a compute node.
-func (c *Cell) registrations(uuid string) registration {
-	row := c.rows.host(uuid)
-	if row == nil || row.host == nil {
-		return registration{}
-	}
-	h := row.host
-	r := registration{known: true, imported: h.Imported, agentVersion: h.AgentVersion}
-	for _, class := range c.gate.rules.classes {
-		if !hasClass(h, class) {
-			r.lacks = class
-			break
-		}
-	}
-	return r
-}
-
 func hasClass(h *shard.Host, class string) bool {
 	for i := range h.Providers {
 		for _, inv := range h.Providers[i].Inventories {
@@ -226,8 +158,9 @@ func hasClass(h *shard.Host, class string) bool {
 }
 
 // judged judges the gate and, with move, moves it. It gives the gate afterwards and the
-// verdict that goes with it.
-func (c *Cell) judged(ctx context.Context, move bool) (*shard.Gate, verdict, error) {
+// verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
+// was in the shard; zero for none.
+func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, verdict, error) {
 	select {
 	case c.gate.moving <- struct{}{}:
 		defer func() { <-c.gate.moving }()
@@ -240,7 +173,10 @@ func (c *Cell) judged(ctx context.Context, move bool) (*shard.Gate, verdict, err
 	}
 	g := c.rows.gateRow()
 	for range gateTries {
-		v := c.gate.rules.judge(g, c.gate.evidence(now, g, c.registrations))
+		v := c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
+		if g == nil || imported.Sub(g.RowsAt) >= rowsEvery {
+			v.want.RowsAt = imported
+		}
 		c.gate.tell(v)
 		if !move || sameGate(g, &v.want) {
 			return g, v, nil
@@ -251,7 +187,7 @@ func (c *Cell) judged(ctx context.Context, move bool) (*shard.Gate, verdict, err
 		}
 		if g = next; moved {
 			// The verdict was of the state before.
-			v = c.gate.rules.judge(g, c.gate.evidence(now, g, c.registrations))
+			v = c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
 			c.gate.tell(v)
 			return g, v, nil
 		}
@@ -268,7 +204,7 @@ func (k *gatekeeper) tell(v verdict) {
 // sameGate reports whether a row is as it is wanted.
 func sameGate(g *shard.Gate, want *shard.MoveGate) bool {
 	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason && g.ReturnTo == want.ReturnTo &&
-		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls
+		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls && !want.RowsAt.After(g.RowsAt)
 }
 
 // word is an operator's; zero for the rules.
@@ -278,6 +214,9 @@ type word struct{ who, why string }
 // the word of an operator. moved is false when another replica came before: next is then
 // the row that it wrote.
 func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by word) (next *shard.Gate, moved bool, err error) {
+	if old != nil && old.RowsAt.After(want.RowsAt) {
+		want.RowsAt = old.RowsAt
+	}
 	answers, err := c.pipeline.do(ctx, []shard.Op{{MoveGate: want}}, true)
 	if err != nil {
 		return nil, false, err
@@ -314,12 +253,4 @@ func gateChange(g *shard.Gate) []shard.Change {
 		return nil
 	}
 	return []shard.Change{{Gate: g}}
-}
-
-// closedTo says why a cell does not answer a request from its table; nil when it does.
-func closedTo(g *shard.Gate) error {
-	if g == nil || g.State == shard.GateNative {
-		return nil
-	}
-	return fault.New(fault.CellUnavailable, "the cell's gate is %s (epoch %d: %s): its candidates come from Nova's tables, through a gateway that reads them", g.State, g.Epoch, g.Reason)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -41,7 +42,7 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 		if g = next; !moved {
 			continue
 		}
-		g, v, err := s.judged(ctx, pin == "")
+		g, v, err := s.judged(ctx, pin == "", time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +97,8 @@ func unpinned(g *shard.Gate, reason, who string, read bool) *shard.MoveGate {
 func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 	why, do := "", ""
 	switch {
-	case state == shard.GateNative && !c.rows.anyHostOfAgent():
-		why, do = "no agent has registered a host", "start the agents first"
+	case state == shard.GateNative && !c.rows.anyHostOfAgent() && len(c.sessions.hosts()) == 0:
+		why, do = "no agent reports a host", "start the agents first"
 	case state != shard.GateNative && !read:
 		why, do = "no gateway reads Nova's tables for it", "set gateway.legacy of the gateways first, and see that their database answers"
 	default:

@@ -32,7 +32,7 @@ func TestPinGate_StateThatCannotServe_RefusedAndNothingChanged(t *testing.T) {
 			t.Errorf("pinned at %s: %v", to, err)
 		}
 	}
-	refused(nativeState, "no agent has registered a host")
+	refused(nativeState, "no agent reports a host")
 	r.register(plainState(1, 8))
 	for _, to := range []cellgatev1.Gate_State{legacyState, shadowState} {
 		refused(to, "no gateway reads Nova's tables")

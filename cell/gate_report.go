@@ -15,14 +15,12 @@ import (
 )
 
 const (
-	// maxAwaited is how many awaited claims an answer has at most, maxShort how many
-	// hosts with little room.
+	// maxAwaited is how many awaited claims an answer has at most.
 	maxAwaited = 10_000
 	// awaitedFor is how long a claim is awaited after it was confirmed: a compute writes
 	// its row once a minute, so by then the instance shows, or it is not on its host. The
 	// shard keeps what it holds either way.
 	awaitedFor = 5 * time.Minute
-	maxShort   = 16_000
 )
 
 // ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
@@ -40,14 +38,20 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	out := &cellv1.ReportLegacyResponse{}
 	move := !req.GetLook()
 	if move {
-		s.gate.compared(s.rows.gateRow(), req.GetCompared(), req.GetDiffered(), req.GetDifferences())
-		s.tel.GateCompared(req.GetCompared(), req.GetDiffered())
 		report := reportOf(req)
 		s.readBy(&report)
 		out.SendServices = !s.gate.heard(report, req.GetRevision(), req.GetUnchanged())
 		move = !out.SendServices
 	}
-	g, v, err := s.judged(ctx, move)
+	var imported time.Time
+	if age := req.GetImportedAge(); age != nil && req.GetImporter() && s.gate.imports(req.GetGateway()) {
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return nil, storeFault(err)
+		}
+		imported = now.Add(-max(0, age.AsDuration()))
+	}
+	g, v, err := s.judged(ctx, move, imported)
 	if err != nil {
 		return nil, err
 	}
@@ -55,23 +59,19 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if req.GetImporter() && s.mayImport(req, g) {
 		out.ImportFor = durationpb.New(importLease)
 	}
-	if asked := req.GetShortOf(); len(asked) > 0 && req.GetLook() {
-		out.Short = s.rows.shortOf(asked, maxShort)
-		return out, nil
-	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, storeFault(err)
 	}
 	awaited, cut := s.rows.awaitedClaims(maxAwaited, now.Add(-awaitedFor))
-	out.AwaitedCut, out.Withheld = cut, s.rows.withheld()
+	out.AwaitedCut = cut
 	for _, c := range awaited {
 		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
 			ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, MovesClaimId: c.Moves,
 			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
 		})
 	}
-	if req.GetLook() || g != nil && g.State == shard.GateShadow {
+	if req.GetLook() {
 		for _, c := range s.rows.unseenClaims(maxAwaited) {
 			out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
 		}
@@ -82,7 +82,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	r := legacyReport{
 		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
-		unclaimed: unclaimedOf(req.GetUnclaimed()), compared: comparisonOf(req.GetHostsCompared()),
+		unclaimed: unclaimedOf(req.GetUnclaimed()),
 	}
 	if req.GetServiceDownTime() != nil {
 		r.downTime = req.GetServiceDownTime().AsDuration()
@@ -121,6 +121,14 @@ var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard
 
 func shardState(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
 
+// gateStateOf is the state of a gate; unspecified for none.
+func gateStateOf(g *shard.Gate) cellgatev1.Gate_State {
+	if g == nil {
+		return cellgatev1.Gate_STATE_UNSPECIFIED
+	}
+	return messageState(g.State)
+}
+
 func messageState(s shard.GateState) cellgatev1.Gate_State {
 	return cellgatev1.Gate_State(max(0, slices.Index(gateStates, s)))
 }
@@ -143,16 +151,10 @@ func (c *Cell) gateMessage(g *shard.Gate, v verdict) *cellgatev1.Gate {
 		}
 		out.Lagging = append(out.Lagging, m)
 	}
-	if d := v.differing; d != nil {
-		out.DifferingHosts, out.HostDifferences = int32(d.differ), d.first
+	out.DifferingHosts, out.HostDifferences = int32(v.differingHosts), v.differing
+	if !g.RowsAt.IsZero() {
+		out.RowsAt = timestamppb.New(g.RowsAt)
 	}
 	out.Readers = c.gate.readersMessage()
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	if w := &c.gate.shadow; w.epoch == g.Epoch {
-		out.Compared, out.Differed = w.compared, w.differed
-		out.Differences = slices.Clone(w.differences)
-		slices.Reverse(out.Differences)
-	}
 	return out
 }

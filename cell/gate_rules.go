@@ -7,20 +7,20 @@ import (
 	"strings"
 	"time"
 
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
 
 // gateRules say when the gate moves.
 //
-//	         all new, for settle         so, and answers compared
+//	         all new, for settle         so, and hosts compared
 //	LEGACY ----------------------> SHADOW ------------------------> NATIVE
 //	   ^                             |                                |
 //	   +-----------------------------+--------------------------------+
-//	            an old nova-compute or agent is up, or a host was taken back
+//	                   an old nova-compute or agent is up
 //
 // It moves on only when every instance of Nova's tables has a claim too: see unclaimed;
-// and from SHADOW when each agent's host was found to be as its row says: see
-// hostComparison.
+// and from SHADOW when each agent's host is as its row says: see hostComparisons.
 //
 // Which services count: one that is up does, disabled or not, since an operator enables
 // it at any time. One that is not up does while it is enabled and has been down for less
@@ -30,10 +30,6 @@ type gateRules struct {
 	// settle is how long all must hold; it doubles with each fall-back, maxFalls times at
 	// most.
 	settle time.Duration
-	// compared is how many comparisons SHADOW needs, maxDifference the part of the newest
-	// so many that may differ.
-	compared      int64
-	maxDifference float64
 	// classes are what the inventory of a host must have.
 	classes []string
 	// agentVersion is the least version of an agent.
@@ -52,6 +48,8 @@ const (
 	maxHeldGap = 15 * time.Second
 	// maxLagging is how many hosts are named.
 	maxLagging = 100
+	// maxDiffering is how many differences are told.
+	maxDiffering = 16
 )
 
 // legacyReport is what a gateway sees in Nova's tables.
@@ -73,8 +71,6 @@ type legacyReport struct {
 	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.
 	unclaimed *unclaimed
-	// compared is of a gateway that compares hosts, else nil.
-	compared *hostComparison
 }
 
 // said is how people know the gateway.
@@ -115,24 +111,12 @@ func (s *legacyService) named() []string {
 	return slices.Concat(s.nodes, s.leftOut)
 }
 
-// registration is what the shard knows of a compute node.
-type registration struct {
-	known, imported bool
-	// agentVersion is of the agent that registered it last; 0 for none.
-	agentVersion int32
-	// lacks is the first class that its inventory does not have.
-	lacks string
-}
-
 // evidence is what a replica knows when it judges. now is store time.
 type evidence struct {
 	now time.Time
 	// reports of all gateways that were heard lately: the worst counts.
 	reports []legacyReport
 	node    func(uuid string) registration
-	// compared and differed are those of this SHADOW: in all, and of the newest of them.
-	compared, differed           int64
-	newestCompared, newestDiffer int64
 }
 
 // laggard is a host that is not new.
@@ -158,8 +142,10 @@ type verdict struct {
 	minVersion, required int32
 	// registered of hosts, those that have to be.
 	registered, hosts int
-	// differing are the hosts that differ from their rows in SHADOW; nil for none.
-	differing *hostComparison
+	// differing has what differs of the first hosts whose agents do not report what their rows say, in
+	// SHADOW; differingHosts is how many there are.
+	differing      []*cellgatev1.HostDifference
+	differingHosts int
 }
 
 // judge says where the gate should be. It is a pure function.
@@ -174,12 +160,7 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason, ReturnTo: g.ReturnTo,
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
-	v.differing = e.differing(g)
 	breaks := t.breaks
-	differs := ""
-	if g.State == shard.GateShadow {
-		differs = r.differs(e)
-	}
 	switch {
 	case g.Pin != "":
 		if g.State != g.Pin {
@@ -197,17 +178,14 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 		v.move(shard.GateLegacy, t.closes)
 		v.waitsFor = breaks
 	case g.State == shard.GateNative:
-	case len(breaks) > 0 || differs != "":
+	case len(breaks) > 0:
 		v.unheld()
 		v.waitsFor = breaks
-		if differs != "" {
-			v.waitsFor = append(v.waitsFor, differs)
-		}
 		if why := e.withoutClaim(); why != "" {
 			v.waitsFor = append(v.waitsFor, why)
 		}
-		if v.differing != nil {
-			v.waitsFor = append(v.waitsFor, v.differing.String())
+		if why := v.notEqual(); why != "" {
+			v.waitsFor = append(v.waitsFor, why)
 		}
 	default:
 		r.hold(g, e, &v)
@@ -228,13 +206,10 @@ func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
 	if held < settle {
 		v.waitsFor = append(v.waitsFor, fmt.Sprintf("all holds since %s, it has to for %v", v.want.HeldSince.UTC().Format(time.RFC3339), settle))
 	}
-	if g.State == shard.GateShadow && e.newestCompared < r.compared {
-		v.waitsFor = append(v.waitsFor, fmt.Sprintf("%d of %d comparisons", e.newestCompared, r.compared))
-	}
 	if why := e.unclaimedSince(v.want.HeldSince); why != "" {
 		v.waitsFor = append(v.waitsFor, why)
 	}
-	if why := e.notEqual(g); why != "" {
+	if why := v.notEqual(); why != "" {
 		v.waitsFor = append(v.waitsFor, why)
 	}
 	switch {
@@ -243,7 +218,7 @@ func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
 		v.move(shard.GateShadow, fmt.Sprintf("%d services are of version %d or newer and agents have registered %d of %d hosts, for %v", v.services, v.required, v.registered, v.hosts, settle))
 		v.want.HeldSince, v.want.HeldUntil = e.now, e.now
 	default:
-		v.move(shard.GateNative, fmt.Sprintf("%d of the last %d comparisons differed, of %d in all", e.newestDiffer, e.newestCompared, e.compared))
+		v.move(shard.GateNative, fmt.Sprintf("agents report %d of %d hosts as their rows say", v.registered, v.hosts))
 		v.unheld()
 	}
 }
@@ -253,16 +228,28 @@ func (v *verdict) move(to shard.GateState, reason string) {
 	v.unheld()
 }
 
-func (v *verdict) unheld() { v.want.HeldSince, v.want.HeldUntil = time.Time{}, time.Time{} }
-
-// differs says that too many comparisons differed; "" when not, or while there are too
-// few of them.
-func (r gateRules) differs(e evidence) string {
-	if e.newestCompared < r.compared || e.newestCompared == 0 || float64(e.newestDiffer) <= r.maxDifference*float64(e.newestCompared) {
-		return ""
+// notEqual says that hosts differ from their rows; "" for none. A gate that opened would place
+// instances where Nova does not, or find no room where Nova has some.
+func (v *verdict) notEqual() string {
+	const named = 2
+	var first []string
+	for _, d := range v.differing[:min(len(v.differing), named)] {
+		first = append(first, d.GetHost()+": "+d.GetDetail())
 	}
-	return fmt.Sprintf("%d of the last %d comparisons differed, at most %v of them may", e.newestDiffer, e.newestCompared, r.maxDifference)
+	text := strings.Join(first, "; ")
+	if len(v.differing) > named {
+		text += "; …"
+	}
+	switch v.differingHosts {
+	case 0:
+		return ""
+	case 1:
+		return "1 host that differs from its row: " + text
+	}
+	return fmt.Sprintf("%d hosts that differ from their rows: %s", v.differingHosts, text)
 }
+
+func (v *verdict) unheld() { v.want.HeldSince, v.want.HeldUntil = time.Time{}, time.Time{} }
 
 // tally counts the evidence.
 type tally struct {
@@ -333,7 +320,7 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 	counts := s.counts(t.now, t.rules.downTime)
 	if s.version < t.required {
 		why := fmt.Sprintf("its nova-compute is of version %d, %d is required", s.version, t.required)
-		if slices.ContainsFunc(s.nodes, func(uuid string) bool { n := node(uuid); return n.known && !n.imported }) {
+		if slices.ContainsFunc(s.nodes, func(uuid string) bool { return node(uuid).agent }) {
 			why += ", and its host is an agent's"
 		}
 		t.late(s, 0, why, counts)
@@ -364,16 +351,11 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 		n := node(uuid)
 		why := ""
 		switch {
-		case s.version < t.required && n.known && !n.imported:
+		case s.version < t.required && n.agent:
 			// What is registered may be from before a rollback.
 			why = "compute node " + uuid + " is an agent's, and its nova-compute is old"
-		case !n.known:
-			why = "no agent has registered compute node " + uuid
-		case n.imported && n.agentVersion > 0:
-			why = "compute node " + uuid + " was taken back from its agent"
-			t.close(fmt.Sprintf("compute node %s of %s was taken back from its agent", uuid, s.host))
-		case n.imported:
-			why = "no agent has registered compute node " + uuid + ", it is imported"
+		case !n.agent:
+			why = "no agent reports compute node " + uuid
 		case n.agentVersion < t.rules.agentVersion:
 			why = fmt.Sprintf("its agent is of version %d, %d is required", n.agentVersion, t.rules.agentVersion)
 			if s.up {
@@ -381,6 +363,10 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 			}
 		case n.lacks != "":
 			why = "its agent reports no " + n.lacks
+		}
+		if _, is := t.nodes[uuid]; !is && len(n.differs) > 0 {
+			t.differingHosts++
+			t.differing = append(t.differing, n.differs[:min(len(n.differs), maxDiffering-len(t.differing))]...)
 		}
 		if known, is := t.nodes[uuid]; !is || known {
 			t.nodes[uuid] = why == ""

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
 
@@ -15,7 +16,7 @@ var gateStart = time.Unix(1_700_000_000, 0).UTC()
 
 func testRules() gateRules {
 	return gateRules{
-		settle: time.Minute, compared: 10, maxDifference: 0.1, classes: []string{"VCPU"}, agentVersion: 1, downTime: time.Minute,
+		settle: time.Minute, classes: []string{"VCPU"}, agentVersion: 1, downTime: time.Minute,
 	}
 }
 
@@ -29,16 +30,11 @@ func newService(host string) legacyService {
 	return legacyService{host: host, version: 66, up: true, lastSeen: gateStart, nodes: []string{node(host)}}
 }
 
-func allRegistered(string) registration { return registration{known: true, agentVersion: 1} }
+func allRegistered(string) registration { return registration{agent: true, agentVersion: 1} }
 
 // gateWith is a gate of a state, since a while.
 func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
 	return &shard.Gate{State: s, Epoch: 3, Revision: 7, Since: gateStart.Add(-since), Reason: "before"}
-}
-
-// equalIn says that the two hosts that there are were found to be as their rows say.
-func equalIn(g *shard.Gate) *hostComparison {
-	return &hostComparison{epoch: g.EpochOf(), hosts: 2, looked: 2}
 }
 
 // oldAndAlive is the naive rule of I10: some readable report has an old service that is up
@@ -60,7 +56,7 @@ func oldAndAlive(r gateRules, e evidence) bool {
 				return true
 			}
 			for _, n := range s.nodes {
-				if n := e.node(n); !s.disabled && (!n.known || n.imported || n.agentVersion < r.agentVersion) {
+				if n := e.node(n); !s.disabled && (!n.agent || n.agentVersion < r.agentVersion) {
 					return true
 				}
 			}
@@ -83,29 +79,28 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 		g := rapid.SampledFrom([]*shard.Gate{nil, gateWith(shard.GateLegacy, 0), gateWith(shard.GateShadow, 0), gateWith(shard.GateNative, 0)}).Draw(t, "gate")
 		var heldFrom time.Time // since when all was new, by the naive rule
 		// Of each step's evidence one thing, at most, is not as it should be.
-		troubles := append(make([]string, 20), "unreadable", "unknown", "imported", "taken back", "old", "down", "disabled", "forced down", "old and down", "old and disabled", "old and forced down", "old agent", "differs", "both unreadable")
+		troubles := append(make([]string, 20), "unreadable", "unknown", "old", "down", "disabled", "forced down", "old and down", "old and disabled", "old and forced down", "old agent", "differs", "both unreadable")
 		for range rapid.IntRange(20, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "seconds")) * time.Second)
 			trouble := rapid.SampledFrom(troubles).Draw(t, "trouble")
 			at, host := rapid.IntRange(0, 1).Draw(t, "at"), fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
 			is := func(what string) bool { return strings.Contains(trouble, what) }
-			e := evidence{now: now, newestCompared: int64(rapid.IntRange(0, 20).Draw(t, "compared"))}
+			e := evidence{now: now}
 			e.node = func(uuid string) registration {
 				if uuid != node(host) {
 					return allRegistered(uuid)
 				}
-				n := registration{known: trouble != "unknown", imported: trouble == "imported" || trouble == "taken back", agentVersion: 1}
-				if trouble == "imported" || trouble == "old agent" {
+				n := registration{agent: trouble != "unknown", agentVersion: 1}
+				switch trouble {
+				case "old agent":
 					n.agentVersion = 0
+				case "differs":
+					n.differs = aDifference
 				}
 				return n
 			}
-			e.compared = e.newestCompared
-			if trouble == "differs" {
-				e.newestDiffer = e.newestCompared
-			}
 			for n := range rapid.IntRange(1, 2).Draw(t, "gateways") {
-				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed, compared: equalIn(g)}
+				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed}
 				if trouble == "both unreadable" || trouble == "unreadable" && n == at {
 					report.unreadable = "the connection was refused"
 				} else {
@@ -196,21 +191,19 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 		node          registration
 		holds, closes bool
 	}{
-		"new":                        {func(*legacyService) {}, registration{known: true, agentVersion: 1}, false, false},
-		"old":                        {func(s *legacyService) { s.version = 65 }, registration{known: true, agentVersion: 1}, true, true},
-		"old, version NULL":          {func(s *legacyService) { s.version = 0 }, registration{known: true, agentVersion: 1}, true, true},
+		"new":                        {func(*legacyService) {}, registration{agent: true, agentVersion: 1}, false, false},
+		"old":                        {func(s *legacyService) { s.version = 65 }, registration{agent: true, agentVersion: 1}, true, true},
+		"old, version NULL":          {func(s *legacyService) { s.version = 0 }, registration{agent: true, agentVersion: 1}, true, true},
 		"old, disabled, up":          {func(s *legacyService) { s.version, s.disabled = 65, true }, registration{}, true, true},
 		"old, disabled, down":        {func(s *legacyService) { s.version, s.disabled, s.up = 65, true, false }, registration{}, false, false},
 		"old, forced down":           {func(s *legacyService) { s.version, s.forcedDown = 65, true }, registration{}, false, false},
-		"old, down for a moment":     {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-90*time.Second) }, registration{known: true, agentVersion: 1}, true, false},
+		"old, down for a moment":     {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-90*time.Second) }, registration{agent: true, agentVersion: 1}, true, false},
 		"old, down for long":         {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-2*time.Minute) }, registration{}, false, false},
 		"old, never seen":            {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, time.Time{} }, registration{}, false, false},
 		"not registered":             {func(*legacyService) {}, registration{}, true, false},
 		"not registered, disabled":   {func(s *legacyService) { s.disabled = true }, registration{}, false, false},
-		"imported":                   {func(*legacyService) {}, registration{known: true, imported: true}, true, false},
-		"taken back":                 {func(*legacyService) {}, registration{known: true, imported: true, agentVersion: 1}, true, true},
-		"its agent is old":           {func(*legacyService) {}, registration{known: true, agentVersion: 0}, true, true},
-		"its inventory is not whole": {func(*legacyService) {}, registration{known: true, agentVersion: 1, lacks: "VCPU"}, true, false},
+		"its agent is old":           {func(*legacyService) {}, registration{agent: true, agentVersion: 0}, true, true},
+		"its inventory is not whole": {func(*legacyService) {}, registration{agent: true, agentVersion: 1, lacks: "VCPU"}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService("h1")
@@ -264,7 +257,7 @@ func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
 		} {
 			g := gateWith(s, time.Hour)
 			g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-			v := testRules().judge(g, evidence{now: gateStart, node: allRegistered, reports: reports, newestCompared: 100})
+			v := testRules().judge(g, evidence{now: gateStart, node: allRegistered, reports: reports})
 			if v.want.State != s {
 				t.Errorf("%s, %s: it goes to %s: %s", s, name, v.want.State, v.want.Reason)
 			}
@@ -280,9 +273,6 @@ func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Dur
 	t.Helper()
 	for end := now.Add(most); now.Before(end); now = now.Add(2 * time.Second) {
 		e.now = now
-		for i := range e.reports {
-			e.reports[i].compared = equalIn(g)
-		}
 		v := r.judge(g, e)
 		next := g
 		if !sameGate(g, &v.want) {
@@ -299,7 +289,7 @@ func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Dur
 
 func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *testing.T) {
 	r := testRules()
-	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}, newestCompared: 10}
+	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
 	late := newService("h1")
 	late.version = 65
 	bad := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{late}}}}
@@ -340,25 +330,30 @@ func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestShadowNeedsComparisonsThatAgree(t *testing.T) {
+// aDifference is what an agent reports otherwise than its host's row.
+var aDifference = []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "h1", Detail: "row has 8 VCPU, its agent reports 9"}}
+
+func TestJudge_Shadow_WaitsForHostsThatDiffer(t *testing.T) {
 	g := gateWith(shard.GateShadow, time.Hour)
 	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, compared: equalIn(g), services: []legacyService{newService("h1")}}}}
-	for _, c := range []struct {
-		compared, differed int64
-		to                 shard.GateState
-		waits              string
-	}{
-		{0, 0, shard.GateShadow, "0 of 10 comparisons"},
-		{9, 0, shard.GateShadow, "9 of 10"},
-		{10, 2, shard.GateShadow, "2 of the last 10 comparisons differed"},
-		{10, 1, shard.GateNative, ""},
-		{20, 0, shard.GateNative, ""},
-	} {
-		e.newestCompared, e.newestDiffer = c.compared, c.differed
+	e := evidence{now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1"), newService("h2"), newService("h3")}}}}
+	differing := map[string]bool{}
+	e.node = func(uuid string) registration {
+		r := allRegistered(uuid)
+		if differing[uuid] {
+			r.differs = aDifference
+		}
+		return r
+	}
+	if to := rulesTo(testRules(), g, e); to != shard.GateNative {
+		t.Errorf("with equal hosts it goes to %s", to)
+	}
+	const detail = "h1: row has 8 VCPU, its agent reports 9"
+	for n, want := range []string{"1 host that differs from its row: " + detail, "2 hosts that differ from their rows: " + detail + "; " + detail, "3 hosts that differ from their rows: " + detail + "; " + detail + "; …"} {
+		differing[node(fmt.Sprint("h", n+1))] = true
 		v := testRules().judge(g, e)
-		if v.want.State != c.to || !strings.Contains(strings.Join(v.waitsFor, " "), c.waits) {
-			t.Errorf("%d compared, %d differed: it goes to %s and waits for %q", c.compared, c.differed, v.want.State, v.waitsFor)
+		if v.want.State != shard.GateShadow || v.differingHosts != n+1 || len(v.differing) != n+1 || strings.Join(v.waitsFor, "\n") != want {
+			t.Errorf("it goes to %s and waits for %q, %d differ", v.want.State, v.waitsFor, v.differingHosts)
 		}
 	}
 }
@@ -384,24 +379,6 @@ func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
 	if want := pinned(g, "", "done", "", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
 		t.Errorf("it is %+v", want)
-	}
-}
-
-func TestTheNewestComparisonsCount(t *testing.T) {
-	var w shadowWindow
-	w.at(&shard.Gate{Epoch: 2})
-	for range 10 {
-		w.add(10, 10, nil, 100)
-	}
-	for range 12 {
-		w.add(10, 0, nil, 100)
-	}
-	if c, d := w.newest(); c != 100 || d != 0 || w.compared != 220 || w.differed != 100 || len(w.reports) != 10 {
-		t.Errorf("the newest are %d, %d; all %d, %d, in %d parts", c, d, w.compared, w.differed, len(w.reports))
-	}
-	w.at(&shard.Gate{Epoch: 3})
-	if c, _ := w.newest(); c != 0 || w.compared != 0 {
-		t.Errorf("after a move there are %d of %d", c, w.compared)
 	}
 }
 

@@ -22,9 +22,9 @@ func held(s shard.GateState) *shard.Gate {
 // newEvidence is of a cell that is all new and was compared, but for what is said of
 // instances.
 func newEvidence(told ...*unclaimed) evidence {
-	e := evidence{now: gateStart.Add(time.Second), node: allRegistered, compared: 100, newestCompared: 100}
+	e := evidence{now: gateStart.Add(time.Second), node: allRegistered}
 	for _, u := range told {
-		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, compared: equalIn(held(shard.GateShadow)), services: []legacyService{newService("h1")}})
+		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, services: []legacyService{newService("h1")}})
 	}
 	return e
 }

@@ -9,7 +9,6 @@ import (
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/shard"
 )
 
 // hostOrder keeps the hosts' order, by service host, then uuid, until a host is
@@ -62,7 +61,6 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 		return nil, err
 	}
 	out := &cellv1.ListHostsResponse{}
-	hypervisors := map[hypervisorKey]int32{}
 	size := pageSize(req.GetPageSize())
 	var rows []*hostRow
 	if only == "" {
@@ -87,33 +85,8 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 			m.Namespaces = s.namespaceMessages(row)
 		}
 		out.Hosts = append(out.Hosts, m)
-		if req.GetWantHypervisors() {
-			addHypervisor(out, hypervisors, h)
-		}
 	}
 	return out, nil
-}
-
-// hypervisorKey is a cellv1.Hypervisor.
-type hypervisorKey struct {
-	kind      string
-	version   int32
-	supported string
-}
-
-// addHypervisor says which hypervisor the last host of a list has; known are those it names.
-func addHypervisor(to *cellv1.ListHostsResponse, known map[hypervisorKey]int32, h *shard.Host) {
-	key := hypervisorKey{kind: h.HypervisorType, version: h.HypervisorVersion}
-	if h.Facts != nil {
-		key.supported = h.Facts.SupportedInstances
-	}
-	at, is := known[key]
-	if !is {
-		at = int32(len(to.Hypervisors))
-		known[key] = at
-		to.Hypervisors = append(to.Hypervisors, &cellv1.Hypervisor{Type: key.kind, Version: int64(key.version), SupportedInstances: key.supported})
-	}
-	to.HypervisorOf = append(to.HypervisorOf, at)
 }
 
 // matches reports whether a host passes the filters of a request.
@@ -147,8 +120,8 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Cell:             c.cfg.Name,
 		Enabled:          !h.Disabled,
 		DisabledReason:   h.DisabledReason,
-		Up:               up && !h.Imported && !row.admin.Down(),
-		AgentVersion:     h.AgentVersion,
+		Up:               !c.rows.down(row, !up),
+		AgentVersion:     c.agentVersion(h),
 		LastSeenAt:       timeOf(seen),
 		Generation:       h.Generation,
 		Imported:         h.Imported,

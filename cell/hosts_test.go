@@ -182,39 +182,3 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 		t.Errorf("the summary is of %s, the newest version is %s", name, p.GetTableVersion())
 	}
 }
-
-// A list names the hypervisors of its hosts, each once, for who asks.
-func TestListsOfHostsNameTheirHypervisors(t *testing.T) {
-	r := start(t, newStore(t))
-	const runs = `[["x86_64", "kvm", "hvm"]]`
-	for n, version := range []int32{8002002, 9001000, 8002002} {
-		s := plainState(n+1, 8)
-		s.HypervisorType, s.HypervisorVersion, s.Facts = "QEMU", version, &agentv1.Facts{SupportedInstances: runs}
-		r.register(s)
-	}
-	r.register(plainState(4, 8))
-	list := func(want bool) *cellv1.ListHostsResponse {
-		out, err := r.cells.ListHosts(t.Context(), &cellv1.ListHostsRequest{WantHypervisors: want})
-		if err != nil || len(out.GetHosts()) != 4 {
-			t.Fatalf("%v, %v", out, err)
-		}
-		return out
-	}
-	if out := list(false); len(out.GetHypervisors())+len(out.GetHypervisorOf()) != 0 {
-		t.Errorf("nobody asked, and it names %v", out)
-	}
-	out := list(true)
-	if len(out.GetHypervisors()) != 3 || len(out.GetHypervisorOf()) != 4 {
-		t.Fatalf("it names %v, of hosts %v", out.GetHypervisors(), out.GetHypervisorOf())
-	}
-	for i, want := range []*cellv1.Hypervisor{
-		{Type: "QEMU", Version: 8002002, SupportedInstances: runs},
-		{Type: "QEMU", Version: 9001000, SupportedInstances: runs},
-		{Type: "QEMU", Version: 8002002, SupportedInstances: runs},
-		{},
-	} {
-		if got := out.GetHypervisors()[out.GetHypervisorOf()[i]]; !proto.Equal(got, want) {
-			t.Errorf("host %d has %v, want %v", i, got, want)
-		}
-	}
-}

@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// hostOf is a host as the core takes it in; silent: it was not heard of in time.
-func hostOf(cellUUID string, row *hostRow, silent bool) schedule.Host {
+// hostOf is a host as the core takes it in.
+func hostOf(cellUUID string, row *hostRow, down bool) schedule.Host {
 	h := row.host
 	out := schedule.Host{
 		UUID:        row.id,
@@ -17,7 +17,7 @@ func hostOf(cellUUID string, row *hostRow, silent bool) schedule.Host {
 		Cell:        cellUUID,
 		Disabled:    h.Disabled,
 		Withheld:    row.admin.Why(),
-		Down:        row.down(silent),
+		Down:        down,
 		View:        viewOf(row),
 		Facts:       row.read(),
 		Namespaces:  row.said,

@@ -60,44 +60,6 @@ func TestAnImportFillsTheShard(t *testing.T) {
 	}
 }
 
-// With InstancesOnly no host is written, and claims are only where an agent does not know
-// its instances.
-func TestAnImportOfInstancesWritesNoHost(t *testing.T) {
-	r := start(t, newStore(t))
-	only := func(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
-		t.Helper()
-		in.Retake = true
-		out, err := r.cells.ImportHosts(context.Background(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{in}, InstancesOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := out.GetOutcomes()[0]; !proto.Equal(got, want) {
-			t.Errorf("the outcome is %v, want %v", got, want)
-		}
-	}
-	r.register(plainState(1, 8))
-	only(importedState(1, 1, 1), &cellv1.ImportOutcome{LeftToAgent: true})
-	r.register(unknownState(2, 8))
-	only(importedState(2, 1, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 2})
-	only(importedState(2, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Released: 1})
-	only(importedState(3, 1, 4), &cellv1.ImportOutcome{})
-	if r.cell.rows.host(hostUUID(3)) != nil {
-		t.Error("a host that no agent registered was written")
-	}
-	r.imported(importedState(4, 1, 5), &cellv1.ImportOutcome{Adopted: 1})
-	only(importedState(4, 2), &cellv1.ImportOutcome{})
-	r.usedVCPUs(4, 1)
-	all, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range all.GetHosts() {
-		if h.GetInstancesUnknown() != (h.GetHostUuid() == hostUUID(2)) {
-			t.Errorf("%s: its instances are unknown: %v", h.GetHostUuid(), h.GetInstancesUnknown())
-		}
-	}
-}
-
 // Of a host that an agent registered an import's aggregates and ratios count, in NATIVE too;
 // what the agent has otherwise is a finding. A host that Nova does not have loses them.
 func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
@@ -131,7 +93,7 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 	own := agents.Providers[0].Inventories[0].AllocationRatio
 	has("z2", own, "")
 	version := uint64(0)
-	says := func(only bool, in []*agentv1.Aggregate, ratio float64) {
+	says := func(in []*agentv1.Aggregate, ratio float64) {
 		t.Helper()
 		version++
 		s := importedState(1, version)
@@ -141,18 +103,18 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 		} else {
 			s.State.Providers[0].Inventories = nil
 		}
-		out, err := r.cells.ImportHosts(t.Context(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{s}, InstancesOnly: only})
+		out, err := r.cells.ImportHosts(t.Context(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{s}})
 		if err != nil || !out.GetOutcomes()[0].GetLeftToAgent() {
 			t.Fatalf("%v, %v", out, err)
 		}
 	}
-	says(true, rack("z1"), own)
+	says(rack("z1"), own)
 	has("z1", own, "Nova has aggregate rack1 (e0000000-0000-4000-8000-000000000001) with [availability_zone=z1], the agent's file with [availability_zone=z2]")
-	says(false, rack("z3"), own+1)
+	says(rack("z3"), own+1)
 	has("z3", own+1, "Nova's allocation ratio of VCPU is ")
-	says(true, nil, own)
+	says(nil, own)
 	has("", own, "Nova took the host out of aggregate rack1")
-	says(true, nil, 0)
+	says(nil, 0)
 	has("z2", own, "")
 }
 
@@ -188,27 +150,31 @@ func TestAnAgentSpeaksForItsHost(t *testing.T) {
 	}
 }
 
+// A host that was imported once, without a gateway that goes on with it, is down until its agent speaks.
 func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
-	r := start(t, newStore(t))
-	r.imported(importedState(1, 1), &cellv1.ImportOutcome{})
-	if p := r.propose(query(1)); p.GetPassed() != 0 || p.GetHosts() != 1 {
-		t.Errorf("proposed %v", p)
-	}
-	if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 0 || s.GetHostsImported() != 1 {
-		t.Errorf("the totals are %v", s)
-	}
-	r.counts(1, "cellgate_cell_hosts_imported", "cell1", "r1")
-	r.register(plainState(1, 8))
-	if p := r.propose(query(1)); p.GetPassed() != 1 {
-		t.Errorf("proposed %v", p)
-	}
-	if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 1 || s.GetHostsImported() != 0 || s.GetGate() != nil {
-		t.Errorf("the totals are %v", s)
-	}
-	r.reportLegacy(legacyOf("g1", 60, 1))
-	if g := r.totals().GetGate(); g.GetState() != legacyState || g.GetEpoch() != 1 {
-		t.Errorf("the gate in the totals is %v", g)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.imported(importedState(1, 1), &cellv1.ImportOutcome{})
+		time.Sleep(2 * r.cell.live.interval())
+		if p := r.propose(query(1)); p.GetPassed() != 0 || p.GetHosts() != 1 {
+			t.Errorf("proposed %v", p)
+		}
+		if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 0 || s.GetHostsImported() != 1 {
+			t.Errorf("the totals are %v", s)
+		}
+		r.counts(1, "cellgate_cell_hosts_imported", "cell1", "r1")
+		r.register(plainState(1, 8))
+		if p := r.propose(query(1)); p.GetPassed() != 1 {
+			t.Errorf("proposed %v", p)
+		}
+		if s := r.totals(); s.GetHosts() != 1 || s.GetHostsUp() != 1 || s.GetHostsImported() != 0 || s.GetGate() != nil {
+			t.Errorf("the totals are %v", s)
+		}
+		r.reportLegacy(legacyOf("g1", 60, 1))
+		if g := r.totals().GetGate(); g.GetState() != legacyState || g.GetEpoch() != 1 {
+			t.Errorf("the gate in the totals is %v", g)
+		}
+	})
 }
 
 func (r *replica) totals() *cellgatev1.Cell {

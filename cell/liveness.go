@@ -41,10 +41,6 @@ type sign struct {
 	// from whatever replica.
 	agents     bool
 	registered time.Time
-	// taken: it was an agent's before, and is imported now. elsewhere counts how often an
-	// agent came back that was not heard here since.
-	taken     bool
-	elsewhere uint
 }
 
 func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
@@ -64,18 +60,12 @@ func (l *liveness) watch(host string, imported bool) {
 		s = &sign{at: l.now()}
 		l.hosts[host] = s
 	}
-	if imported {
-		s.taken = s.taken || s.agents
-	} else {
-		if s.registered = l.now(); s.taken {
-			s.elsewhere++
-		}
+	if s.agents = !imported; s.agents {
+		s.registered = l.now()
 		if s.down && !s.said {
 			l.unsaid[host] = struct{}{}
 		}
-		s.taken = false
 	}
-	s.agents = !imported
 }
 
 // heard takes a sign of life.
@@ -87,7 +77,7 @@ func (l *liveness) heard(host string) {
 		s = &sign{}
 		l.hosts[host] = s
 	}
-	s.at, s.heard, s.elsewhere = l.now(), true, 0
+	s.at, s.heard = l.now(), true
 	s.byRow, s.denied, s.sayAgain = false, 0, time.Time{}
 	delete(l.unsaid, host)
 	if s.said {
@@ -146,6 +136,15 @@ func (l *liveness) check() {
 			}
 			l.noteChanged(host)
 		}
+	}
+}
+
+// turn has the table show a host anew.
+func (l *liveness) turn(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hosts[host] != nil {
+		l.noteChanged(host)
 	}
 }
 

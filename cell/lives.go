@@ -85,7 +85,7 @@ func (l losing) next(said *statement, row *shard.Host, now time.Time) losing {
 // One that cannot read the journal does not know the row: what it accepted may be there.
 func (a *agentSession) regain() *agentv1.ReportResponse {
 	row := a.rows.host(a.host)
-	if a.taking || row == nil || row.host == nil || !a.sessions.speaks(a.host, a) {
+	if a.taking || row == nil || row.host == nil || row.host.Imported || !a.sessions.speaks(a.host, a) {
 		a.lost = losing{}
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -39,12 +41,7 @@ func (r *replica) told(req *cellv1.ReportLegacyRequest) {
 	synctest.Wait()
 }
 
-// claimAt is a claim of a host that was chosen under the first gate.
-func claimAt(host int) *cellv1.ClaimOp {
-	op := newClaim("new", 1, host, 1)
-	op.GetClaim().GateEpoch = 1
-	return op
-}
+func claimAt(host int) *cellv1.ClaimOp { return newClaim("new", 1, host, 1) }
 
 func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{shadowState, nativeState} {
@@ -54,9 +51,14 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 				for n := range 5 {
 					r.register(plainState(n, 8))
 				}
-				r.pin(state)
+				if r.pin(state); state == shadowState {
+					first := legacyOf("g1", 66, 0, 1, 2, 3, 4)
+					first.Importer = true
+					r.reportLegacy(first)
+					first.ImportedAge = durationpb.New(0)
+					r.reportLegacy(first)
+				}
 				q := query(1)
-				q.Shadow = state == shadowState
 				if p := r.propose(q); p.GetPassed() != 5 {
 					t.Fatalf("before the report: %v", p)
 				}
@@ -71,10 +73,6 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 				}
 				if s := r.totals(); s.GetHostsUp() != 1 || s.GetHostsWithheld() != 3 {
 					t.Errorf("the totals are %v", s)
-				}
-				// Gateways have it of the rows themselves.
-				if w := r.reportLegacy(outOfService("g1")).GetWithheld(); len(w) != 0 {
-					t.Errorf("gateways are told %v", w)
 				}
 				if o := r.do(claimAt(1))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetDetail() != "disabled in Nova: HW failure" {
 					t.Errorf("a claim is refused with %v", o)
@@ -457,9 +455,6 @@ func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 		both := "in maintenance: a bad disk; disabled in Nova: HW failure"
 		if o := r.do(claimAt(1))[0].GetRefusal(); o.GetDetail() != both {
 			t.Errorf("a claim is refused with %v", o)
-		}
-		if w := r.reportLegacy(outOfService("g1")).GetWithheld(); len(w) != 1 || w[0].GetWhy() != "in maintenance: a bad disk" {
-			t.Errorf("gateways are told %v", w)
 		}
 		if a := r.operate(1, adminEnabled, keep).GetAdmin(); a.GetState() != adminEnabled || a.GetNova() != "disabled in Nova: HW failure" {
 			t.Errorf("while Nova's rows are read, enabled is answered as %v", a)

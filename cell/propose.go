@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -16,8 +17,8 @@ import (
 // the start of the call, or the one the query names; while the table is loaded, from
 // one of the hosts that the shard finds for it. A query that fails does so
 // alone; all do while the shard does not commit, since what is proposed could not
-// be claimed. While the gate is not NATIVE only queries of comparisons are answered, and
-// while it is not known none; a proposal carries the epoch that it was given under. The whole replica computes at most GOMAXPROCS proposals at once.
+// be claimed, while the gate is not known, and while Nova's tables speak for the hosts and
+// nobody imports them. The whole replica computes at most GOMAXPROCS proposals at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err
@@ -48,11 +49,10 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
 		gate := s.rows.gateRow()
-		if !queries[i].GetShadow() {
-			if failed = closedTo(gate); failed != nil {
-				out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), GateEpoch: gate.EpochOf()}
-				return nil
-			}
+		if why := s.closed(gate); why != "" {
+			failed = fault.New(fault.CellUnavailable, "%s", why)
+			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gateStateOf(gate)}
+			return nil
 		}
 		if loading && queries[i].GetTableVersion() == "" {
 			_, search := s.tel.Span(under, telemetry.SpanSearch)
@@ -86,7 +86,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if failed != nil {
 			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
 		}
-		p.GateEpoch, p.Lags = gate.EpochOf(), lags
+		p.Gate, p.Lags = gateStateOf(gate), lags
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
 		span.Text(telemetry.AttrVersion, p.GetTableVersion())

@@ -19,7 +19,9 @@ type reported struct {
 // report is the newest state of a host that was accepted. It is not changed.
 type report struct {
 	state *agentv1.FullState
-	by    *agentSession
+	// host is the state as a row would have it.
+	host func() *shard.Host
+	by   *agentSession
 	// writes: the agent asks this replica, of all that hear it, to write its states.
 	writes bool
 	// gone are the instances that an earlier state of the same agent life had, heard on
@@ -34,7 +36,14 @@ func (r *reported) heard(by *agentSession, host string, state *agentv1.FullState
 	if r.hosts == nil {
 		r.hosts = map[string]*report{}
 	}
-	r.hosts[host] = &report{state: state, by: by, writes: !state.GetFollow(), gone: goneSince(r.hosts[host], by, state, now)}
+	read := sync.OnceValue(func() *shard.Host {
+		put, err := putHostOf(state)
+		if err != nil {
+			return nil // it was accepted, so it can be read
+		}
+		return &put.Host
+	})
+	r.hosts[host] = &report{state: state, host: read, by: by, writes: !state.GetFollow(), gone: goneSince(r.hosts[host], by, state, now)}
 }
 
 // goneSince gives report.gone of a state after the report before, nil for none. Of

@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cellgate/schedule"
@@ -48,6 +49,8 @@ type rows struct {
 	coming map[string]*readFacts
 	// waits are who waits for a host's row to change, by host; each is closed then.
 	waits map[string]chan struct{}
+	// stale: what Nova's tables say of imported hosts is too old (watchRows).
+	stale atomic.Bool
 	// ending are the hosts whose maintenance has an end, with it.
 	ending map[string]time.Time
 	// byNova are the hosts that their services in Nova say something against.

@@ -27,6 +27,9 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		out = proto.CloneOf(s.newestSummary())
 		if g := s.rows.gateRow(); g != nil {
 			out.Totals.Gate = s.gateMessage(g, verdict{})
+			if why := s.closed(g); why != "" {
+				out.Totals.Available, out.Totals.Reason = false, why
+			}
 		}
 	}
 	// A store that gives no time is told of by the health service.

@@ -100,7 +100,7 @@ func (s *totals) follow(rows *rows, live *liveness) {
 		var next *countedHost
 		if row := rows.host(uuid); row != nil && row.host != nil {
 			_, up := live.lastSeen(uuid)
-			next = &countedHost{row: row, up: up}
+			next = &countedHost{row: row, up: !rows.down(row, !up)}
 		}
 		was := s.hosts[uuid]
 		// What hosts are labelled with changes seldom.
@@ -147,7 +147,6 @@ func (s *totals) count(h *countedHost, by int32) {
 		t.HostsImported += by
 	}
 	switch {
-	case host.Imported:
 	case h.row.admin.Intended():
 		t.HostsWithheld += by
 	case h.row.admin.Withheld(): // its nova-compute is down

@@ -79,7 +79,7 @@ func (t *stateTaking) gap(d *agentv1.Delta) string {
 // takeState registers the host, of which the schema found each field right: the state's
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
 // or a newer one of the same agent life, and this replica's table shows it; or when another
-// life speaks for the host (sessions.outlived). Over another life's row it is not written before
+// life speaks for the host (sessions.outlived), or Nova's tables do (shard.Gate). Over another life's row it is not written before
 // the agent was asked for it over that row (agentSession.asked). decoded is called before the
 // state waits for anything.
 func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState, decoded func()) taken {
@@ -174,6 +174,9 @@ func (t *stateTaking) awaitState(ctx context.Context, h *shard.Host) {
 // the agent was not asked. When all agents of a cell come at once they wait here, in the
 // order they came, and none is refused and sends its state again.
 func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
+	if !t.rows.gateRow().Native() {
+		return "", nil // Nova's tables speak for the host
+	}
 	if row := t.rows.registered(put.Host.UUID); *put.Over == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
 		return row.BootID, nil
 	}

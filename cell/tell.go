@@ -40,8 +40,6 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpMoveGate
 	case op.SetNovaState != nil:
 		return telemetry.OpNovaState
-	case op.SetNovaHost != nil:
-		return telemetry.OpNovaHost
 	case op.SetSilent != nil:
 		return telemetry.OpSilent
 	case op.SetAdminState != nil:
@@ -133,7 +131,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
 		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
 		r.GateBehind, r.GateReadingLag = c.gate.behind()
-		r.GateDiffering = c.gate.differing()
+		r.GateDiffering, r.GateRowsAge = c.gate.differing(), c.rowsAge(g)
 	}
 	r.JournalAge = time.Since(c.follower.lastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()

@@ -29,6 +29,8 @@ type writer struct {
 	versions *proposing.Versions
 	log      *slog.Logger
 	in       chan feed
+	// gateMoved hears that the gate's row is another, before the next version is made.
+	gateMoved func()
 	// changed hears of the hosts that the next version has otherwise, before it is there.
 	changed func(d *dirty, turned map[string]bool)
 	// homeless are instances whose host has not been seen yet, by host.
@@ -38,7 +40,7 @@ type writer struct {
 func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, log *slog.Logger) *writer {
 	return &writer{
 		cell: cellUUID, rows: r, live: l, versions: v, log: log,
-		in: make(chan feed, 16), changed: func(*dirty, map[string]bool) {}, homeless: map[string][]string{},
+		in: make(chan feed, 16), changed: func(*dirty, map[string]bool) {}, gateMoved: func() {}, homeless: map[string][]string{},
 	}
 }
 
@@ -90,7 +92,7 @@ func (w *writer) show(feeds []feed) {
 func (w *writer) apply(feeds []feed) *dirty {
 	w.rows.showing.Lock()
 	defer w.rows.showing.Unlock()
-	d := newDirty()
+	d, gate := newDirty(), w.rows.gateRow()
 	for _, f := range feeds {
 		if err := w.rows.apply(f.changes, d); err != nil {
 			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
@@ -98,6 +100,9 @@ func (w *writer) apply(feeds []feed) *dirty {
 		for _, again := range f.reread {
 			w.rows.reread(again, d)
 		}
+	}
+	if w.rows.gateRow() != gate {
+		w.gateMoved()
 	}
 	turned := w.live.takeChanged()
 	if !d.empty() || len(turned) > 0 {
@@ -119,7 +124,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 			e.RemoveHost(row.id)
 		case row.host == nil:
 		case whole:
-			e.PutHost(hostOf(w.cell, row, w.silent(d, row)))
+			e.PutHost(hostOf(w.cell, row, w.rows.down(row, w.silent(d, row))))
 			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.homeless[uuid] {
 				d.instances[instance] = struct{}{}
@@ -139,7 +144,7 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	}
 	for uuid, down := range turned {
 		if row := w.rows.host(uuid); row != nil && row.host != nil {
-			e.SetDown(row.id, row.down(down))
+			e.SetDown(row.id, w.rows.down(row, down))
 		}
 	}
 	for instance := range d.instances {

@@ -57,14 +57,6 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 	}
 	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
 	out, err := h.in.change(ctx, g.cfg.ClaimBudget, op)
-	if v := h.in.view(); fault.KindOf(err) == fault.NotFound && v.standIn {
-		if imported := v.gate.importHost(ctx, swap.GetHostUuid()); imported == nil {
-			out, err = h.in.change(ctx, g.cfg.ClaimBudget, op)
-		} else if g.log.WarnContext(ctx, "an alternate is not in the shard, and could not be imported",
-			"cell", h.in.cfg.Name, "host", answer.GetSelected().GetServiceHost(), "error", imported); !ofHost(imported) {
-			err = imported
-		}
-	}
 	if err != nil {
 		// When nobody knows where the claim is, both holds stay for their time.
 		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {

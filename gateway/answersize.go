@@ -145,8 +145,7 @@ func (s *selection) largest() *schedule.Allocation {
 // spreads reports whether some cell tells of a class on child providers.
 func (s *selection) spreads(resources []schedule.Amount) bool {
 	for _, c := range s.g.cells {
-		v := c.view()
-		told := s.g.summaryFor(c, &v)
+		told := s.g.freshSummary(c)
 		if told != nil && slices.ContainsFunc(resources, func(a schedule.Amount) bool { return slices.Contains(told.GetChildClasses(), a.Class) }) {
 			return true
 		}

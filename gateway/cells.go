@@ -39,7 +39,7 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cell) []*cellgatev1.Ce
 		row.AvailabilityZones = g.zonesOf(r.got)
 		row.Cell, row.CellUuid = r.cell.cfg.Name, r.cell.uuid()
 		row.Enabled, row.Replicas = !r.cell.cfg.Disabled && !r.cell.gate.disabledByNova(), r.cell.cfg.Replicas
-		row.Available, row.Reason = r.err == nil, ""
+		row.Available = r.err == nil && row.GetReason() == ""
 		row.ReplicaStates = r.cell.replicaStates()
 		switch {
 		case r.err != nil:

@@ -70,7 +70,6 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 				Answer:        text,
 				Attempt:       s.attemptID,
 				Guest:         guestOf(s.request, s.rules),
-				GateEpoch:     m.epochs[pick.Cell],
 			},
 		})
 		s.markMove(out[len(out)-1].claim)
@@ -106,9 +105,8 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 		}
 	}
 	results := s.send(ctx, orders)
-	s.importMissing(ctx, orders, results)
 	callerGone := ctx.Err() != nil
-	unknown, failed, staleEpochs := map[int][]*cellv1.ClaimRef{}, map[int]error{}, map[int]int64{}
+	unknown, failed := map[int][]*cellv1.ClaimRef{}, map[int]error{}
 	var unpin []string
 	var fatal error
 	placed, refused := 0, 0
@@ -125,9 +123,6 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
-			s.refusedByShard(o, r.refusal)
-		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.StaleGeneration:
-			staleEpochs[o.cell] = max(staleEpochs[o.cell], o.claim.GetGateEpoch())
 		case r.err != nil:
 			failed[o.cell] = r.err
 			if r.sent {
@@ -142,7 +137,6 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 		unpin = append(unpin, o.claim.GetClaimId())
 	}
 	s.recordContention(placed, refused)
-	s.askForRoom(ctx, orders)
 	for cell, refs := range unknown {
 		if d := s.doubt(ctx, cell, refs, callerGone); !callerGone && s.chance(ctx, d) {
 			delete(failed, cell)
@@ -156,9 +150,6 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 	}
 	if callerGone {
 		return ctx.Err()
-	}
-	if fatal == nil {
-		fatal = s.replanOnMovedGates(ctx, staleEpochs)
 	}
 	return fatal
 }

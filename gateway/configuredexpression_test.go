@@ -138,8 +138,7 @@ func TestBadConfiguredExpressionsAreNamed(t *testing.T) {
 	}
 }
 
-// The configured expressions are part of the shape, and of what a difference of SHADOW
-// tells of a query.
+// The configured expressions are part of the shape.
 func TestConfiguredExpressionsAreInTheShape(t *testing.T) {
 	seen := map[string]bool{}
 	for _, text := range []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`} {
@@ -148,11 +147,7 @@ func TestConfiguredExpressionsAreInTheShape(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		placement := placementBytes(s.request, s.rules, schedule.ID{})
-		seen[string(placement)] = true
-		if told := queryText(placement, 1); !strings.Contains(told, text) {
-			t.Errorf("%s tells nothing of %s", told, text)
-		}
+		seen[string(placementBytes(s.request, s.rules, schedule.ID{}))] = true
 	}
 	if len(seen) != 3 {
 		t.Errorf("3 configurations have %d shapes", len(seen))

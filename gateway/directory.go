@@ -93,30 +93,8 @@ func (g *Gateway) freshSummary(c *cell) *summary {
 	return s
 }
 
-// summaryFor gives the summary of who answers for the cell; nil when there is none
-// young enough.
-func (g *Gateway) summaryFor(c *cell, v *gateView) *summary {
-	switch {
-	case v.standIn:
-		if s := v.gate.parts.StandIn.Summary(); s != nil {
-			return &summary{GetSummaryResponse: s, at: g.now()}
-		}
-		return nil
-	case v.err != nil:
-		return nil
-	}
-	return g.freshSummary(c)
-}
-
-// lastSummary is the newest of who answers for the cell, however old; nil before the
-// first.
+// lastSummary is the cell's newest one, however old; nil before the first.
 func (c *cell) lastSummary() *cellv1.GetSummaryResponse {
-	if v := c.view(); v.standIn || v.err != nil {
-		if c.gate.rows.Load() == nil {
-			return nil
-		}
-		return c.gate.parts.StandIn.Summary()
-	}
 	if s := c.summary.Load(); s != nil {
 		return s.GetSummaryResponse
 	}

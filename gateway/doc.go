@@ -15,9 +15,9 @@
 //	    the same request gives the same answer        TestRepeat…
 //	    unavailable and full are never the same error TestUnavailable…
 //
-// A cell under upgrade is answered from its legacy rows until its gate is NATIVE:
-// gate.go, gatewatch.go, gatemoves.go, roomrefusals.go, shadow.go and docs/adr/0016. Nobody answers for
-// a cell whose gate, or whose rows, are not known.
+// A cell under upgrade answers by Nova's rows until its gate is NATIVE: a gateway imports them, and tells
+// the cell what services there are: gate.go, gatewatch.go, gatereport.go and docs/adr/0016. No request
+// waits for that.
 //
 // A consumer's earlier claims are seen in the enabled cells that answer; by a move
 // in the disabled ones too (docs/adr/0005, docs/how-to/runbook.md).

@@ -41,13 +41,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			var p *cellv1.Proposal
-			var err error
-			if v := &s.views[i]; v.standIn || v.err != nil {
-				p, err = c.claimsOf(ctx, stepBudget(ctx, c.proposeTime()), query.GetConsumerUuids())
-			} else {
-				p, _, err = c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
-			}
+			p, _, err := c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

@@ -66,9 +66,6 @@ type fakeCell struct {
 	// refused as by a replica that stops.
 	stopsAt int
 
-	// older: it says of hosts what they have free, and no more, and not which pass.
-	older bool
-
 	vague fault.Kind // when set, claims are made and answered with it
 	// facts are what it was told of hosts.
 	facts []*cellv1.PutFactsRequest
@@ -213,8 +210,8 @@ func (f *fakeCell) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchReq
 }
 
 func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
-	if s := f.gate.state(); s != cellgatev1.Gate_NATIVE && !q.GetShadow() {
-		return &cellv1.Proposal{GateEpoch: f.gate.GetEpoch(), Failure: &cellv1.Failure{Reason: string(fault.CellUnavailable), Message: "the gate is " + s.String()}}
+	if why := f.gate.closed; why != "" {
+		return &cellv1.Proposal{Gate: f.gate.GetState(), Failure: &cellv1.Failure{Reason: string(fault.CellUnavailable), Message: why}}
 	}
 	if f.late != nil && q.GetUpToDate() {
 		e := f.table.Edit()
@@ -234,54 +231,13 @@ func (f *fakeCell) propose(q *cellv1.Query) *cellv1.Proposal {
 		return &cellv1.Proposal{Failure: proposing.FailureOf(proposing.QueryFailure(err))}
 	}
 	out := wire.EncodeProposal(p)
-	out.GateEpoch = f.gate.GetEpoch()
-	if !f.older {
-		if out.Passing, err = proposing.PassingOf(t, asked, q.GetPassing()); err != nil {
-			return &cellv1.Proposal{Failure: proposing.FailureOf(err)}
-		}
-	}
-	out.Rooms, out.RoomAggregates, out.RoomHypervisors = roomsOf(t, q.GetRoomOf(), !f.older)
+	out.Gate = f.gate.GetState()
 	out.TableVersion, out.Cut, out.Lags = strconv.FormatUint(t.Version(), 10), f.cut, f.late != nil
 	for _, c := range f.liveOf(func(c *cellgatev1.Claim) bool { return slices.Contains(q.GetConsumerUuids(), c.GetConsumerUuid()) }) {
 		out.Claims = append(out.Claims, c)
 		out.ClaimOrigins = append(out.ClaimOrigins, f.claims[c.GetClaimId()].origin)
 	}
 	return out
-}
-
-// roomsOf gives what hosts, by uuids of 16 bytes each, have left, and what they report.
-func roomsOf(t *schedule.Table, uuids []byte, whole bool) (out []*cellv1.HostRoom, in []*cellgatev1.HostAggregate, runs []*cellv1.Hypervisor) {
-	for id := range slices.Chunk(uuids, 16) {
-		h, ok := t.Host(schedule.ID(id))
-		if !ok {
-			continue
-		}
-		to := &cellv1.HostRoom{HostUuid: h.UUID.String()}
-		for _, r := range h.Resources {
-			room := &cellv1.Room{ResourceClass: r.Class, Amount: r.Capacity - r.Used}
-			if whole {
-				room.Total, room.AllocationRatio = r.Capacity, 1
-				if r.Class == "VCPU" {
-					room.Total, room.AllocationRatio, room.Reserved = h.View.VCPUsTotal, h.View.CPURatio, h.View.VCPUsUsed
-				}
-			}
-			to.Rooms = append(to.Rooms, room)
-		}
-		if to.Whole = whole; whole {
-			to.ServiceHost, to.Nodename, to.Hypervisor = h.ServiceHost, h.NodeName, int32(len(runs))
-			hypervisor := &cellv1.Hypervisor{Version: h.View.HypervisorVersion}
-			if h.Facts != nil {
-				hypervisor.Type, hypervisor.SupportedInstances = h.Facts.HypervisorType, h.Facts.SupportedInstances
-			}
-			runs = append(runs, hypervisor)
-			for _, a := range h.Aggregates {
-				to.Aggregates = append(to.Aggregates, int32(len(in)))
-				in = append(in, &cellgatev1.HostAggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
-			}
-		}
-		out = append(out, to)
-	}
-	return out, in, runs
 }
 
 func (f *fakeCell) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {
@@ -374,9 +330,6 @@ func (f *fakeCell) claim(n *cellv1.NewClaim) *cellv1.ClaimOutcome {
 		out := refuse(fault.ClaimRejected, "the host rejected the claim: "+why)
 		out.Refusal.Filter, out.Refusal.Detail = "HostVerdict", why
 		return out
-	}
-	if n.GetGateEpoch() != f.gate.GetEpoch() {
-		return refuse(fault.StaleGeneration, fmt.Sprintf("the gate is at epoch %d", f.gate.GetEpoch()))
 	}
 	if have := f.liveOf(func(c *cellgatev1.Claim) bool {
 		return c.GetConsumerUuid() == n.GetConsumerUuid() && c.GetClaimId() != n.GetMovesClaimId()
@@ -554,7 +507,7 @@ func (f *fakeCell) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest
 		Totals: &cellgatev1.Cell{Cell: f.name, CellUuid: f.uuid, Hosts: int32(f.table.Len())},
 	}
 	if f.gate.Gate != nil {
-		s.Totals.Gate = proto.CloneOf(f.gate.Gate)
+		s.Totals.Gate, s.Totals.Reason = proto.CloneOf(f.gate.Gate), f.gate.closed
 	}
 	if s.Loading = f.loading; f.loading {
 		return s, nil

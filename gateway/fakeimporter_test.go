@@ -3,29 +3,25 @@ package gateway
 import (
 	"context"
 	"sync"
+	"time"
 
 	"cellgate/gateway/legacy"
-	"cellgate/internal/fault"
-	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
 
-// fakeImporter imports hosts as the stand-in's table names them.
+// fakeImporter imports what it is offered, at once.
 type fakeImporter struct {
-	to    HostImporter
-	names *fakeStandIn
+	begun chan struct{}
 
 	mu      sync.Mutex
 	offers  int
 	dropped int
-	// onlyInstances are those of offers that were of instances alone.
-	onlyInstances int
+	// native counts the offers in NATIVE.
+	native int
+	// at is when it was offered rows last; zero for none.
+	at time.Time
 	// unclaimed is what it says.
 	unclaimed *cellv1.UnclaimedInstances
-	// fails, when set, is why no host can be imported; tries counts who asked.
-	fails error
-	tries int
 }
 
 func (m *fakeImporter) Run(ctx context.Context) error {
@@ -33,46 +29,33 @@ func (m *fakeImporter) Run(ctx context.Context) error {
 	return nil
 }
 
-func (m *fakeImporter) Offer(x *legacy.Snapshot, instancesOnly bool) {
+func (m *fakeImporter) Offer(x *legacy.Snapshot, native bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x == nil {
 		m.dropped++
+		m.at = time.Time{}
 		return
 	}
-	if m.offers++; instancesOnly {
-		m.onlyInstances++
+	if m.offers++; native {
+		m.native++
 	}
+	if m.at.IsZero() {
+		select {
+		case m.begun <- struct{}{}:
+		default:
+		}
+	}
+	m.at = time.Now()
 }
 
-func (m *fakeImporter) ImportHost(ctx context.Context, _ *legacy.Snapshot, host schedule.ID) error {
-	m.mu.Lock()
-	m.tries++
-	fails := m.fails
-	m.mu.Unlock()
-	if fails != nil {
-		return fails
-	}
-	m.names.table.mu.Lock()
-	h, ok := m.names.table.table.Host(host)
-	m.names.table.mu.Unlock()
-	if !ok {
-		return fault.New(fault.NotFound, "no row has host %s", host)
-	}
-	_, err := m.to.ImportHosts(ctx, &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{{State: &agentv1.FullState{
-		Providers: []*agentv1.Provider{{Uuid: host.String()}},
-		BootId:    testUUID(0xb, 1), Version: 1, HostUuid: host.String(), ServiceHost: h.ServiceHost, Nodename: h.NodeName,
-	}}}})
-	return err
-}
-
-// fail has imports fail from now on, nil: succeed. It gives how many were tried so far.
-func (m *fakeImporter) fail(err error) (tries int) {
+func (m *fakeImporter) Age() (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fails = err
-	return m.tries
+	return time.Since(m.at), !m.at.IsZero()
 }
+
+func (m *fakeImporter) Imported() <-chan struct{} { return m.begun }
 
 func (m *fakeImporter) Unclaimed() *cellv1.UnclaimedInstances {
 	m.mu.Lock()

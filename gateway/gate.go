@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,19 +11,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/gateway/legacy"
-	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
-// gate is what this gateway knows of the gate of a cell under upgrade, and the parts
-// that answer while it is not NATIVE:
-//
-//	LEGACY, SHADOW   the stand-in, from rows that are fresh; see noBeats and unsure, too
-//	NATIVE           the cell's replicas
-//	not known        nobody: the cell is unavailable, with the reason
+// gate is what this gateway does for a cell under upgrade: it reads Nova's tables, tells the
+// cell what it sees there, and imports them when the cell says so. Requests do not pass
+// through it: the cell answers in every state of its gate.
 //
 // watchGate owns it. Its methods are safe for concurrent use.
 type gate struct {
@@ -36,34 +30,20 @@ type gate struct {
 	// known is what the cell said last, nil before; unheard why it did not answer since.
 	known   atomic.Pointer[knownGate]
 	unheard atomic.Pointer[string]
-	// rows are those that the stand-in has, nil before the first; unread why there are
+	// rows are the newest that were read, nil before the first; unread why there are
 	// no newer ones.
 	rows   atomic.Pointer[knownRows]
 	unread atomic.Pointer[string]
 	// asking is held while the cell is asked.
 	asking chan struct{}
-	// report is what is told to the cell, and room what it was asked last of hosts that
-	// have none. They belong to who holds asking.
+	// report is what is told to the cell. It belongs to who holds asking.
 	report gateReport
-	room   askedRoom
 	// gateless: the cell has said that it has no gate yet. It belongs to who holds asking.
 	gateless bool
-	// hurry asks for rows and a report at once.
-	hurry chan struct{}
 	// first is closed once the gate was asked for and the rows were, or soon.
 	first    chan struct{}
 	once     sync.Once
 	importer Importer
-	// noImports says why no host can be imported; nil while some can, as far as is known.
-	// failing tells tryAgain.
-	noImports atomic.Pointer[importTrouble]
-	failing   chan struct{}
-	// listing is held while the stand-in is told which hosts the shard has; listed is when
-	// the cell was asked for them last, zero while they do not count. It belongs to who holds
-	// listing.
-	listing chan struct{}
-	listed  time.Time
-	shadow  *comparer
 }
 
 type knownGate struct {
@@ -103,9 +83,6 @@ type knownRows struct {
 	// unsure says why it was not known then which services are silent; noneUp: every nova-compute was down.
 	unsure string
 	noneUp bool
-	// places are of Hosts, made when first asked for.
-	index  sync.Once
-	places map[schedule.ID]int
 }
 
 // age is how long ago the rows were read. A machine that is suspended stops one of its clocks,
@@ -114,128 +91,57 @@ func (k *knownRows) age(now time.Time) time.Duration {
 	return max(now.Sub(k.at), now.Round(0).Sub(k.at.Round(0)))
 }
 
-// host gives the row of a host; nil when there is none.
-func (k *knownRows) host(id schedule.ID) *legacy.Host {
-	k.index.Do(func() {
-		k.places = make(map[schedule.ID]int, len(k.Hosts))
-		for i := range k.Hosts {
-			k.places[k.Hosts[i].UUID] = i
-		}
-	})
-	if i, is := k.places[id]; is {
-		return &k.Hosts[i]
-	}
-	return nil
-}
-
-// gateView is what a request goes by in one cell. The zero value is that of a cell
-// without legacy tables, which its replicas answer.
-type gateView struct {
-	gate *gate
-	// known is nil before the cell said anything.
-	known *knownGate
-	// standIn: the stand-in answers.
-	standIn bool
-	// err says why nobody can be asked; nil when somebody can.
-	err error
-}
-
 func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
 	out := &gate{
-		shadow: newComparer(ReadOfHypervisors(g.cfg.Filters, g.cfg.FilterExpression)),
-		cell:   c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(),
-		asking: make(chan struct{}, 1), hurry: make(chan struct{}, 1), failing: make(chan struct{}, 1), listing: make(chan struct{}, 1), first: make(chan struct{}),
+		cell: c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(), asking: make(chan struct{}, 1), first: make(chan struct{}),
 	}
-	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name, shadow: out.shadow}
+	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name}
 	if parts.Importer != nil {
 		out.importer = parts.Importer(out)
 	}
 	return out
 }
 
-// view gives who answers for the cell now.
-func (c *cell) view() gateView {
-	if c.gate == nil {
-		return gateView{}
+// sourceUnder is where a cell's candidates come from, with its gate at a state that its answer
+// named; unspecified for one that did not answer.
+func (c *cell) sourceUnder(s cellgatev1.Gate_State) cellgatev1.CellSource {
+	if s == cellgatev1.Gate_STATE_UNSPECIFIED {
+		s = c.knownGate().GetState()
 	}
-	return c.gate.view()
-}
-
-func (w *gate) view() gateView {
-	v := gateView{gate: w, known: w.known.Load()}
-	if v.known == nil {
-		v.err = fault.New(fault.CellUnavailable, "the cell has not said yet where its gate is%s", because(&w.unheard))
-		return v
-	}
-	if v.known.GetState() == cellgatev1.Gate_NATIVE {
-		return v
-	}
-	now := w.g.now()
-	if age := now.Sub(v.known.at); age > w.cfg.gateMaxAge() {
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate was %s, and the cell has not said so for %s%s", v.known.GetState(), age.Round(time.Second), because(&w.unheard))
-		return v
-	}
-	rows := w.rows.Load()
-	switch {
-	case rows == nil:
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database has not been read yet%s", v.known.GetState(), because(&w.unread))
-	case rows.age(now) > w.cfg.rowsMaxAge():
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database was last read %s ago%s", v.known.GetState(), rows.age(now).Round(time.Second), because(&w.unread))
-	case w.noBeats() != "":
-		// Its hosts would all be down, and the cell full.
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database tells nothing of now: %s", v.known.GetState(), w.noBeats())
-	case rows.noneUp && w.unsure() != "":
-		v.err = fault.New(fault.CellUnavailable, "the cell's gate is %s, and its legacy database may tell nothing of now: %s", v.known.GetState(), w.unsure())
-	default:
-		v.standIn = true
-	}
-	return v
-}
-
-// because gives a reason, after a colon; "" for none.
-func because(why *atomic.Pointer[string]) string {
-	if text := why.Load(); text != nil {
-		return ": " + *text
-	}
-	return ""
-}
-
-// epoch is that of the gate; 0 when it is not known.
-func (v *gateView) epoch() int64 {
-	if v.known == nil {
-		return 0
-	}
-	return v.known.GetEpoch()
-}
-
-// source is where the cell's candidates come from.
-func (v *gateView) source() cellgatev1.CellSource {
-	if v.standIn || v.err != nil && v.known != nil {
+	if s == cellgatev1.Gate_LEGACY || s == cellgatev1.Gate_SHADOW {
 		return cellgatev1.CellSource_LEGACY
 	}
 	return cellgatev1.CellSource_NATIVE
 }
 
-// why says why the stand-in answers; "" when it does not.
-func (v *gateView) why() string {
-	if !v.standIn {
-		return ""
+// knownGate is what is known of a cell's gate, by its reports or its summary; nil for nothing.
+func (c *cell) knownGate() *cellgatev1.Gate {
+	if c.gate != nil {
+		if known := c.gate.known.Load(); known != nil {
+			return known.Gate
+		}
 	}
-	text := fmt.Sprintf("the gate is %s", v.known.GetState())
+	return c.lastSummary().GetTotals().GetGate()
+}
+
+// whyLegacy says why Nova's tables speak for a cell's hosts.
+func (c *cell) whyLegacy() string {
+	known := c.knownGate()
+	text := "the gate is " + known.GetState().String()
 	switch {
-	case v.known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
+	case c.gate != nil && c.gate.cfg.Only:
+		text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
+	case known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		text += ", pinned by an operator"
-		if v.gate.cfg.Only {
-			text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
-		} else if why := v.known.GetPinReason(); why != "" {
+		if why := known.GetPinReason(); why != "" {
 			text += ": " + why
 		}
-	case len(v.known.GetWaitsFor()) > 0:
-		text += ", and waits for: " + strings.Join(v.known.GetWaitsFor(), "; ")
-	case v.known.GetReason() != "":
-		text += ": " + v.known.GetReason()
+	case len(known.GetWaitsFor()) > 0:
+		text += ", and waits for: " + strings.Join(known.GetWaitsFor(), "; ")
+	case known.GetReason() != "":
+		text += ": " + known.GetReason()
 	}
-	return text + v.gate.absentText()
+	return text
 }
 
 // ImportHosts is HostImporter's.
@@ -267,7 +173,7 @@ func (w *gate) learn(ctx context.Context, told *cellgatev1.Gate) {
 	w.unheard.Store(nil)
 	for {
 		old, now := w.known.Load(), w.g.now()
-		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= w.cfg.gateMaxAge() {
+		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= gateMaxAge {
 			return
 		}
 		if !w.known.CompareAndSwap(old, &knownGate{Gate: told, at: now}) {
@@ -279,6 +185,9 @@ func (w *gate) learn(ctx context.Context, told *cellgatev1.Gate) {
 		return
 	}
 }
+
+// gateMaxAge is how long a replica that is behind does not undo what another one said of the gate.
+const gateMaxAge = 10 * time.Second
 
 // moved tells of a move of the gate, for the audit.
 func (w *gate) moved(ctx context.Context, old *knownGate, to *cellgatev1.Gate) {
@@ -301,25 +210,6 @@ func pinText(g *cellgatev1.Gate) string {
 	return g.GetPin().String()
 }
 
-// look asks the cell for its gate, unless it has another epoch by now than a refused
-// claim was planned under. It gives the view then.
-func (w *gate) look(ctx context.Context, than int64) (gateView, error) {
-	if err := w.enter(ctx); err != nil {
-		return gateView{}, err
-	}
-	defer w.leave()
-	if known := w.known.Load(); known == nil || known.GetEpoch() == than {
-		if _, err := w.ask(ctx, true); err != nil && ctx.Err() != nil {
-			return gateView{}, ctx.Err()
-		}
-	}
-	select {
-	case w.hurry <- struct{}{}:
-	default: // it is asked for already
-	}
-	return w.view(), nil
-}
-
 func (w *gate) enter(ctx context.Context) error {
 	select {
 	case w.asking <- struct{}{}:
@@ -338,15 +228,14 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed = w.importer.Unclaimed()
-	}
-	if rows := w.rows.Load(); rows != nil && !req.GetLook() && req.GetUnreadable() == "" && w.isShadow() {
-		req.HostsCompared = w.shadow.looks.comparison(rows, rows.At.Add(w.g.now().Sub(rows.at)), w.cfg.ServiceDownTime)
+		if age, is := w.importer.Age(); is && w.answerable() {
+			req.ImportedAge = durationpb.New(age)
+		}
 	}
 	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {
 		// It has taken all else of the report.
-		req.Unchanged, req.Services, req.Compared, req.Differed, req.Differences = false, w.report.services, 0, 0, nil
-		w.report.last = comparisons{}
+		req.Unchanged, req.Services = false, w.report.services
 		resp, err = callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	}
 	w.report.ended(err)
@@ -365,39 +254,22 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	}
 	w.gateless = false
 	w.learn(ctx, resp.GetGate())
-	w.parts.StandIn.Withheld(resp.GetWithheld())
 	return resp, nil
 }
 
-// saw tells the stand-in what became of operations on claims.
-func (w *gate) saw(ops []*cellv1.ClaimOp, outcomes []*cellv1.ClaimOutcome) {
-	if w == nil || !w.view().standIn {
-		return
+// answerable reports whether the newest rows tell of now: else their hosts would all be down, and
+// the cell full.
+func (w *gate) answerable() bool {
+	rows := w.rows.Load()
+	return rows != nil && !w.tooOld() && w.noBeats() == "" && !(rows.noneUp && w.unsure() != "")
+}
+
+// disabledByNova reports whether the newest rows that were read say that Nova's
+// cell_mappings disables the cell, whatever its gate.
+func (w *gate) disabledByNova() bool {
+	if w == nil {
+		return false
 	}
-	until := w.g.now().Add((settle + 1) * w.cfg.Refresh)
-	for i, o := range outcomes {
-		if r := o.GetRefusal(); r != nil {
-			w.refused(ops[i], r)
-			continue
-		}
-		switch op := ops[i].GetOp().(type) {
-		case *cellv1.ClaimOp_Claim:
-			if c := o.GetClaim(); c != nil {
-				w.parts.StandIn.Chose(op.Claim, c.GetExpiresAt().AsTime())
-				w.shadow.touch(op.Claim.GetHostUuid(), until)
-			}
-		case *cellv1.ClaimOp_Swap:
-			w.parts.StandIn.Ended(op.Swap.GetClaimId())
-			if c := o.GetClaim(); c != nil {
-				w.parts.StandIn.Chose(&cellv1.NewClaim{
-					ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), HostUuid: op.Swap.GetHostUuid(), Allocations: op.Swap.GetAllocations(),
-					MovesClaimId: c.GetMovesClaimId(),
-				}, c.GetExpiresAt().AsTime())
-				w.shadow.touch(op.Swap.GetHostUuid(), until)
-			}
-		case *cellv1.ClaimOp_Release:
-			w.parts.StandIn.Ended(op.Release.GetClaimId())
-			w.shadow.touch(o.GetClaim().GetHostUuid(), until)
-		}
-	}
+	rows := w.rows.Load()
+	return rows != nil && rows.CellDisabled
 }

@@ -18,7 +18,7 @@ func TestRowsAreAskedForAwaitedInstances(t *testing.T) {
 		cellgatev1.Gate_LEGACY: {mustID(testUUID(0xd, 1))}, cellgatev1.Gate_SHADOW: {mustID(testUUID(0xd, 1))}, cellgatev1.Gate_NATIVE: nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 1))
+			f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
 			f.gate.awaited = []*cellv1.AwaitedClaim{{ClaimId: "c1", ConsumerUuid: testUUID(0xd, 1), HostUuid: testUUID(0xa, 1)}}
 			f.moveGate(state)
 			startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
@@ -35,20 +35,5 @@ func TestRowsAreAskedForAwaitedInstances(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The stand-in is told of a claim that was put on another host that it moves its instance: rows of
-// it do not show that.
-func TestASwappedMoveIsAMove(t *testing.T) {
-	w, _, u := oneUpgrading(t, cellgatev1.Gate_LEGACY)
-	w.g.cells[0].gate.saw(
-		[]*cellv1.ClaimOp{{Op: &cellv1.ClaimOp_Swap{Swap: &cellv1.SwapClaim{ClaimId: "c1", ConsumerUuid: testUUID(0xd, 1), HostUuid: testUUID(0xa, 2)}}}},
-		[]*cellv1.ClaimOutcome{{Claim: &cellgatev1.Claim{ClaimId: "c1", ConsumerUuid: testUUID(0xd, 1), MovesClaimId: "c0"}}},
-	)
-	u.standIn.mu.Lock()
-	defer u.standIn.mu.Unlock()
-	if c := u.standIn.chosen["c1"]; c.GetMovesClaimId() != "c0" || c.GetHostUuid() != testUUID(0xa, 2) {
-		t.Errorf("it was told of %v", c)
 	}
 }

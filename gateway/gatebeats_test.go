@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy"
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -56,10 +55,11 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 		for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_NATIVE} {
 			t.Run(ahead.String()+" "+state.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+					f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
 					f.moveGate(state)
 					u.reader.beating(ahead, time.Time{}, false)
-					w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+					f.gate.importFor = 5 * time.Second
+					startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
 					time.Sleep(2 * time.Minute)
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
 						t.Fatalf("a live one: %v are down, %q", down, why)
@@ -69,15 +69,15 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
 						t.Errorf("57 s after it stopped: %v are down, %q", down, why)
 					}
-					if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
-						t.Errorf("57 s after it stopped: %v", r)
+					if last(f.reported()).GetImportedAge() == nil {
+						t.Error("57 s after it stopped nothing is imported")
 					}
 					time.Sleep(18 * time.Second)
 					if down, why := goesDown(f.reported()); len(down) != 0 || !strings.Contains(why, "it is a copy that is behind, ") {
 						t.Errorf("75 s after it stopped: %v are down, %q", down, why)
 					}
-					if state == cellgatev1.Gate_LEGACY {
-						w.refused(ask(2, 1), fault.CellUnavailable)
+					if last(f.reported()).GetImportedAge() != nil {
+						t.Error("75 s after it stopped it is said to be imported")
 					}
 					time.Sleep(3 * time.Minute)
 					u.reader.beating(ahead, time.Time{}, false)
@@ -85,8 +85,8 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
 						t.Errorf("it goes on: %v are down, %q", down, why)
 					}
-					if r := w.choose(ask(3, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
-						t.Errorf("it goes on: %v", r)
+					if last(f.reported()).GetImportedAge() == nil {
+						t.Error("it goes on, and nothing is imported")
 					}
 				})
 			})
@@ -102,18 +102,18 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 		stopped     time.Duration // ago; 0: not
 		gate        cellgatev1.Gate_State
 		early, late bool // host002 is told down within 2 s, within half a minute
-		refused     fault.Kind
+		imported    bool
 	}{
-		{"live", 0, cellgatev1.Gate_NATIVE, false, true, ""},
-		{"live, LEGACY", 0, cellgatev1.Gate_LEGACY, false, true, ""},
-		{"live, without a gate", 0, cellgatev1.Gate_STATE_UNSPECIFIED, true, true, ""},
-		{"stopped", 75 * time.Second, cellgatev1.Gate_NATIVE, false, false, ""},
-		{"stopped, LEGACY", 75 * time.Second, cellgatev1.Gate_LEGACY, false, false, fault.CellUnavailable},
+		{"live", 0, cellgatev1.Gate_NATIVE, false, true, true},
+		{"live, LEGACY", 0, cellgatev1.Gate_LEGACY, false, true, true},
+		{"live, without a gate", 0, cellgatev1.Gate_STATE_UNSPECIFIED, true, true, true},
+		{"stopped", 75 * time.Second, cellgatev1.Gate_NATIVE, false, false, false},
+		{"stopped, LEGACY", 75 * time.Second, cellgatev1.Gate_LEGACY, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Second) // no heartbeat comes as it starts
-				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
 				if c.gate != cellgatev1.Gate_STATE_UNSPECIFIED {
 					f.moveGate(c.gate)
 				}
@@ -122,19 +122,16 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 					stops = time.Now().Add(-c.stopped)
 				}
 				u.reader.beating(50*time.Second, stops, true)
-				w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+				f.gate.importFor = 5 * time.Second
+				startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
 				time.Sleep(2 * time.Second)
 				if down, _ := goesDown(f.reported()); down["host002"] != c.early || down["host001"] {
 					t.Errorf("after 2 s %v are down", down)
 				}
-				if c.refused != "" {
-					if e := w.refused(ask(1, 1), c.refused); !strings.Contains(e.Message, "too few heartbeats came") {
-						t.Errorf("it says %q", e.Message)
-					}
-				} else if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
-					t.Errorf("it answers %v", r)
-				}
 				time.Sleep(30 * time.Second)
+				if r := last(f.reported()); (r.GetImportedAge() != nil) != c.imported {
+					t.Errorf("after half a minute it reports %v", r)
+				}
 				if down, _ := goesDown(f.reported()); down["host002"] != c.late || down["host001"] {
 					t.Errorf("after half a minute %v are down", down)
 				}
@@ -148,7 +145,7 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 func TestAGatewayThatStartsTellsAnOldServiceThatIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Second) // no heartbeat comes as it starts
-		f, u := newFakeCell(1, testHost(1, 4)), newUpgrading(1, testHost(1, 4))
+		f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
 		f.moveGate(cellgatev1.Gate_NATIVE)
 		var rolledBack atomic.Bool
 		u.reader.fill = func(x *legacy.Snapshot) {

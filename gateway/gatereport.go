@@ -29,9 +29,6 @@ type gateReport struct {
 	leftOut    int32
 	// readTo is the newest time in the rows; zero for none.
 	readTo time.Time
-	// shadow has what was compared; last is what the report under way took of it.
-	shadow *comparer
-	last   comparisons
 }
 
 // readable: the services were read, or were not and why. Before either nothing can
@@ -46,8 +43,6 @@ func (r *gateReport) request(required int, importer, look bool, doubt string, un
 	if req.GetLook() {
 		return req
 	}
-	r.last = r.shadow.take()
-	req.Compared, req.Differed, req.Differences = r.last.compared, r.last.differed, r.last.examples
 	if !r.readTo.IsZero() {
 		req.ReadTo = timestamppb.New(r.readTo)
 	}
@@ -71,12 +66,8 @@ func (r *gateReport) request(required int, importer, look bool, doubt string, un
 
 // ended notes what became of a report: what nobody heard is told again.
 func (r *gateReport) ended(err error) {
-	if err != nil {
-		r.shadow.put(r.last)
-	} else {
-		r.sent = r.sent || r.telling
-	}
-	r.last, r.telling = comparisons{}, false
+	r.sent = r.sent || err == nil && r.telling
+	r.telling = false
 }
 
 // heartbeatEvery is how old the times of heartbeats may get in a cell: they change

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +31,6 @@ func (g *Gateway) watchGates(ctx context.Context) {
 	for _, c := range g.cells {
 		if c.gate != nil {
 			all.Go(func() { c.gate.watch(ctx) })
-			all.Go(func() { c.gate.compareAll(ctx) })
 		}
 	}
 	all.Wait()
@@ -42,9 +43,8 @@ type watching struct {
 	// reads takes the outcome of the read under way; reading: there is one.
 	reads   chan read
 	reading bool
-	// awaited are the claims that the cell named when it was asked; cut: there are more.
-	awaited []*cellv1.AwaitedClaim
-	asked   time.Time
+	// awaited are the instances whose claims the cell awaits, as it said last; cut: there are more.
+	awaited []schedule.ID
 	cut     bool
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
@@ -58,16 +58,13 @@ type watching struct {
 
 // read is the outcome of one read of the databases.
 type read struct {
-	rows    *legacy.Snapshot
-	reader  LegacyReader
-	err     error
-	began   time.Time
-	awaited []*cellv1.AwaitedClaim
-	asked   time.Time
+	rows   *legacy.Snapshot
+	reader LegacyReader
+	err    error
+	began  time.Time
 }
 
-// watch asks the cell for its gate and reads its legacy database, again and again:
-// every Refresh, and at once when a request found that the gate moved. The cell is
+// watch asks the cell for its gate and reads its legacy database, every Refresh. The cell is
 // asked first and the rows are read then, so that a claim that it does not await any
 // more is in the rows. A read runs beside, one at a time: a database that hangs holds
 // up neither the gate nor anything else.
@@ -80,7 +77,10 @@ func (w *gate) watch(ctx context.Context) {
 				w.g.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.cfg.Name, "error", err)
 			}
 		})
-		parts.Go(func() { w.tryAgain(ctx) })
+	}
+	var imported <-chan struct{}
+	if w.importer != nil {
+		imported = w.importer.Imported()
 	}
 	late := time.AfterFunc(firstWithin, sync.OnceFunc(w.isFirst))
 	defer func() {
@@ -101,11 +101,11 @@ func (w *gate) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.hurry:
-			k.readFrom = time.Time{}
-			k.round(ctx)
 		case <-due.C:
 			k.round(ctx)
+		case <-imported:
+			k.tell(ctx, false)
+			continue
 		case got := <-k.reads:
 			k.reading = false
 			if k.took(ctx, got) {
@@ -129,21 +129,16 @@ func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 func (k *watching) round(ctx context.Context) {
 	began := k.g.now()
 	reads := !k.reading && !began.Before(k.readFrom)
-	if k.tell(ctx, reads && k.tooOld()) {
-		k.asked = began
-	}
+	k.tell(ctx, reads && k.tooOld())
 	if !reads || ctx.Err() != nil {
 		return
 	}
 	k.reading = true
-	got := read{reader: k.reader, awaited: k.awaited, asked: k.asked, began: k.g.now()}
-	if k.cut { // what it did not name may be awaited all the same
-		got.asked = time.Time{}
-	}
+	got := read{reader: k.reader, began: k.g.now()}
 	full := !k.g.now().Before(k.fullFrom)
 	var instances []schedule.ID
 	if !k.native() {
-		instances = k.parts.StandIn.Awaits(got.awaited)
+		instances = k.awaited
 	}
 	go func() {
 		got.read(ctx, k.gate, full, instances)
@@ -151,10 +146,10 @@ func (k *watching) round(ctx context.Context) {
 	}()
 }
 
-// tell reports to the cell, or only looks, and takes its answer; false when there was none.
-func (k *watching) tell(ctx context.Context, look bool) bool {
+// tell reports to the cell, or only looks, and takes its answer.
+func (k *watching) tell(ctx context.Context, look bool) {
 	if k.enter(ctx) != nil {
-		return false
+		return
 	}
 	defer k.leave()
 	if k.cfg.Only {
@@ -166,28 +161,41 @@ func (k *watching) tell(ctx context.Context, look bool) bool {
 			k.g.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.cfg.Name, "error", err)
 		}
 		k.silent = true
-		return false
+		return
 	}
 	if k.silent {
 		k.g.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.cfg.Name)
 	}
 	k.silent = false
-	k.awaited = resp.GetAwaited()
-	k.shadow.await(k.awaited, resp.GetWithoutInstance())
+	k.awaited = instancesOf(resp.GetAwaited())
 	if cut := resp.GetAwaitedCut(); cut != k.cut {
 		if k.cut = cut; cut {
-			k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: legacy hosts may look freer than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
+			k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: its hosts may look fuller than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
 		} else {
 			k.g.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.cfg.Name)
 		}
 	}
+	imports := k.g.now().Before(k.importUntil)
 	k.importUntil = time.Time{}
 	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
 		k.importUntil = k.g.now().Add(d)
+		if rows := k.rows.Load(); !imports && k.answerable() {
+			k.importer.Offer(rows.Snapshot, k.native())
+		}
 	} else if k.importer != nil {
 		k.importer.Offer(nil, false)
 	}
-	return true
+}
+
+// instancesOf gives the instances that claims await, each once.
+func instancesOf(awaited []*cellv1.AwaitedClaim) []schedule.ID {
+	seen := make(map[schedule.ID]struct{}, len(awaited))
+	for _, a := range awaited {
+		if id, err := schedule.ParseID(a.GetConsumerUuid()); err == nil { // others are no instances
+			seen[id] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(seen))
 }
 
 // holdAtLegacy pins the gate of a cell that has no other scheduler.
@@ -254,7 +262,6 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 	}
 	server := got.rows.At.Add(now.Sub(got.began))
 	got.rows = k.beats.Judge(got.rows, got.began, k.cfg.ServiceDownTime)
-	k.parts.StandIn.Update(got.rows, server, got.awaited, got.asked)
 	k.heardBefore(ctx, got.rows)
 	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began, unsure: got.rows.Unsure(server, k.cfg.ServiceDownTime), noneUp: noneUp(got.rows, server, k.cfg.ServiceDownTime)})
 	k.unread.Store(nil)

@@ -25,8 +25,6 @@ type merged struct {
 	result   *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
 	answers []*schedule.Proposal
-	// epochs are those of the cells' gates, by the plan's index: of their first answers.
-	epochs []int64
 	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may not
 	// have the latest commits of the cell's other replicas.
 	truncated, mayBeStale bool
@@ -42,10 +40,6 @@ func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
 	for try := 1; ; try++ {
 		m, err := s.mergeOnce(ctx, pending, try < 3)
 		if fault.KindOf(err) == fault.Gone && try < 3 {
-			continue
-		}
-		if errors.Is(err, errGateMoved) {
-			try = 0
 			continue
 		}
 		switch {
@@ -76,7 +70,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		step.End(err)
 	}()
 	m = &merged{cells: s.askable()}
-	m.answers, m.epochs = make([]*schedule.Proposal, len(m.cells)), make([]int64, len(m.cells))
+	m.answers = make([]*schedule.Proposal, len(m.cells))
 	instances := make([]schedule.ID, 0, len(pending))
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
@@ -110,16 +104,10 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		step.Without(took)
 		for i, got := range answers {
 			k := asks[i].Cell
+			s.gates[m.cells[k]] = cmp.Or(got.proposal.GetGate(), s.gates[m.cells[k]])
 			if got.err != nil {
 				if err := fatalError(ctx, got.err, pin); err != nil {
 					return nil, err
-				}
-				if err := s.notNative(ctx, m.cells[k], got); err != nil {
-					return nil, err
-				}
-				if s.lost[m.cells[k]] != nil {
-					plan.Lost(k)
-					continue
 				}
 				if err := s.unheard(m.cells[k], got.err); err != nil {
 					return nil, err
@@ -147,10 +135,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				continue
 			}
 			if m.answers[k] == nil {
-				m.answers[k], m.epochs[k] = p, got.proposal.GetGateEpoch()
-				if v := &s.views[m.cells[k]]; v.standIn {
-					m.epochs[k] = v.epoch()
-				}
+				m.answers[k] = p
 			}
 		}
 		others, err := elsewhere()
@@ -192,7 +177,7 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 			if own := s.g.cells[cell].proposeTime(); own != s.g.cfg.ProposeBudget {
 				round, given = nil, stepBudget(ctx, own)
 			}
-			got[i] = s.ask(ctx, cell, round, given, queries[i])
+			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, round, given, queries[i], s.askFirst(cell))
 			got[i].err = s.ownField(got[i].err)
 		})
 	}

@@ -23,7 +23,6 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	if len(s.instances) > 1 {
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
-	s.loseAbsent(ctx)
 	if lost := s.lostReasons(); len(lost) > 0 {
 		if e := tooMuch(s.lost, "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
 			return e.With("cells", s.lostNames())
@@ -47,7 +46,6 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 			detail.Rejects = addReject(detail.Rejects, x)
 		}
 	}
-	s.blameShards(detail)
 	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	detail.Cells, _ = s.cellReports()
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))

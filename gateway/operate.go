@@ -36,7 +36,6 @@ func (c *cell) operateWithin(ctx context.Context, within *allotment, budget time
 		if err != nil {
 			return outcomes, sent, err
 		}
-		c.gate.saw(batch, got)
 		outcomes = append(outcomes, got...)
 		if step != nil { // the next batch has what is left, which may be too little
 			within, budget = nil, whole-time.Since(step.began)

@@ -13,6 +13,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const (
@@ -53,6 +54,8 @@ type proposed struct {
 // what waited for it in the queue failed too. When it answered others meanwhile it
 // is busy, and not to blame.
 //
+// With an error that the cell gave the answer says where its gate is.
+//
 // The replicas are asked in order, nil for any; by is the one that answered. round is
 // that of the queries sent at once, nil for one alone.
 func (c *cell) propose(ctx context.Context, round *allotment, budget time.Duration, q *cellv1.Query, order []*replica) (answer *cellv1.Proposal, by *replica, err error) {
@@ -70,7 +73,11 @@ func (c *cell) propose(ctx context.Context, round *allotment, budget time.Durati
 		return nil, nil, err
 	}
 	if f := got.proposal.GetFailure(); f != nil {
-		return nil, got.by, refusedBy(f.GetReason(), f.GetMessage())
+		return got.proposal, got.by, refusedBy(f.GetReason(), f.GetMessage())
+	}
+	if got.proposal.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && c.gate != nil && c.gate.known.Load() == nil {
+		// Its table may be empty: its first gate is made by this gateway's first report.
+		return got.proposal, got.by, fault.New(fault.CellUnavailable, "%s", c.gate.notKnown())
 	}
 	return got.proposal, got.by, nil
 }

@@ -30,13 +30,12 @@ func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	})
 }
 
-// planned is the request as it is planned: without the hosts that it keeps from, and
-// those that rejected a claim of it.
+// planned is the request as it is planned: without the hosts that rejected a claim of it.
 func (s *selection) planned() *schedule.Request {
 	if len(s.rejections) == 0 {
-		return s.toPlan()
+		return s.request
 	}
-	r := *s.toPlan()
+	r := *s.request
 	for _, x := range s.rejections {
 		// It is a candidate's, which was read.
 		id, err := schedule.ParseID(x.GetHostUuid())
@@ -52,7 +51,7 @@ func (s *selection) planned() *schedule.Request {
 func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
-		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name || s.excludedHosts[x.GetServiceHost()] != "" {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name {
 			continue
 		}
 		seen[x.GetHostUuid()] = struct{}{}
@@ -109,4 +108,20 @@ func (g *Gateway) join(ctx context.Context, d *cellgatev1.Decision) {
 			})
 		}
 	}
+}
+
+// notIgnored counts a host that the request kept from by itself, and that its cell counted
+// with those that its caller told it to ignore, for what it was.
+func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cellgatev1.RejectCount {
+	i := slices.IndexFunc(counts, func(r *cellgatev1.RejectCount) bool {
+		return r.GetFilter() == schedule.HostFilter && r.GetDetail() == "ignored"
+	})
+	if i < 0 {
+		return counts // another filter left it out before
+	}
+	counts = addReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
+	if counts[i].GetHosts() == 0 {
+		counts = slices.Delete(counts, i, i+1)
+	}
+	return addReject(counts, &cellgatev1.RejectCount{Filter: filter, Detail: detail, Hosts: 1})
 }

@@ -95,3 +95,20 @@ func TestSelect_HostRejectsClaims_OtherHostsOfItsServiceAreChosen(t *testing.T) 
 		}
 	})
 }
+
+func rejectsOf(t *testing.T, e *fault.Error) map[string]int32 {
+	t.Helper()
+	d, ok := e.Detail.(*cellgatev1.NoValidHost)
+	if !ok {
+		t.Fatalf("the detail is %v", e.Detail)
+	}
+	return rejectCountsOf(d.GetRejects())
+}
+
+func rejectCountsOf(counts []*cellgatev1.RejectCount) map[string]int32 {
+	out := map[string]int32{}
+	for _, r := range counts {
+		out[r.GetFilter()+" "+r.GetDetail()] = r.GetHosts()
+	}
+	return out
+}

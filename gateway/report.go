@@ -77,12 +77,9 @@ func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		if r.GetOutcome() == cellgatev1.CellOutcome_CELL_OUTCOME_UNSPECIFIED {
 			continue
 		}
-		r.Cell, r.Source = c.cfg.Name, s.views[i].source()
-		if r.GetReason() == "" {
-			r.Reason = s.views[i].why()
-		}
-		if v := &s.views[i]; v.standIn && s.skip[i] == "" && v.gate.absent() != nil {
-			partial = true
+		r.Cell, r.Source = c.cfg.Name, c.sourceUnder(s.gates[i])
+		if r.GetReason() == "" && r.GetSource() == cellgatev1.CellSource_LEGACY {
+			r.Reason = c.whyLegacy()
 		}
 		reports = append(reports, r)
 	}

@@ -16,7 +16,7 @@ import (
 // With hard affinity every enabled cell is asked: where the group's members are
 // decides, even in a cell that could not hold the request. Members in a disabled
 // cell are seen only when the request names their hosts.
-func (g *Gateway) route(r *schedule.Request, views []gateView) (reasons []string, final []bool) {
+func (g *Gateway) route(r *schedule.Request) (reasons []string, final []bool) {
 	reasons, final = make([]string, len(g.cells)), make([]bool, len(g.cells))
 	for i, c := range g.cells {
 		switch {
@@ -28,7 +28,8 @@ func (g *Gateway) route(r *schedule.Request, views []gateView) (reasons []string
 		case elsewhere(r.Destination, c):
 			reasons[i], final[i] = "another cell is the requested destination", true
 		default:
-			if s := g.summaryFor(c, &views[i]); s != nil {
+			// One that does not answer may say what it could hold before it knows.
+			if s := g.freshSummary(c); s != nil && s.GetTotals().GetReason() == "" {
 				reasons[i] = cannotHold(r, s, g.cfg.DefaultAvailabilityZone)
 			}
 		}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -55,17 +54,8 @@ type selection struct {
 	skip  []string
 	final []bool
 	lost  []error
-	// views say who answers for each cell; gateMoves counts how often a gate moved meanwhile.
-	views     []gateView
-	gateMoves int
-	// roomRefusals are, by cell, the claims that its shard refused though Nova's rows show room.
-	roomRefusals map[int]*roomRefusals
-	// excludedHosts are service hosts that pass on Nova's rows but were refused by the shard;
-	// the value is the filter that refused.
-	excludedHosts map[string]string
-	// absent counts, by cell, the picks of hosts that the shard lacks and that cannot be
-	// imported; nil before the first.
-	absent []int
+	// gates are where the cells' gates are, by their answers; unspecified before.
+	gates []cellgatev1.Gate_State
 	// answered, by cell: it has answered something.
 	answered []bool
 	// nextReplica, by cell, is the replica to ask next: the one that answered last has this version
@@ -148,16 +138,12 @@ func (g *Gateway) selectDestinations(ctx context.Context, req *cellgatev1.Select
 	}
 	defer releaseTurn()
 	resp, err := s.decide(ctx)
-	if err == nil {
-		s.shadow()
-	}
 	return resp, s.record(ctx, resp, err)
 }
 
 // decide is the life of a request from step 2 on.
 func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
 	g := s.g
-	s.loadGateViews()
 	if s.rebuilds() {
 		if err := s.toRebuild(ctx); err != nil {
 			return nil, s.explain(ctx, err)
@@ -165,10 +151,10 @@ func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	}
 	// 2
 	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
-	s.skip, s.final = g.route(s.request, s.views)
+	s.skip, s.final = g.route(s.request)
 	route.End(nil)
 	for i, c := range g.cells {
-		if err := cmp.Or(s.views[i].err, c.unusable()); err != nil && s.skip[i] == "" {
+		if err := c.unusable(); err != nil && s.skip[i] == "" {
 			s.markUnavailable(ctx, i, err)
 		}
 	}
@@ -265,20 +251,19 @@ func (s *selection) place(ctx context.Context) error {
 
 // progress is what a round of claims may change beside the places. A request that
 // progressed goes on at once. Each part is bounded: a cell is lost once and has one retry for each of
-// its other replicas, moves of gates and absent hosts have limits, and a host that
-// rejected a claim is not chosen again.
+// its other replicas, and a host that rejected a claim is not chosen again.
 type progress struct {
-	lost, gateMoves, rejections int
-	retriesAfterUnknown, absent []int
+	lost, rejections    int
+	retriesAfterUnknown []int
 }
 
 func (s *selection) progress() progress {
-	return progress{len(s.lostReasons()), s.gateMoves, len(s.rejections), slices.Clone(s.retriesAfterUnknown), slices.Clone(s.absent)}
+	return progress{len(s.lostReasons()), len(s.rejections), slices.Clone(s.retriesAfterUnknown)}
 }
 
 func (p progress) equal(o progress) bool {
-	return p.lost == o.lost && p.gateMoves == o.gateMoves && p.rejections == o.rejections &&
-		slices.Equal(p.retriesAfterUnknown, o.retriesAfterUnknown) && slices.Equal(p.absent, o.absent)
+	return p.lost == o.lost && p.rejections == o.rejections &&
+		slices.Equal(p.retriesAfterUnknown, o.retriesAfterUnknown)
 }
 
 // propose merges; before it lets "no host" stand it asks the cells too that were

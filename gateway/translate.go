@@ -26,7 +26,7 @@ func (g *Gateway) newSelection(req *cellgatev1.SelectDestinationsRequest) (*sele
 	s := &selection{
 		g: g, req: req, ttl: defaultTTL,
 		began: time.Now(), answered: make([]bool, n), nextReplica: make([]*replica, n), retriesAfterUnknown: make([]int, n),
-		views: make([]gateView, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
+		gates: make([]cellgatev1.Gate_State, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}
 	var err error
 	if s.instances, err = instanceIDs(req.GetInstanceUuids()); err != nil {

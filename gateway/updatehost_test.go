@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -111,20 +110,4 @@ func TestAWordWhoseAnswerWasLost(t *testing.T) {
 	if rec.Code != 503 || !strings.Contains(rec.Body.String(), "OUTCOME_UNKNOWN") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-}
-
-// Who answers from Nova's tables in the cell's place hears of it.
-func TestAStandInIsToldWhatOperatorsWant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading(1, testHost(1, 4))
-		f.moveGate(cellgatev1.Gate_LEGACY)
-		f.gate.withheld = []*cellv1.WithheldHost{{HostUuid: testUUID(0xa, 1), Why: "in maintenance: a kernel"}}
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
-		time.Sleep(10 * time.Second)
-		u.standIn.mu.Lock()
-		defer u.standIn.mu.Unlock()
-		if w := u.standIn.withheld; len(w) != 1 || w[0].GetWhy() != "in maintenance: a kernel" {
-			t.Errorf("the stand-in was told %v", w)
-		}
-	})
 }

@@ -3,7 +3,6 @@ package schedule
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -67,7 +66,6 @@ func TestProposeIsNaive(t *testing.T) {
 			q := drawQuery(t, f)
 			got := propose(t, table, q)
 			sameProposal(t, q, got, naivePropose(f.hosts, f.consumers, q))
-			samePassing(t, table, q)
 			sum := got.Passed
 			for _, r := range got.Rejects {
 				sum += r.Hosts
@@ -88,24 +86,6 @@ func TestProposeIsNaive(t *testing.T) {
 		if n == 0 { // how many is chance: every run draws others
 			t.Error("the fleets drawn show too little")
 		}
-	}
-}
-
-// samePassing checks that Passing gives the candidates of a list without an end.
-func samePassing(t *rapid.T, table *Table, q *Query) {
-	t.Helper()
-	all := *q
-	all.Limit = table.Len() + 1
-	want := map[ID]bool{}
-	for _, c := range propose(t, table, &all).Candidates {
-		want[c.Host] = true
-	}
-	got := map[ID]bool{}
-	if err := table.Passing(q, func(id ID) { got[id] = true }); err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(got, want) {
-		t.Fatalf("passing are %v, candidates %v", got, want)
 	}
 }
 

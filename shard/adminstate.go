@@ -246,7 +246,7 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	if p.EndsNova {
 		defer func() {
 			if out.Refusal == nil {
-				t.setNovaHost(&SetNovaHost{HostUUID: p.HostUUID})
+				t.followNova(t.view.Hosts[p.HostUUID], NovaHost{})
 			}
 		}()
 	}

@@ -17,9 +17,6 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 	if c := t.view.Claims[n.ClaimID]; c != nil {
 		return again(c, n)
 	}
-	if r := t.staleEpoch(n.GateEpoch); r != nil {
-		return Outcome{Refusal: r}
-	}
 	if other := t.inTheWay(n.ConsumerUUID, n.Moves); other != nil {
 		return hasClaim(n.ConsumerUUID, other)
 	}

@@ -71,7 +71,7 @@ func (t *transaction) run(op *Op) Outcome {
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
 		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
-		op.SetNovaHost != nil, op.SetSilent != nil, op.RemoveHost != nil,
+		op.SetSilent != nil, op.RemoveHost != nil,
 	} {
 		if is {
 			set++
@@ -111,8 +111,6 @@ func (t *transaction) run(op *Op) Outcome {
 		return t.setAdminState(op.SetAdminState)
 	case op.SetNovaState != nil:
 		return t.setNovaState(op.SetNovaState)
-	case op.SetNovaHost != nil:
-		return t.setNovaHost(op.SetNovaHost)
 	case op.SetSilent != nil:
 		return t.setSilent(op.SetSilent)
 	case op.EndMaintenance != nil:

@@ -10,8 +10,8 @@ import (
 // GateState says where the candidates of a cell come from.
 type GateState string
 
-// The states. In LEGACY and SHADOW candidates come from Nova's own tables, in NATIVE
-// from this shard. A cell without a gate is NATIVE.
+// The states. In LEGACY and SHADOW the rows of hosts are what Nova's own tables say (Host.Imported),
+// in NATIVE what agents report, where there is one. A cell without a gate is NATIVE.
 const (
 	GateLegacy GateState = "LEGACY"
 	GateShadow GateState = "SHADOW"
@@ -22,8 +22,7 @@ const (
 // times and counts in it are for, is the cell's to know: a store keeps them.
 type Gate struct {
 	State GateState
-	// Epoch counts the moves from one state to another, from 1. Claims name the one
-	// that they were planned under.
+	// Epoch counts the moves from one state to another, from 1.
 	Epoch int64
 	// Revision counts the writes of the row, from 1; the higher one is newer.
 	Revision int64
@@ -41,9 +40,15 @@ type Gate struct {
 	HeldSince, HeldUntil time.Time
 	// Falls is how often the gate has fallen back lately.
 	Falls int32
+	// RowsAt is a moment of store time at which all that Nova's tables said of hosts was in
+	// the shard. Zero: none is known.
+	RowsAt time.Time
 }
 
-// EpochOf is the epoch that claims are to name; 0 without a gate.
+// Native reports whether agents speak for their hosts: the gate is NATIVE, or there is none.
+func (g *Gate) Native() bool { return g == nil || g.State == GateNative }
+
+// EpochOf is Epoch; 0 without a gate.
 func (g *Gate) EpochOf() int64 {
 	if g == nil {
 		return 0
@@ -64,6 +69,7 @@ type MoveGate struct {
 	ReturnTo             GateState
 	HeldSince, HeldUntil time.Time
 	Falls                int32
+	RowsAt               time.Time
 }
 
 // moveGate is the compare-and-swap of the gate's row.
@@ -83,7 +89,7 @@ func (t *transaction) moveGate(m *MoveGate) Outcome {
 	}
 	g := &Gate{
 		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
-		HeldSince: m.HeldSince.Round(0).UTC(), HeldUntil: m.HeldUntil.Round(0).UTC(), Falls: m.Falls,
+		HeldSince: m.HeldSince.Round(0).UTC(), HeldUntil: m.HeldUntil.Round(0).UTC(), Falls: m.Falls, RowsAt: m.RowsAt.Round(0).UTC(),
 	}
 	if old != nil {
 		g.Epoch, g.Since = old.Epoch, old.Since
@@ -92,8 +98,8 @@ func (t *transaction) moveGate(m *MoveGate) Outcome {
 		}
 		same := *g
 		same.Revision = old.Revision
-		if same.HeldSince.Equal(old.HeldSince) && same.HeldUntil.Equal(old.HeldUntil) {
-			same.HeldSince, same.HeldUntil = old.HeldSince, old.HeldUntil
+		if same.HeldSince.Equal(old.HeldSince) && same.HeldUntil.Equal(old.HeldUntil) && same.RowsAt.Equal(old.RowsAt) {
+			same.HeldSince, same.HeldUntil, same.RowsAt = old.HeldSince, old.HeldUntil, old.RowsAt
 			if same == *old {
 				return Outcome{Gate: old}
 			}
@@ -102,19 +108,6 @@ func (t *transaction) moveGate(m *MoveGate) Outcome {
 	t.view.Gate = g
 	t.touch(gateRow, "")
 	return Outcome{Gate: g}
-}
-
-// staleEpoch refuses what was planned under another epoch of the gate; nil when the
-// epoch is that of the gate.
-func (t *transaction) staleEpoch(planned int64) *Refusal {
-	now := t.view.Gate.EpochOf()
-	if planned == now {
-		return nil
-	}
-	return &Refusal{
-		Kind:    fault.StaleGeneration,
-		Message: fmt.Sprintf("gate_epoch: the cell's gate is at epoch %d, the host was chosen under %d", now, planned),
-	}
 }
 
 func (s GateState) known() bool { return s == GateLegacy || s == GateShadow || s == GateNative }

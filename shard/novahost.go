@@ -1,12 +1,9 @@
 package shard
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-
-	"cellgate/internal/fault"
 )
 
 // NovaHost is what Nova's tables say of a host that an agent registered: its aggregates, and
@@ -25,39 +22,26 @@ type NovaHost struct {
 	Left []string
 }
 
-// SetNovaHost replaces what Nova's tables say of an agent's host. The host must be there:
-// NOT_FOUND. An imported host is Nova's own row, and does not change. What the row says
-// already is not written. Without aggregates and ratios Nova has no such host: what the
-// agent reported counts alone.
-type SetNovaHost struct {
-	HostUUID   string
-	Aggregates []Aggregate
-	Ratios     map[string]float64
-}
-
-// NovaHostOf is what an imported state says of a host: the ratios of classes that it has any of.
-func NovaHostOf(imported *Host) *SetNovaHost {
-	p := &SetNovaHost{HostUUID: imported.UUID, Aggregates: imported.Aggregates}
+// novaHostOf is what an imported state says of a host: the ratios of classes that it has any of.
+func novaHostOf(imported *Host) NovaHost {
+	n := NovaHost{Aggregates: imported.Aggregates}
 	for _, i := range imported.Providers[0].Inventories {
 		if i.Total > 0 {
-			if p.Ratios == nil {
-				p.Ratios = map[string]float64{}
+			if n.Ratios == nil {
+				n.Ratios = map[string]float64{}
 			}
-			p.Ratios[i.ResourceClass] = i.AllocationRatio
+			n.Ratios[i.ResourceClass] = i.AllocationRatio
 		}
 	}
-	return p
+	return n
 }
 
-// Changes reports whether a host's row does not say so already.
-func (p *SetNovaHost) Changes(h *Host) bool {
-	switch {
-	case h == nil || h.Imported:
-		return false
-	case h.Nova == nil:
-		return len(p.Aggregates) > 0 || len(p.Ratios) > 0
+// saysOf reports whether an agent's host has these aggregates and ratios of Nova already.
+func (n *NovaHost) saysOf(h *Host) bool {
+	if h.Nova == nil {
+		return len(n.Aggregates) == 0 && len(n.Ratios) == 0
 	}
-	return !maps.Equal(p.Ratios, h.Nova.Ratios) || !SameAggregates(p.Aggregates, h.Nova.Aggregates)
+	return maps.Equal(n.Ratios, h.Nova.Ratios) && SameAggregates(n.Aggregates, h.Nova.Aggregates)
 }
 
 // SameAggregates reports whether two lists say the same, in one order.
@@ -67,18 +51,12 @@ func SameAggregates(a, b []Aggregate) bool {
 	})
 }
 
-func (t *transaction) setNovaHost(p *SetNovaHost) Outcome {
-	if problem := p.problem(); problem != "" {
-		return refused(fault.InvalidRequest, "%s", problem)
+// followNova gives an agent's host, or its new row with other aggregates and ratios of Nova.
+// Without any, what the agent reported counts alone.
+func (t *transaction) followNova(old *Host, said NovaHost) *Host {
+	if said.saysOf(old) {
+		return old
 	}
-	old := t.view.Hosts[p.HostUUID]
-	if old == nil {
-		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
-	}
-	if !p.Changes(old) {
-		return Outcome{}
-	}
-	said := &NovaHost{Aggregates: p.Aggregates, Ratios: p.Ratios}
 	if n := old.Nova; n != nil {
 		said.Left = slices.Clone(n.Left)
 		for _, a := range n.Aggregates {
@@ -86,12 +64,20 @@ func (t *transaction) setNovaHost(p *SetNovaHost) Outcome {
 		}
 	}
 	h := old.reported()
-	h.follow(said)
+	h.follow(&said)
 	h.Generation = t.nextGeneration(h.UUID)
 	t.view.Hosts[h.UUID] = h
 	t.touch(hostRow, h.UUID)
 	t.reassign(h)
-	return Outcome{Overcommitted: overcommitted(h, t.view.Usages[h.UUID])}
+	return h
+}
+
+// Followed gives an agent's host with the aggregates and allocation ratios that its imported
+// state has: what it is once the gate is NATIVE.
+func Followed(agents, imported *Host) *Host {
+	said, h := novaHostOf(imported), agents.reported()
+	h.follow(&said)
+	return h
 }
 
 // follow merges what Nova says into what an agent reported. Aggregates are joined by uuid,
@@ -142,25 +128,4 @@ func (h *Host) setRatios(of map[string]float64) (replaced map[string]float64) {
 		replaced[inv.ResourceClass], inv.AllocationRatio = inv.AllocationRatio, ratio
 	}
 	return replaced
-}
-
-// problem says what is wrong with the operation; "" for nothing.
-func (p *SetNovaHost) problem() string {
-	if !isID(p.HostUUID) {
-		return "host_uuid: " + idRule
-	}
-	for i := range p.Aggregates {
-		if r := p.Aggregates[i].problem(); r != "" {
-			return fmt.Sprintf("aggregates[%d].%s", i, r)
-		}
-	}
-	for class, ratio := range p.Ratios {
-		if r := textProblem("ratios", class); r != "" {
-			return r
-		}
-		if !(ratio > 0) || math.IsInf(ratio, 0) {
-			return fmt.Sprintf("ratios: that of %s is %v, must be above 0", class, ratio)
-		}
-	}
-	return ""
 }

@@ -33,7 +33,6 @@ type Op struct {
 	SetAdminState  *SetAdminState
 	EndMaintenance *EndMaintenance
 	SetNovaState   *SetNovaState
-	SetNovaHost    *SetNovaHost
 	SetSilent      *SetSilent
 	RemoveHost     *RemoveHost
 }
@@ -49,17 +48,20 @@ type Op struct {
 // claims are all on other hosts, or were transferred to it, is left alone and
 // counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
-// What Nova says of an agent's host (Host.Nova) stays, whatever its agent reports.
+// What Nova says of an agent's host (Host.Nova) stays, whatever its agent reports; of one that
+// was imported until now that is what its row says.
 // With Host.InstancesUnknown no claim is adopted, confirmed, released or Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
 // that is not lower. Nor does it with Over while the host's row is of an agent's life that is
 // neither the state's own nor that one (Outcome.OtherLife).
 //
-// An imported state (Host.Imported) leaves a host that an agent registered to the agent
-// (Outcome.LeftToAgent), unless Retake names what it registered (Outcome.Retaken); only
-// where that agent does not know its instances (Host.InstancesUnknown) are the claims
-// brought in line with the import's (Outcome.InstancesTaken). An agent's state replaces an imported one, of
-// whatever version. One that says what the row says does not write it, whatever its
+// The gate says who speaks for a host. While it is LEGACY or SHADOW an imported state
+// (Host.Imported) replaces an agent's, and an agent's is not taken (Outcome.Held). Else
+// an agent's state replaces an imported one, of whatever version, and an imported one leaves a host
+// that an agent registered to it (Outcome.LeftToAgent): only what Nova says of it (Host.Nova) is taken,
+// and where that agent does not know its instances (Host.InstancesUnknown) the claims are
+// brought in line with the import's (Outcome.InstancesTaken).
+// One that says what the row says does not write it, whatever its
 // version (Outcome.Unchanged), and brings the claims in line all the same; only one of
 // the same BootID and a lower version changes nothing at all (Outcome.Outdated).
 //
@@ -73,9 +75,6 @@ type PutHost struct {
 	// "" for none: what was said before another life came does not replace it. nil: the
 	// state replaces every life's.
 	Over *string
-	// Retake, with an imported state: the host's Nova service is old, and the agent that
-	// made this registration is gone. Any other one stands. nil: every one does.
-	Retake *Registration
 	// InstancesAt, with an imported state, is a moment up to which its rows are whole: all
 	// that was written before is in them. Zero: not known, and they count as newer than
 	// every claim.
@@ -123,10 +122,6 @@ type NewClaim struct {
 	// Attempt is the run of the request that makes the claim. Sent again after another
 	// one kept it, the claim is answered as it is.
 	Attempt string
-	// GateEpoch is the epoch of the gate that the host was chosen under, 0 without one.
-	// Under another epoch a claim that is not made yet is refused, STALE_GENERATION,
-	// whatever else is to be said of it.
-	GateEpoch int64
 }
 
 // Swap puts a PENDING or EXPIRED claim on a host, PENDING with a new lease,
@@ -226,9 +221,12 @@ type Outcome struct {
 	Released  int
 	Conflicts int
 	// LeftToAgent, Unchanged: after PutHost with an imported state, that an agent speaks
-	// for the host, and that the row says so already. Retaken: the host was its agent's
-	// until now.
+	// for the host, and that the row says so already. Held: after PutHost with an agent's, that
+	// Nova's tables speak for the host, and nothing was done.
+	// Followed, with LeftToAgent: what Nova says of the host was another.
 	LeftToAgent bool
+	Held        bool
+	Followed    bool
 	// OtherLife, after PutHost with Over, is the BootID of the row when nothing was done
 	// for it.
 	OtherLife string
@@ -236,7 +234,6 @@ type Outcome struct {
 	// (Host.InstancesUnknown), and the claims were brought in line with the import's.
 	InstancesTaken bool
 	Unchanged      bool
-	Retaken        bool
 	// Outdated, with Unchanged: the row is of a newer import, and nothing was done. Kept is
 	// how many claims were not brought in line, for they are newer than the import's rows.
 	Outdated bool

@@ -35,6 +35,11 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 	if over && o.said[host] > o.asOf[host] {
 		return answer{kind: fault.StaleGeneration}
 	}
+	if ends && !o.hosts[host].Imported {
+		delete(o.ratios, host)
+		o.putRow(o.reported[host])
+		o.reassign(host)
+	}
 	if word == AdminEnabled && o.words[host] == "" && !over {
 		return answer{}
 	}
@@ -114,8 +119,12 @@ func (o *oracle) putHost(p *PutHost) answer {
 	var a answer
 	old, known := o.hosts[p.Host.UUID]
 	next := p.Host
-	if next.Imported {
-		next.AgentVersion = old.AgentVersion
+	closed := o.revision > 0 && o.gate != GateNative
+	ratios := map[string]float64{}
+	for _, i := range next.Providers[0].Inventories {
+		if i.Total > 0 {
+			ratios[i.ResourceClass] = i.AllocationRatio
+		}
 	}
 	sameLife := known && old.Imported == next.Imported && old.BootID == next.BootID
 	content := func(h Host) Host {
@@ -123,8 +132,15 @@ func (o *oracle) putHost(p *PutHost) answer {
 		return h
 	}
 	switch {
-	case known && next.Imported && !old.Imported && (p.Retake == nil || p.Retake.BootID != old.BootID || p.Retake.StateVersion != old.StateVersion):
+	case !next.Imported && closed:
+		return answer{held: true}
+	case known && next.Imported && !old.Imported && !closed:
 		a.left, a.taken = true, old.InstancesUnknown
+		if a.followed = !reflect.DeepEqual(ratios, o.ratios[p.Host.UUID]); a.followed {
+			o.ratios[p.Host.UUID] = ratios
+			o.putRow(o.reported[p.Host.UUID])
+			o.reassign(p.Host.UUID)
+		}
 		if a.taken {
 			o.instances(p, &a)
 			o.reassign(p.Host.UUID)
@@ -139,8 +155,10 @@ func (o *oracle) putHost(p *PutHost) answer {
 		o.instances(p, &a)
 		o.reassign(p.Host.UUID)
 	default:
-		a.retaken = known && next.Imported && !old.Imported
-		o.hosts[p.Host.UUID] = next
+		if next.Imported {
+			o.ratios[p.Host.UUID] = ratios
+		}
+		o.putRow(next)
 		if !next.InstancesUnknown {
 			o.instances(p, &a)
 		}
@@ -148,6 +166,20 @@ func (o *oracle) putHost(p *PutHost) answer {
 	}
 	a.over = len(o.over(p.Host.UUID))
 	return a
+}
+
+// putRow puts a host: what an import said of an agent's counts.
+func (o *oracle) putRow(h Host) {
+	o.reported[h.UUID] = h
+	h.Providers = slices.Clone(h.Providers)
+	root := &h.Providers[0]
+	root.Inventories = slices.Clone(root.Inventories)
+	for i := range root.Inventories {
+		if ratio, is := o.ratios[h.UUID][root.Inventories[i].ResourceClass]; is && !h.Imported {
+			root.Inventories[i].AllocationRatio = ratio
+		}
+	}
+	o.hosts[h.UUID] = h
 }
 
 // instances brings the claims on a host in line with a report.

@@ -61,9 +61,6 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 		}
 		return of(c)
 	}
-	if n.GateEpoch != o.epoch {
-		return answer{kind: fault.StaleGeneration}
-	}
 	if c := o.beside(n.ConsumerUUID, n.Moves); c != nil {
 		return no(fault.AlreadyExists, c)
 	}

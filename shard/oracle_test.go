@@ -18,6 +18,9 @@ type oracle struct {
 	renewed map[string]bool
 	// words of operators, and when those end that do.
 	words map[string]Admin
+	// reported are hosts as they were put, ratios what an import said of them last.
+	reported map[string]Host
+	ratios   map[string]map[string]float64
 	// nova is what services say, novaAt of which reading.
 	nova   map[string]NovaState
 	novaAt map[string]time.Time
@@ -39,7 +42,7 @@ type oracle struct {
 func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
-		words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
 		because: map[string]bool{}, said: map[string]int{}, asOf: map[string]int{},
 	}
 }
@@ -58,7 +61,7 @@ type answer struct {
 	released       int
 	left, same     bool
 	taken          bool
-	retaken        bool
+	held, followed bool
 	outdated       bool
 	otherLife      string
 	kept           int
@@ -80,7 +83,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, retaken: o.Retaken, outdated: o.Outdated, otherLife: o.OtherLife, kept: o.Kept}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, held: o.Held, followed: o.Followed, outdated: o.Outdated, otherLife: o.OtherLife, kept: o.Kept}
 	if o.AdminState != nil {
 		a.admin, a.until, a.nova, a.silent = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova, o.AdminState.Silent
 	}

@@ -21,13 +21,16 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	id := p.Host.UUID
 	old := t.view.Hosts[id]
 	switch {
-	case p.leftToAgent(old):
+	case !p.Host.Imported && !t.view.Gate.Native():
+		return Outcome{Held: true}
+	case p.Host.Imported && old != nil && !old.Imported && t.view.Gate.Native():
 		o := Outcome{LeftToAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
-		if o.InstancesTaken {
-			t.instances(old, p, &o)
-			t.reassign(old)
+		h := t.followNova(old, novaHostOf(&p.Host))
+		if o.Followed = h != old; o.InstancesTaken {
+			t.instances(h, p, &o)
+			t.reassign(h)
 		}
-		o.Overcommitted = overcommitted(old, t.view.Usages[id])
+		o.Overcommitted = overcommitted(h, t.view.Usages[id])
 		return o
 	case p.overOther(old):
 		return Outcome{OtherLife: old.BootID, Overcommitted: overcommitted(old, t.view.Usages[id])}
@@ -40,15 +43,13 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		next := p.Host
 		h = &next
 		h.Nova = nil
-		if !h.Imported && old != nil && !old.Imported {
+		switch {
+		case h.Imported || old == nil:
+		case old.Imported:
+			said := novaHostOf(old)
+			h.follow(&said)
+		default:
 			h.follow(old.Nova)
-		}
-		if h.Imported {
-			h.AgentVersion = 0
-			if old != nil {
-				h.AgentVersion = old.AgentVersion
-				o.Retaken = !old.Imported
-			}
 		}
 		h.Generation = t.nextGeneration(id)
 		t.view.Hosts[id] = h
@@ -107,11 +108,6 @@ func (c *Claim) goesWithout(imported bool) bool {
 // olderThan reports whether an import's rows may be of a moment before a claim was written.
 func (p *PutHost) olderThan(c *Claim) bool {
 	return p.Host.Imported && !p.InstancesAt.IsZero() && c.UpdatedAt.After(p.InstancesAt)
-}
-
-// leftToAgent reports whether an imported state is of a host that an agent speaks for.
-func (p *PutHost) leftToAgent(old *Host) bool {
-	return p.Host.Imported && old != nil && !old.Imported && (p.Retake == nil || *p.Retake != old.Registration())
 }
 
 // overOther reports whether the row is of an agent's life that the state was not said over.

@@ -10,13 +10,13 @@ func ReadSetOf(ops []Op) ReadSet {
 		op := &ops[i]
 		switch {
 		case op.PutHost != nil:
+			f.Gate = true
 			hosts.add(&f.Hosts, op.PutHost.Host.UUID)
 			hostClaims.add(&f.HostClaims, op.PutHost.Host.UUID)
 			for _, i := range op.PutHost.Instances {
 				consumers.add(&f.Consumers, i.UUID)
 			}
 		case op.Claim != nil:
-			f.Gate = true
 			claims.add(&f.Claims, op.Claim.ClaimID)
 			consumers.add(&f.Consumers, op.Claim.ConsumerUUID)
 			hosts.add(&f.Hosts, op.Claim.HostUUID)
@@ -69,9 +69,6 @@ func ReadSetOf(ops []Op) ReadSet {
 			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
 		case op.SetNovaState != nil:
 			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
-		case op.SetNovaHost != nil:
-			hosts.add(&f.Hosts, op.SetNovaHost.HostUUID)
-			hostClaims.add(&f.HostClaims, op.SetNovaHost.HostUUID)
 		case op.SetSilent != nil:
 			hosts.add(&f.Hosts, op.SetSilent.HostUUID)
 		case op.RemoveHost != nil:

@@ -35,7 +35,7 @@ func (t *transaction) removeHost(r *RemoveHost) Outcome {
 	}
 	t.view.Hosts[r.HostUUID] = &Host{
 		UUID: old.UUID, ServiceHost: old.ServiceHost, NodeName: old.NodeName, Disabled: true, DisabledReason: r.Reason,
-		Providers: []Provider{{UUID: old.UUID, Name: old.Providers[0].Name}}, AgentVersion: old.AgentVersion, Imported: true,
+		Providers: []Provider{{UUID: old.UUID, Name: old.Providers[0].Name}}, Imported: true,
 		Generation: t.nextGeneration(r.HostUUID),
 	}
 	t.touch(hostRow, r.HostUUID)

@@ -27,11 +27,9 @@ type Host struct {
 	HostIP            string
 	// Facts are what Nova's filters compare; nil for nothing.
 	Facts *Facts
-	// AgentVersion is of the agent that registered the host last, also when the host was
-	// imported since; 0 for none.
+	// AgentVersion is of the agent that registered the host; 0 for an imported one.
 	AgentVersion int32
-	// Imported: the row is what Nova's tables say, not an agent; see Gone. Its AgentVersion is
-	// Decide's to set.
+	// Imported: the row is what Nova's tables say, not an agent; see Gone.
 	Imported bool
 	// InstancesUnknown: the agent does not know which instances exist on its host.
 	InstancesUnknown bool

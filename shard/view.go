@@ -18,7 +18,7 @@ package shard
 //   - every pin named;
 //   - every namespace of the hosts in Namespaces;
 //   - the gate, if Gate. One that is only read (not MovesGate) need not be kept from
-//     moving until the commit: a claim then counts as made before the move. It is read
+//     moving until the commit: a state then counts as put before the move. It is read
 //     after what keeps others from the rows of the hosts and claims.
 type ReadSet struct {
 	Hosts      []string

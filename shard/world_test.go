@@ -195,7 +195,13 @@ func checkWorld(t *rapid.T, w *world, o *oracle) {
 func dump(w *world) string {
 	var s string
 	for _, id := range slices.Sorted(maps.Keys(w.hosts)) {
-		s += fmt.Sprintf("%+v\n", *w.hosts[id])
+		h := *w.hosts[id]
+		var nova NovaHost
+		if h.Nova != nil {
+			nova = *h.Nova
+		}
+		h.Nova = nil
+		s += fmt.Sprintf("%+v %+v\n", h, nova)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.usages)) {
 		s += fmt.Sprintf("%+v\n", *w.usages[id])

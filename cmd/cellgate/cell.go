@@ -83,7 +83,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		MaxHosts: c.MaxHosts, MaxHostsMiB: c.MaxHostsMiB, MaxAgentHosts: c.MaxAgentHosts, MaxAgentHostsMiB: c.MaxAgentHostsMiB,
 		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
-		GateSettle: c.GateSettle, GateCompared: c.GateCompared, GateMaxDifference: c.GateMaxDifference,
+		GateSettle:  c.GateSettle,
 		GateClasses: c.GateClasses, GateAgentVersion: c.GateAgentVersion,
 		Version: versionText(),
 	}, cell.Deps{Store: store, Log: a.log, Telemetry: tel})

@@ -133,8 +133,6 @@ func cellStatus(c *cellgatev1.Cell) string {
 	switch {
 	case !c.GetAvailable():
 		state = "unavailable"
-	case c.GetGate().GetState() == cellgatev1.Gate_LEGACY, c.GetGate().GetState() == cellgatev1.Gate_SHADOW:
-		// Its hosts are those of Nova's tables; which have an agent the gate says.
 	case c.GetHosts() == 0:
 		state = "no hosts"
 	case c.GetHostsUp() == 0:

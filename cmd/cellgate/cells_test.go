@@ -26,19 +26,6 @@ func TestCellsShowTheirBreakers(t *testing.T) {
 	}
 }
 
-// A cell that is answered from Nova's tables is not without hosts for want of agents.
-func TestACellOfLegacyTablesIsAvailable(t *testing.T) {
-	c := &cellgatev1.Cell{Cell: "cell1", Enabled: true, Available: true, Hosts: 3}
-	for state, want := range map[cellgatev1.Gate_State]string{
-		cellgatev1.Gate_LEGACY: "available", cellgatev1.Gate_SHADOW: "available", cellgatev1.Gate_NATIVE: "no hosts up",
-	} {
-		c.Gate = &cellgatev1.Gate{State: state}
-		if got := cellState(c); got != want {
-			t.Errorf("%s: %q, want %q", state, got, want)
-		}
-	}
-}
-
 // The list of cells fits 100 columns for the fleet of `make run`, whatever a cell suffers from.
 func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
 	resources := []*cellgatev1.ResourceTotals{

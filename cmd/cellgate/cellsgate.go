@@ -21,11 +21,11 @@ func newPin(c *client) *cobra.Command {
 		Use:   "pin CELL legacy|shadow|native",
 		Short: "Hold a cell's gate where it is to be",
 		Long: `Hold the gate of a cell in a state, whatever its agents and services say, until
-"cellgate cells unpin". All gateways go by it. A state in which the cell would place
-nothing is refused: LEGACY and SHADOW need a gateway that reads Nova's tables for the cell,
-NATIVE an agent that has registered a host. With --force it is pinned all the same, and the
-cell is unavailable until it is let go. NATIVE is held also while old agents live: hosts
-that no new agent registered are not found then.`,
+"cellgate cells unpin". A state in which the cell would place nothing is refused: LEGACY
+and SHADOW need a gateway that reads Nova's tables for the cell, NATIVE an agent that
+reports a host. With --force it is pinned all the same, and the cell is unavailable until it
+is let go. NATIVE is held also while old agents live: Nova's tables speak for hosts without
+an agent then, as long as a gateway reads them.`,
 		Example: `  cellgate cells pin cell1 native --reason "Nova's database is gone for good"`,
 		Args: usageArgs(func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(gateStates, args[1]) {
@@ -96,7 +96,7 @@ func gateText(g *cellgatev1.Gate) string {
 		text += ", waits for: " + cut(waits[0], mostWait)
 	}
 	if g.GetState() == cellgatev1.Gate_SHADOW {
-		text += fmt.Sprintf(", %d compared, %d differed", g.GetCompared(), g.GetDiffered())
+		text += fmt.Sprintf(", %d of %d hosts differ", g.GetDifferingHosts(), g.GetHosts())
 	}
 	if n := len(readersBehind(g)); n > 0 {
 		text += ", " + counted(n, "gateway") + " behind"
@@ -176,47 +176,10 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 			return err
 		}
 	}
-	return showDifferences(w, g.GetDifferences())
+	return nil
 }
 
 // waitsFor reports whether a gate waits for gateways that differ in a setting to agree, and says so.
 func waitsFor(g *cellgatev1.Gate, setting string) bool {
 	return slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.HasPrefix(w, "gateways differ in "+setting) })
-}
-
-// showDifferences lists the newest of each detail, how many there are of it, and what was
-// asked; -o json has all.
-func showDifferences(w io.Writer, all []*cellgatev1.ShadowDifference) error {
-	if len(all) == 0 {
-		return nil
-	}
-	times := map[string]int{}
-	var newest []*cellgatev1.ShadowDifference
-	for _, d := range all {
-		if times[d.GetDetail()]++; times[d.GetDetail()] == 1 {
-			newest = append(newest, d)
-		}
-	}
-	t := newTable(w, "\nDIFFERENCE AT", "TIMES", "REQUEST", "PASSED, FIRST BY NOVA'S TABLES", "BY AGENTS", "DETAIL")
-	for _, d := range newest {
-		request := d.GetRequestId()
-		if request == "" {
-			request = "probe"
-		}
-		t.row(d.GetAt().AsTime().Format(time.RFC3339), times[d.GetDetail()], request, fmt.Sprintf("%d, %s", d.GetLegacyPassed(), d.GetLegacyFirst()),
-			fmt.Sprintf("%d, %s", d.GetNativePassed(), d.GetNativeFirst()), d.GetDetail())
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	var b strings.Builder
-	told := map[string]bool{"": true}
-	for _, d := range newest {
-		if !told[d.GetQuery()] {
-			told[d.GetQuery()] = true
-			fmt.Fprintf(&b, "\nasked at %s: %s\n", d.GetAt().AsTime().Format(time.RFC3339), d.GetQuery())
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -24,9 +24,9 @@ func behindText(r *cellgatev1.GateReader) string {
 	if r.GetBehindSince() != nil {
 		text += " since " + r.GetBehindSince().AsTime().Format(time.RFC3339)
 	}
-	text += fmt.Sprintf(", now by %v: what it answers by rows is that old", r.GetLag().AsDuration().Round(time.Second))
+	text += fmt.Sprintf(", now by %v", r.GetLag().AsDuration().Round(time.Second))
 	if r.GetImports() {
-		text += ", and so is what it imports into the cell"
+		text += ": what it imports into the cell is that old"
 	}
 	return text
 }

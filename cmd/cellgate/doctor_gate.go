@@ -38,14 +38,9 @@ func checkGate(u *upgrade) results {
 	if waits := g.GetWaitsFor(); len(waits) > 0 {
 		what += "; it waits for " + strings.Join(waits, "; ")
 	}
-	if all := g.GetDifferences(); len(all) > 0 && g.GetState() == cellgatev1.Gate_SHADOW {
-		what += "; the newest difference: " + all[0].GetDetail()
-	}
 	switch {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		return diagnose(noted, what+"; pinned: "+g.GetPinReason(), "cellgate cells unpin "+u.conf.Cell+", when it is to move by itself")
-	case u.differs:
-		return diagnose(unhealthy, what, "correct what differs: totals, ratios and reserved amounts that the agent reports otherwise than nova-compute, or instances that it does not report; where a disk has more free by the shard than was measured, set reserve_used_disk at the agents (with instances_dir), and remove directories left over of instances; confirm or revert resizes and migrations (the lines \"move of …\" name them); cellgate cells "+u.conf.Cell+" lists the newest")
 	case len(g.GetWaitsFor()) > 0 && !u.native:
 		return diagnose(noted, what, "see the other lines of the cell, and what each says to do")
 	}
@@ -59,7 +54,7 @@ func checkAwaitedClaims(u *upgrade) (out results) {
 		if h := u.hosts[host]; h != nil {
 			host = h.GetServiceHost()
 		}
-		out = append(out, diagnose(warned, "on "+host+": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row, and SHADOW does not compare that host's answers",
+		out = append(out, diagnose(warned, "on "+host+": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row",
 			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").of("claim of "+c.GetConsumerUuid())...)
 	}
 	return out.in("claims without an instance")
@@ -82,9 +77,9 @@ func checkGateways(u *upgrade) (out results) {
 		out = diagnose(warned, fmt.Sprintf("its newest row is %v older than what a gateway has read: it is a copy that is behind", lag.Round(time.Second)),
 			"bring its replication up to date, or name another server in gateway.legacy; what is said here of its rows is that old").of("age of the legacy database")
 	}
-	status, means := unhealthy, "it has no answer for the cell, and its report holds the gate"
+	status, means := unhealthy, "it imports nothing, and its report holds the gate"
 	if u.native {
-		status, means = warned, "it answers from agents' reports, as the cell is NATIVE, hears of no host that Nova's operators take out of service, and would have no answer if the gate closed"
+		status, means = warned, "it tells the cell of no host that Nova's operators take out of service"
 	}
 	var behind results
 	oldest, reads := time.Duration(0), 0
@@ -204,11 +199,8 @@ func checkDatabaseAge(u *upgrade) (out results) {
 func checkMoves(u *upgrade) results {
 	const kept = " the row of its other host has room in use for it, and the shard has none there once that is an agent's, unless cellgate chose the move; "
 	comes, waits, passing := "SHADOW finds more free there by the shard, and waits for as long as that lasts", warned, warned
-	switch {
-	case u.native:
+	if u.native {
 		comes, waits, passing = "others are placed there, and a revert may find no room", noted, noted
-	case u.differs:
-		waits = unhealthy
 	}
 	var resized, others results
 	for _, i := range movesByAge(u.moving) {
@@ -244,11 +236,14 @@ func checkClaims(u *upgrade) (out results) {
 		}
 		on[h] = append(on[h], i.UUID)
 	}
-	// On a host that is its agent's nobody imports what that does not list; on others an
+	// On a host that its agent speaks for nobody imports what that does not list; on others an
 	// import brings it.
 	for _, h := range hosts {
-		out = append(out, diagnose(unhealthy, counted(len(on[h]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[h]),
-			"complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone. The gate does not open before; cellgate cells pin CELL native overrides it").of("claims on "+h.GetServiceHost())...)
+		do := "complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone"
+		if h.GetImported() {
+			do = "run a gateway with this configuration, which imports them; correct the rows that cannot be imported (the lines \"instance …\"), and delete those of instances that are gone. The gate does not open before; cellgate cells pin CELL native overrides it"
+		}
+		out = append(out, diagnose(unhealthy, counted(len(on[h]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[h]), do).of("claims on "+h.GetServiceHost())...)
 	}
 	out = out.in("claims")
 	if waiting > 0 {

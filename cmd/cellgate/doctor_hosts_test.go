@@ -52,23 +52,32 @@ func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 	})
 }
 
-// Of hosts whose services are old, those that are still their agents' are told apart, and
-// those that were taken back, by the dry run too.
+// Of hosts whose services are old it says whether they have an agent; of hosts that have no row
+// which claims they hold, and whose they are now.
 func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
-	cell := (&listingCell{}).registered(1, 2, 3)
-	cell.hosts[0].Up, cell.hosts[2].Imported = true, true
-	cell.registered(6, 7, 8)
-	cell.hosts[3].Imported, cell.hosts[4].Imported, cell.hosts[4].Instances = true, true, 2
-	cell.registered(9)
-	cell.hosts[6].ServiceHost, cell.hosts[6].Nodename, cell.hosts[6].Imported, cell.hosts[6].Instances = "host3", "host3.example", true, 1
+	cell := (&listingCell{}).registered(1, 2, 3, 6, 7, 8, 9)
+	for i := range cell.hosts {
+		if h := cell.hosts[i]; i > 2 && i != 5 { // host6, host7 and 9 have no agent
+			h.AgentVersion, h.Imported = 0, true
+		}
+	}
+	cell.hosts[0].Up, cell.hosts[2].Imported, cell.hosts[4].Instances = true, true, 2
+	cell.hosts[6].ServiceHost, cell.hosts[6].Nodename, cell.hosts[6].Instances = "host3", "host3.example", 1
 	cell.hosts[0].InstancesUnknown, cell.hosts[1].InstancesUnknown = true, true
 	c := newNovaCell(t, legacytest.MariaDB, 4, cell.serve(t))
-	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id < 3")
+	c.cell.Exec(t, "UPDATE services SET version = 55 WHERE id IN (1, 2)")
+	c.cell.Exec(t, "UPDATE services SET version = 56 WHERE id = 4")
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-	must(t, rows, "cell1 host host1", unhealthy, "the host is still its agent's, which is alive")
-	must(t, rows, "cell1 host host2", unhealthy, "the host is still its agent's, which is silent")
-	must(t, rows, "cell1 host host3", unhealthy, "was taken back from its agent, version 1")
-	must(t, rows, "cell1 host host4", unhealthy, "no request finds it once the cell is NATIVE")
+	for _, host := range []string{"host1", "host2"} {
+		must(t, rows, "cell1 host "+host, unhealthy, "nova-compute is of version 55, 60 is required; agent version 1")
+		if r := rows["cell1 host "+host]; r.Do != "upgrade nova-compute there" {
+			t.Errorf("%s: what to do is %q", host, r.Do)
+		}
+	}
+	must(t, rows, "cell1 host host4", unhealthy, "nova-compute is of version 56, 60 is required; agent none")
+	if r, there := rows["cell1 host host3"]; there {
+		t.Errorf("a host whose agent is heard while Nova's rows speak for it: %+v", r)
+	}
 	must(t, rows, "cell1 gone host7", warned, "has no row in compute_nodes any more, and 2 claims")
 	must(t, rows, "cell1 gone host3", warned, "compute node "+novaHostID(9)+" was registered again as "+novaHostID(3)+", and has 1 claim still")
 	if r := rows["cell1 gone host3"]; strings.Contains(r.Do, "evacuate") || !strings.Contains(r.Do, "need nothing") {
@@ -81,33 +90,15 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 			t.Errorf("a host that is gone, and holds nothing, is told of: %s", name)
 		}
 	}
-	for _, host := range []string{"host1", "host2"} {
-		if r := rows["cell1 host "+host]; !strings.Contains(r.Do, "stop its agent") {
-			t.Errorf("%s: what to do is %q", host, r.Do)
-		}
-	}
-	text, _, status := typed(t.Context(), "", "import", "--config", c.config, "--cell", "cell1", "--dry-run")
-	if status != exitDone {
-		t.Fatalf("%d: %s", status, text)
-	}
-	for _, want := range []string{"hosts: old, left to agents", "agent version 1 speaks for it: stop that", "agent version 1 is silent: a gateway takes the host back soon"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("nothing of %q in %s", want, text)
-		}
-	}
-	if got := strings.Count(text, "host_old_left_to_agent"); got != 2 {
-		t.Errorf("%d hosts are old and their agents', want 2: %s", got, text)
-	}
-	if !strings.Contains(text, "host_changed") { // host3
-		t.Errorf("what was taken back is not compared: %s", text)
-	}
+	c.cell.Exec(t, "UPDATE services SET version = 61")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 host host4", unhealthy, "no agent reports compute node "+novaHostID(4)+": Nova's rows speak for it, and the gate waits")
 }
 
-// A resize that waits for its word holds SHADOW by the row of the host that it came from: it
-// is named, and what ends it.
+// A resize that waits for its word keeps room on the host that it came from: it is named, and
+// what ends it.
 func TestDoctorUpgradeNamesMoves(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		cell := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW, WaitsFor: []string{"9 of the last 10 comparisons differed, at most 0 of them may"}}}).registered(1, 2)
+		cell := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW, DifferingHosts: 1, HostDifferences: []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "host1", Detail: "row has room for less"}}}}).registered(1, 2)
 		c := newNovaCell(t, k, 2, cell.serve(t))
 		var all []legacytest.Row
 		for i, state := range [][2]any{{"active", nil}, {"resized", nil}, {"active", "resize_migrating"}, {"active", "rebooting"}, {"resized", "resize_reverting"}, {"resized", nil}} {
@@ -119,12 +110,12 @@ func TestDoctorUpgradeNamesMoves(t *testing.T) {
 		c.cell.Insert(t, "instances", all...)
 		of := func(i int) string { return fmt.Sprintf("cell1 move of %s on host2", all[i-1]["uuid"]) }
 		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-		must(t, rows, "cell1 gate", unhealthy, "comparisons differed")
-		must(t, rows, of(2), unhealthy, "neither confirmed nor reverted, and was changed last 1h")
+		must(t, rows, "cell1 host host1", unhealthy, "row has room for less")
+		must(t, rows, of(2), warned, "neither confirmed nor reverted, and was changed last 1h")
 		must(t, rows, of(3), warned, "its task is resize_migrating")
 		must(t, rows, of(5), warned, "its task is resize_reverting")
-		if do := rows[of(2)].Do; !strings.Contains(do, "openstack server resize confirm "+fmt.Sprint(all[1]["uuid"])) || !strings.Contains(rows["cell1 gate"].Do, "confirm or revert") {
-			t.Errorf("what to do is %q, of the gate %q", do, rows["cell1 gate"].Do)
+		if do := rows[of(2)].Do; !strings.Contains(do, "openstack server resize confirm "+fmt.Sprint(all[1]["uuid"])) || !strings.Contains(rows["cell1 host host1"].Do, "confirm or revert") {
+			t.Errorf("what to do is %q, of the host %q", do, rows["cell1 host host1"].Do)
 		}
 		for _, i := range []int{1, 4, 6} {
 			if d, is := rows[of(i)]; is {
@@ -140,7 +131,7 @@ func TestDoctorUpgradeNamesMoves(t *testing.T) {
 func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		cell := (&listingCell{}).registered(1, 2, 3)
-		cell.hosts[2].Imported = true
+		cell.hosts[1].Imported, cell.hosts[2].Imported, cell.hosts[2].AgentVersion = true, true, 0
 		c := newNovaCell(t, k, 3, cell.serve(t))
 		for i := 1; i <= 7; i++ {
 			c.cell.Insert(t, "instances", c.instance(i, fmt.Sprintf("host%d", 1+i%2)))
@@ -160,6 +151,9 @@ func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
 		must(t, rows, "cell1 claims", warned, "1 instance of hosts without an agent")
 		if do := rows["cell1 claims on host1"].Do; !strings.Contains(do, "instances_dir") {
 			t.Errorf("what to do is %q", do)
+		}
+		if do := rows["cell1 claims on host2"].Do; !strings.Contains(do, "run a gateway") {
+			t.Errorf("what to do where Nova's rows speak for the host is %q", do)
 		}
 		for name, r := range rows {
 			if strings.Contains(r.What, "000000000009") && strings.HasPrefix(name, "cell1 claims") {

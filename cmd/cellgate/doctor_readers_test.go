@@ -65,8 +65,8 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 	other.gate = readersAt(c.now, map[string]time.Duration{"g3": 5 * time.Minute})
 	rows = doctor()
 	must(t, rows, behind, warned, "is behind since "+c.now.UTC().Format(time.RFC3339))
-	must(t, rows, behind, warned, "and so is what it imports into the cell")
-	must(t, rows, "cell1 gateway g3", warned, "reads a copy of Nova's database that is behind, now by 5m0s: what it answers by rows is that old")
+	must(t, rows, behind, warned, "what it imports into the cell is that old")
+	must(t, rows, "cell1 gateway g3", warned, "reads a copy of Nova's database that is behind, now by 5m0s")
 	absent(rows, "cell1 gateways", "cell1 age of the legacy database")
 
 	// It is the doctor's own that is behind.
@@ -81,11 +81,11 @@ func TestDoctorUpgradeNamesGatewaysThatAreBehind(t *testing.T) {
 	one.gate.State = cellgatev1.Gate_NATIVE
 	rows = doctor()
 	must(t, rows, "cell1 age of the legacy database", warned, "its newest row is 10m0s older than what a gateway has read")
-	must(t, rows, "cell1 gateway g2", warned, "cannot read the legacy database: no route; it answers from agents' reports")
+	must(t, rows, "cell1 gateway g2", warned, "cannot read the legacy database: no route; it tells the cell of no host that Nova's operators take out of service")
 	must(t, rows, "cell1 gateways", found, "2 report what they read of the tables")
 	absent(rows, "cell1 gateway g1", "cell1 gateway g3")
 	one.gate.State = cellgatev1.Gate_SHADOW
-	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 gateway g2", unhealthy, "it has no answer for the cell, and its report holds the gate")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 gateway g2", unhealthy, "it imports nothing, and its report holds the gate")
 	one.gate = readersAt(c.now, map[string]time.Duration{"g1": 0})
 	other.gate = nil
 	must(t, doctor(), "cell1 gateways", found, "1 reports what it reads of the tables")

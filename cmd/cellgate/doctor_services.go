@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"cellgate/gateway"
 	"cellgate/gateway/legacy"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// isAgents reports whether an agent reports a host, and its rows do not count alone.
-func isAgents(h *cellgatev1.Host) bool { return h.GetAgentVersion() > 0 && !h.GetImported() }
+// isAgents reports whether an agent reports a host, whoever speaks for it.
+func isAgents(h *cellgatev1.Host) bool { return h.GetAgentVersion() > 0 }
 
 // checkServices names those that are older than required.
 func checkServices(u *upgrade) results {
@@ -33,14 +32,8 @@ func checkServices(u *upgrade) results {
 		if s.Host == "" {
 			do = deleteService(s)
 		}
-		switch {
-		case own.GetUp():
-			what += "; the host is still its agent's, which is alive"
-		case own != nil:
-			what += "; the host is still its agent's, which is silent: a gateway takes it back when that has lasted for the cell's service_down_time and half of it"
-		}
 		if own != nil {
-			do = "upgrade nova-compute there, or stop its agent: no gateway imports the host's instances while that may be alive"
+			do = "upgrade nova-compute there"
 		}
 		why := u.silent[s.ID]
 		if why == "" {
@@ -73,11 +66,7 @@ func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host
 	}
 	text = "none"
 	for _, h := range u.hosts {
-		switch {
-		case h.GetServiceHost() != serviceHost || h.GetAgentVersion() == 0:
-		case h.GetImported():
-			text = fmt.Sprintf("none (taken back from version %d)", h.GetAgentVersion())
-		default:
+		if h.GetServiceHost() == serviceHost && isAgents(h) {
 			return fmt.Sprintf("version %d", h.GetAgentVersion()), h
 		}
 	}
@@ -140,13 +129,7 @@ func checkAgents(u *upgrade) results {
 			old++
 			continue
 		}
-		what := "no agent has registered compute node " + h.UUID.String() + ": no request finds it once the cell is NATIVE"
-		switch {
-		case in.GetAgentVersion() > 0:
-			what = fmt.Sprintf("compute node %s was taken back from its agent, version %d", h.UUID, in.GetAgentVersion())
-		case in != nil:
-			what += "; it is imported"
-		}
+		what := "no agent reports compute node " + h.UUID.String() + ": Nova's rows speak for it, and the gate waits"
 		name, do := "host "+h.ServiceHost, "start its agent with this cell's replicas: "+strings.Join(u.cell.Replicas, ", ")
 		if why != "" {
 			silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).of(name)...)
@@ -164,97 +147,26 @@ func checkAgents(u *upgrade) results {
 	return good("have registered all of %s", text)
 }
 
-// compared compares what agents report of their hosts with the rows, by difference, which gives ""
-// for none and false for a host that cannot be compared. While the gate is SHADOW it waits for
-// hosts that differ; once it is NATIVE the agents' reports count. do is what to do about them.
-func (u *upgrade) compared(name, status, do string, difference func(*legacy.Host, *cellgatev1.Host) (string, bool)) (out results) {
-	if u.native && status == unhealthy {
-		status = warned
-	}
-	all, of := results{}, 0
-	for i := range u.rows.Hosts {
-		row := &u.rows.Hosts[i]
-		h := u.hosts[row.UUID.String()]
-		if !isAgents(h) || u.silent[row.ServiceID] != "" {
-			continue
+// checkDifferences names what agents report of their hosts otherwise than the rows say.
+func checkDifferences(u *upgrade) (out results) {
+	n := int(u.gate.GetDifferingHosts())
+	if n == 0 {
+		if u.gate.GetState() == cellgatev1.Gate_SHADOW {
+			return good("every agent that is heard reports what Nova's rows say")
 		}
-		d, known := difference(row, h)
-		if known {
-			of++
-		}
-		if d != "" {
-			all = append(all, diagnose(noted, d, do).of("host "+row.ServiceHost)...)
-		}
+		return nil
 	}
-	switch {
-	case len(all) > 0:
-		what := fmt.Sprintf("%d of %s with an agent differ from their rows; %s: %s", len(all), counted(of, "host"), all[0].Check, all[0].What)
-		return append(diagnose(status, what, do).of(name), all[1:].in(name)...)
-	case of > 0:
-		return good("every agent reports what Nova's rows say, on %s", counted(of, "host")).of(name)
+	for _, d := range u.gate.GetHostDifferences() {
+		out = append(out, diagnose(unhealthy, d.GetDetail(), differenceRemedies[d.GetKind()]).of("host "+d.GetHost())...)
 	}
-	return nil
+	return append(diagnose(unhealthy, counted(n, "host")+" with an agent that does not report what Nova's rows say; the gate waits for them in SHADOW", "see the lines below"), out...)
 }
 
-func (u *upgrade) waits() string {
-	if u.native {
-		return "the cell is NATIVE, and goes by what the agents report: "
-	}
-	return "the gate waits for them in SHADOW: "
-}
-
-func checkNames(u *upgrade) results {
-	return u.compared("names", unhealthy, u.waits()+
-		"give the agents' files (agent.host) service_host and nodename as the rows have them (openstack compute service list, openstack hypervisor list), remove host.json of their state_dir where service_host changes, and restart the agents",
-		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
-			return gateway.NamesDifference(&row.Host, h.GetServiceHost(), h.GetNodename()), true
-		})
-}
-
-// checkHypervisors reports apart what no filter in force reads.
-func checkHypervisors(u *upgrade) results {
-	const do = "give the agents' files (agent.host) the row's hypervisor_type, hypervisor_version and supported_instances, and SIGHUP the agents"
-	difference := func(row *legacy.Host, h *cellgatev1.Host) (holds, unread string, known bool) {
-		of := u.hypervisors[h.GetHostUuid()]
-		if of != nil {
-			holds, unread = gateway.HypervisorDifference(&row.Host, of, gateway.Supported(of.GetSupportedInstances()), u.read)
-		}
-		return holds, unread, of != nil
-	}
-	out := u.compared("hypervisors", unhealthy, u.waits()+do, func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
-		holds, _, known := difference(row, h)
-		return holds, known
-	})
-	unread := u.compared("hypervisors, unread", warned, "no filter in force reads it, and it holds nothing. To have it the same, "+do, func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
-		_, unread, known := difference(row, h)
-		return unread, known
-	})
-	return append(out, slices.DeleteFunc(unread, func(r result) bool { return r.Status == found })...)
-}
-
-func checkCapacity(u *upgrade) results {
-	return u.compared("capacity", unhealthy, u.waits()+
-		"give the agents' files (agent.host) the cpu_shared_set and reserved_host_* of the computes' nova.conf, and SIGHUP the agents",
-		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
-			var root []gateway.ReportedClass
-			for _, i := range h.GetInventories() {
-				if i.GetProviderUuid() == h.GetHostUuid() {
-					root = append(root, gateway.ReportedClass{Class: i.GetResourceClass(), Total: int64(i.GetTotal()), Reserved: int64(i.GetReserved()), Ratio: i.GetAllocationRatio()})
-				}
-			}
-			return gateway.CapacityDifference(&row.View, root), true
-		})
-}
-
-func checkAgentAggregates(u *upgrade) results {
-	if !u.rows.HasAggregates {
-		return diagnose(warned, "are not compared: the entry of gateway.legacy has no api", "set api, so that the aggregates are read")
-	}
-	return u.compared("aggregates of agents", unhealthy, u.waits()+
-		"Nova's aggregates reach the host with the next import; add those that its agent's file (agent.host.aggregates) alone has to Nova, or remove them there and SIGHUP the agent",
-		func(row *legacy.Host, h *cellgatev1.Host) (string, bool) {
-			return gateway.AggregatesDifference(row.Aggregates, h.GetAggregates()), true
-		})
+var differenceRemedies = map[cellgatev1.HostDifference_Kind]string{
+	cellgatev1.HostDifference_NAMES:      "give the agent's file (agent.host) service_host and nodename as the row has them (openstack compute service list, openstack hypervisor list), remove host.json of its state_dir where service_host changes, and restart the agent",
+	cellgatev1.HostDifference_HYPERVISOR: "give the agent's file (agent.host) the row's hypervisor_type, hypervisor_version and supported_instances, and SIGHUP the agent",
+	cellgatev1.HostDifference_CAPACITY:   "give the agent's file (agent.host) the cpu_shared_set and reserved_host_* of the compute's nova.conf, and SIGHUP the agent; where a disk has more free than was measured, set reserve_used_disk (with instances_dir), and remove directories left over of instances; confirm or revert resizes and migrations (the lines \"move of …\" name them)",
+	cellgatev1.HostDifference_INSTANCES:  "complete the agent's instances_dir, or leave that empty and restart the agent: Nova's rows say then which instances there are; delete rows of instances that are gone",
 }
 
 // checkOutOfService counts the hosts that Nova's services keep instances from.
@@ -319,10 +231,8 @@ func (u *upgrade) agentWithoutRow(h *cellgatev1.Host, now string) results {
 	switch {
 	case h.GetAdmin().GetNova() != "":
 		what += "it counts as disabled in Nova, and gets no new instance, as long as the cell is in gateway.legacy"
-	case u.native:
-		what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know, until a gateway that reads the rows says so"
 	default:
-		what += "no request finds it while the rows answer; a gateway that reads them makes it count as disabled"
+		what += "it is a host of its own, with all that its machine has, and gets instances under a uuid that Nova does not know, until a gateway that reads the rows says so"
 	}
 	if now != "" {
 		what += "; the row of that machine is compute node " + now + ": what is in use there does not count here"

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"cellgate/gateway"
 	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/config"
@@ -33,10 +32,7 @@ var upgradeChecks = []check[*upgrade]{
 	{name: "service_down_time", run: checkDownTime, when: hasRows},
 	{name: "nova-compute without a row", run: checkServicesWithoutRows, when: hasRows},
 	{name: "agents", run: checkAgents, when: hasBoth},
-	{name: "names", run: checkNames, when: hasBoth},
-	{name: "hypervisors", run: checkHypervisors, when: hasBoth},
-	{name: "capacity", run: checkCapacity, when: hasBoth},
-	{name: "aggregates of agents", run: checkAgentAggregates, when: hasBoth},
+	{name: "differences", run: checkDifferences, when: isAnswered},
 	{name: "out of service", run: checkOutOfService, when: hasRows},
 	{name: "hosts without a row", run: checkHostsWithoutRows, when: hasRows},
 	{name: "instances of agents", run: checkUnknownInstances, when: hasRows},
@@ -59,24 +55,21 @@ type upgrade struct {
 	cell config.GatewayCell
 	// down is the cell's service_down_time.
 	down time.Duration
-	// limited are the resources that a filter in force limits, read what filters read of
-	// hypervisors.
+	// limited are the resources that a filter in force limits.
 	limited *limited
-	read    gateway.HypervisorRead
 
 	// scheduler are the cell's replicas, nil when it has none. listed: they listed the cell's
-	// hosts and their agents' hypervisors, both by uuid; else schedulerErr says why not.
+	// hosts, by uuid; else schedulerErr says why not.
 	scheduler    *replicas
 	listed       bool
 	schedulerErr error
 	hosts        map[string]*cellgatev1.Host
-	hypervisors  map[string]*cellv1.Hypervisor
 	// gate is nil when the cell has none, or gateErr says why it is not known.
 	gate    *cellgatev1.Gate
 	gateErr error
 	awaited []*cellv1.AwaitedClaim
-	// native: the gate is. differs: it is SHADOW, and too many comparisons differ.
-	native, differs bool
+	// native: the gate is.
+	native bool
 	// readers are the gateways that report the legacy tables to any replica, by name.
 	readers []*cellgatev1.GateReader
 
@@ -101,9 +94,9 @@ func newDoctorUpgrade(t terminal) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Say what stands in the way of a cell's upgrade from Nova's own tables",
 		Long: `Say, for each cell of gateway.legacy, what stands between it and NATIVE: hosts whose
-nova-compute or agent is old, or whose agent reports other names, another capacity, other
-aggregates or another hypervisor than Nova has of it, rows that are no hosts, instances without a host's row or
-without a claim, allocation ratios that change their meaning, and filters of nova.conf to delete.
+nova-compute or agent is old, or whose agent reports other names, another capacity, another
+hypervisor or other instances than Nova has of it, rows that are no hosts, instances without a
+host's row or without a claim, allocation ratios that change their meaning, and filters of nova.conf to delete.
 
 It reads the legacy databases and the cells, and changes nothing.
 
@@ -149,7 +142,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		for _, l := range cells {
 			u := &upgrade{
 				conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute),
-				limited: limited, read: gateway.ReadOfHypervisors(g.Filters, g.FilterExpression),
+				limited: limited,
 			}
 			u.collect(ctx, g.CellTLS)
 			out = append(out, examine(l.Cell+" ", u, upgradeChecks...)...)
@@ -195,20 +188,17 @@ func (u *upgrade) collect(ctx context.Context, tls config.ClientTLS) {
 }
 
 func (u *upgrade) askScheduler(ctx context.Context) {
-	u.hosts, u.hypervisors = map[string]*cellgatev1.Host{}, map[string]*cellv1.Hypervisor{}
+	u.hosts = map[string]*cellgatev1.Host{}
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage, WantHypervisors: true}), true; more; {
+	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more; {
 		page, err := u.scheduler.ListHosts(within, in)
 		if err != nil {
 			u.schedulerErr = err
 			return
 		}
-		for i, h := range page.GetHosts() {
+		for _, h := range page.GetHosts() {
 			u.hosts[h.GetHostUuid()] = h
-			if of := page.GetHypervisorOf(); len(of) == len(page.GetHosts()) && of[i] >= 0 && int(of[i]) < len(page.GetHypervisors()) {
-				u.hypervisors[h.GetHostUuid()] = page.GetHypervisors()[of[i]]
-			}
 			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
 		}
 		more = page.GetMore() && len(page.GetHosts()) > 0
@@ -222,7 +212,6 @@ func (u *upgrade) askScheduler(ctx context.Context) {
 	}
 	u.gate, u.awaited = resp.GetGate(), resp.GetWithoutInstance()
 	u.native = u.gate.GetState() == cellgatev1.Gate_NATIVE
-	u.differs = slices.ContainsFunc(u.gate.GetWaitsFor(), func(w string) bool { return strings.Contains(w, "comparisons differed") })
 	// Each replica knows the gateways that report to it. Of a gateway that reported to two the
 	// newer reading counts.
 	all := slices.Clone(u.gate.GetReaders())

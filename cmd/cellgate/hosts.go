@@ -105,8 +105,10 @@ func knownState(h *cellgatev1.Host) string {
 		return "disabled: " + h.GetDisabledReason()
 	case !h.GetEnabled():
 		return "disabled"
+	case h.GetImported() && !h.GetUp():
+		return "down (imported)"
 	case h.GetImported():
-		return "imported"
+		return "up (imported)"
 	case !h.GetUp():
 		return "down"
 	}
@@ -133,9 +135,9 @@ func refusedLine(h *cellgatev1.Host) string {
 func hostSource(h *cellgatev1.Host) string {
 	switch {
 	case h.GetImported() && h.GetAgentVersion() > 0:
-		return fmt.Sprintf("imported from Nova's tables, taken back from agent version %d", h.GetAgentVersion())
+		return fmt.Sprintf("imported from Nova's tables; agent version %d reports it too", h.GetAgentVersion())
 	case h.GetImported():
-		return "imported from Nova's tables, no agent has registered it"
+		return "imported from Nova's tables, no agent reports it"
 	}
 	return fmt.Sprintf("agent version %d", h.GetAgentVersion())
 }

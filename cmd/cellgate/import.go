@@ -113,7 +113,7 @@ type importing struct {
 }
 
 func (i *importing) importer() (*importer.Importer, error) {
-	return importer.New(importer.Config{Cell: i.legacy.Cell, RequiredVersion: int64(i.legacy.RequiredVersion), MaxLeftOut: i.lines, Progress: i.progress})
+	return importer.New(importer.Config{Cell: i.legacy.Cell, MaxLeftOut: i.lines, Progress: i.progress})
 }
 
 // imported is what the command says as JSON.
@@ -203,10 +203,10 @@ func (i *importing) fill(ctx context.Context, watch, asJSON bool) (total importe
 
 // add adds a step to the total, of which what is not of a step is the last one's.
 func add(t, r *importer.Report) {
-	sent, taken, same, agents, refused, retaken := t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken
+	sent, taken, same, agents, refused := t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused
 	adopted, confirmed, released, conflicts, over, kept := t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept
 	*t = *r
-	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused, t.Retaken = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused, t.Retaken+retaken
+	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused
 	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over, t.Kept+kept
 }
 
@@ -224,7 +224,6 @@ var summary = []struct {
 	{importer.HostChanged, "hosts: changed"},
 	{importer.HostEqual, "hosts: equal"},
 	{importer.HostAgents, "hosts: left to agents"},
-	{importer.HostOldAgents, "hosts: old, left to agents"},
 	{importer.HostGone, "hosts: in the shard without a row"},
 	{importer.HostLeftOut, "hosts: left out"},
 	{importer.InstanceAdopted, "instances: to adopt"},

@@ -10,13 +10,12 @@ import (
 	"cellgate/gateway"
 	"cellgate/gateway/importer"
 	"cellgate/gateway/legacy"
-	"cellgate/gateway/standin"
 	"cellgate/internal/config"
 )
 
-// legacyConnections are those to each legacy database: the rows are refreshed, instances
-// imported, and instances that requests name looked up, at once.
-const legacyConnections = 4
+// legacyConnections are those to each legacy database: the rows are refreshed and instances
+// imported at once.
+const legacyConnections = 2
 
 // legacyParts makes what answers for the gateway's cells that are under upgrade, by
 // their names, and says so in cells. Nothing is connected to.
@@ -52,7 +51,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 	if err != nil {
 		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
-	imports, err := importer.New(importer.Config{Cell: c.Cell, RequiredVersion: int64(c.RequiredVersion)})
+	imports, err := importer.New(importer.Config{Cell: c.Cell})
 	if err != nil {
 		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
@@ -64,7 +63,6 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 			}
 			return r, nil
 		},
-		StandIn: standin.New(standin.Config{Cell: c.Cell, CellUUID: uuid, Find: rows.Find}),
 		Importer: func(to gateway.HostImporter) gateway.Importer {
 			return importer.NewWorker(imports, to, tellImports(log))
 		},
@@ -75,11 +73,10 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 // several servers in turn.
 const behindFor = time.Minute
 
-// tellImports logs when imports begin to fail and when they go on, when hosts are left
-// to agents though their services are old, when instances have no claim, when the data are behind, and what was
+// tellImports logs when imports begin to fail and when they go on, when instances have no claim, when the data are behind, and what was
 // changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
-	failing, left, unclaimed := false, false, false
+	failing, unclaimed := false, false
 	var behind time.Time // when they were last, zero for not
 	return func(r importer.Report, err error) {
 		switch {
@@ -89,13 +86,6 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 			log.Info("legacy hosts are imported again")
 		}
 		failing = err != nil
-		switch old := r.OldWithAgent > 0; {
-		case old && !left:
-			log.Warn("hosts whose nova-compute is old are not imported: their agents may be alive (cellgate doctor upgrade names them)", "hosts", r.OldWithAgent, "some", r.OldHosts)
-		case !old && left && err == nil:
-			log.Info("no host whose nova-compute is old is left to an agent any more")
-		}
-		left = r.OldWithAgent > 0 || left && err != nil
 		switch without := r.Unclaimed > 0; {
 		case without && !unclaimed:
 			log.Warn("instances of Nova's tables have no claim in the shard: the gate does not open (cellgate doctor upgrade says what to do)", "instances", r.Unclaimed, "some", r.FirstUnclaimed)

@@ -125,8 +125,8 @@ func (p *legacyPair) decide(gateway int) (*cellgatev1.SelectDestinationsResponse
 	}
 }
 
-// await asks a gateway again and again, without claims, until it answers from the rows,
-// or says that it cannot; it may say both on the way, and nothing else.
+// await asks a gateway again and again, without claims, until the cell answers by Nova's rows,
+// or cannot; it may be either on the way, and nothing else.
 func (p *legacyPair) await(gateway int, answers bool, when string) {
 	p.Helper()
 	for until := time.Now().Add(testwait.Limit); ; hold(p.Context(), 50*time.Millisecond) {
@@ -138,7 +138,7 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 			p.Fatalf("%s: gateway %d says %v", when, gateway+1, err)
 		case answers && err == nil:
 			return
-		case !answers && err != nil && strings.Contains(err.Error(), "legacy database was last read"):
+		case !answers && err != nil && strings.Contains(err.Error(), "were last imported "):
 			return
 		case time.Now().After(until):
 			p.Fatalf("%s: gateway %d says %v", when, gateway+1, err)
@@ -146,8 +146,8 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 	}
 }
 
-// Two gateways fill the one host of a LEGACY cell at once, of which the rows show more
-// room than the shard: each place is given once, and who finds none hears so at once, and
+// Two gateways fill the one host of a LEGACY cell at once, whose row has less in use than its
+// instance: each place is given once, and who finds none hears so at once, and
 // not that others were faster. What one gives back, both
 // give again.
 func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
@@ -211,14 +211,14 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 			t.Fatalf("after a release: %v", err)
 		}
 	}
-	if _, err := p.decide(0); fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 ShardFilter(VCPU)") {
+	if _, err := p.decide(0); fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "Filter(VCPU)") {
 		t.Errorf("one more: %v", err)
 	}
 }
 
-// The legacy database of a cell with room freezes: its gateways answer from the rows
-// until they are too old, say then that the cell is unavailable, never that it is full,
-// and answer again when the database does.
+// The legacy database of a cell with room freezes: the cell answers by what was imported
+// until that is too old, is unavailable then, never full, and answers again when the database
+// does.
 func TestLegacyDatabaseThatFreezes(t *testing.T) {
 	t.Parallel() // most of it waits, each for a server of its own
 	legacytest.Servers(t, legacyDatabaseThatFreezes)

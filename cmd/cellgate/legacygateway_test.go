@@ -115,8 +115,8 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 			if resp, err = scheduler.SelectDestinations(ctx, req); err == nil {
 				break
 			}
-			if ctx.Err() == nil && strings.Contains(err.Error(), "has not been read yet") {
-				continue // the first rows are on their way
+			if ctx.Err() == nil && strings.Contains(err.Error(), "no gateway has imported all of them yet") {
+				continue // the first import is on its way
 			}
 			return "", err
 		}

@@ -85,9 +85,6 @@ type listingCell struct {
 	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
-	// hypervisors are those of hosts whose agents do not report what their rows have, by
-	// uuid.
-	hypervisors map[string]*cellv1.Hypervisor
 }
 
 func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
@@ -97,18 +94,8 @@ func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyReq
 	return &cellv1.ReportLegacyResponse{Gate: l.gate, WithoutInstance: l.unseen}, nil
 }
 
-func (l *listingCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
-	out := &cellv1.ListHostsResponse{Hosts: l.hosts}
-	if in.GetWantHypervisors() {
-		for i, h := range l.hosts {
-			of := l.hypervisors[h.GetHostUuid()]
-			if of == nil {
-				of = &cellv1.Hypervisor{Type: "QEMU", Version: 6002000, SupportedInstances: `[["x86_64", "kvm", "hvm"]]`}
-			}
-			out.Hypervisors, out.HypervisorOf = append(out.Hypervisors, of), append(out.HypervisorOf, int32(i))
-		}
-	}
-	return out, nil
+func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {
+	return &cellv1.ListHostsResponse{Hosts: l.hosts}, nil
 }
 
 func (l *listingCell) ListClaims(context.Context, *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {

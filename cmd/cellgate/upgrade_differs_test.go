@@ -20,7 +20,7 @@ import (
 // reaches placements, and goes from them. The contradiction of the ratio is a finding.
 func TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow(t *testing.T) {
 	t.Parallel() // most of it waits
-	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
+	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -91,7 +91,7 @@ func (u *upgradeSystem) placesIn(zone string) string {
 func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
 	testlong.Only(t, "TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow")
 	t.Parallel() // most of it waits
-	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, compared: 3, refresh: 300 * time.Millisecond}
+	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, refresh: 300 * time.Millisecond}
 	u := startUpgrade(t, plan)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -121,14 +121,13 @@ func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
 		return g.GetDifferingHosts() == 2 && told[first.host] == "NAMES "+wantFirst && told[second.host] == "HYPERVISOR "+wantSecond
 	})
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")
-	must(t, rows, "cell1 names", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+first.host+": "+wantFirst)
-	must(t, rows, "cell1 hypervisors", unhealthy, "1 of 2 hosts with an agent differ from their rows; host "+second.host+": "+wantSecond)
+	must(t, rows, "cell1 differences", unhealthy, "2 hosts with an agent")
+	must(t, rows, "cell1 host "+first.host, unhealthy, wantFirst)
+	must(t, rows, "cell1 host "+second.host, unhealthy, wantSecond)
 	first.reports(nil)
 	second.reports(nil)
 	u.await("the gate opens", func(states map[string]*cellgatev1.Gate) bool {
 		return states["cell1"].GetState() == cellgatev1.Gate_NATIVE
 	})
-	rows = diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1")
-	must(t, rows, "cell1 names", found, "on 2 hosts")
-	must(t, rows, "cell1 hypervisors", found, "on 2 hosts")
+	diagnoses(t, exitDone, "upgrade", "--config", u.configs[0], "--cell", "cell1")
 }

@@ -57,8 +57,8 @@ func (f *upgradeFaults) killCell(i int) {
 
 // rollBackUnseen stops all gateways, rolls a compute back, ends an instance on it that the
 // load does not know, and starts the gateways: none remembers that the compute was new.
-// The cell falls back, and once its agent has been silent for long enough an import
-// takes the host back: the claim of the instance that has ended goes.
+// The cell falls back, and an import speaks for the host: the claim of the instance that has
+// ended goes.
 func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 	u := f.u
 	u.t.Helper()
@@ -96,7 +96,7 @@ func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 		}
 		hold(u.t.Context(), 100*time.Millisecond)
 	}
-	u.say("%s: taken back from its agent, the claim of the ended instance is gone, %v after the gateways were started", k.host, time.Since(began).Round(100*time.Millisecond))
+	u.say("%s: imported again, the claim of the ended instance is gone, %v after the gateways were started", k.host, time.Since(began).Round(100*time.Millisecond))
 }
 
 // lasting gives an instance that was there before the load.

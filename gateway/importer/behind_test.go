@@ -82,20 +82,19 @@ func (s *schedulerOf) live() map[string]bool {
 // gatewayOn imports from a database in a life of its own.
 type gatewayOn struct {
 	*testing.T
-	db            *legacytest.Database
-	reader        *legacy.Reader
-	m             *Importer
-	x             *legacy.Snapshot
-	instancesOnly bool
+	db     *legacytest.Database
+	reader *legacy.Reader
+	m      *Importer
+	x      *legacy.Snapshot
 }
 
-func newGatewayOn(t *testing.T, d *legacytest.Database, instancesOnly bool) *gatewayOn {
+func newGatewayOn(t *testing.T, d *legacytest.Database) *gatewayOn {
 	t.Helper()
 	m, err := New(Config{Cell: "cell1", Calls: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &gatewayOn{T: t, db: d, reader: readerOf(t, d), m: m, instancesOnly: instancesOnly}
+	return &gatewayOn{T: t, db: d, reader: readerOf(t, d), m: m}
 }
 
 func (g *gatewayOn) step(to Caller) Report {
@@ -104,11 +103,7 @@ func (g *gatewayOn) step(to Caller) Report {
 	if g.x, err = g.reader.Refresh(g.Context(), g.x); err != nil {
 		g.Fatal(err)
 	}
-	do := g.m.Step
-	if g.instancesOnly {
-		do = g.m.StepInstances
-	}
-	r, err := do(g.Context(), g.x, to)
+	r, err := g.m.Step(g.Context(), g.x, to)
 	if err != nil || r.Refused > 0 {
 		g.Fatalf("%+v, %v", r, err)
 	}
@@ -145,7 +140,7 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 				if c.agents {
 					to.registers()
 				}
-				fresh := newGatewayOn(t, source, c.agents)
+				fresh := newGatewayOn(t, source)
 				until := func(what string, g *gatewayOn, done func() bool) {
 					t.Helper()
 					for end := time.Now().Add(testwait.Limit); !done(); g.step(to) {
@@ -163,7 +158,7 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
 				until("the second instance was seen", fresh, func() bool { return to.live()[instanceID(2)] })
 
-				late := newGatewayOn(t, behind, c.agents)
+				late := newGatewayOn(t, behind)
 				for range 10 {
 					if c.beaten {
 						behind.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, behind))

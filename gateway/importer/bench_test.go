@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkImport measures a cell of 10,000 hosts, whose shard is in memory or PostgreSQL, from
-// Nova's rows to the cell's own table, by the importer's own pace, beside BenchmarkLegacyCell of package standin:
+// Nova's rows to the cell's own table, by the importer's own pace:
 //
 //	first      all hosts are read, and imported
 //	refresh-N  of 10,000 rows N were written since: what reads and imports them

@@ -32,12 +32,9 @@ const (
 	HostChanged What = "host_changed"
 	HostEqual   What = "host_equal"
 	// HostAgents is left to its agent.
-	HostAgents What = "host_left_to_agent"
-	// HostOldAgents is too, though its service is old: its agent is alive, or has not been
-	// silent for long enough.
-	HostOldAgents What = "host_old_left_to_agent"
-	HostGone      What = "host_gone"
-	HostLeftOut   What = "host_left_out"
+	HostAgents  What = "host_left_to_agent"
+	HostGone    What = "host_gone"
+	HostLeftOut What = "host_left_out"
 	// InstanceAdopted has no claim, InstanceConfirmed one that is PENDING on its host,
 	// InstanceEqual one that is CONFIRMED there, InstanceConflict one elsewhere.
 	InstanceAdopted   What = "instance_adopted"
@@ -156,11 +153,7 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 	there := c.hosts[row.UUID]
 	delete(c.hosts, row.UUID)
 	if agents(there) {
-		if service != nil && service.Version < m.conf.RequiredVersion {
-			c.say(HostOldAgents, id, row.ServiceHost, "%s", c.oldWithAgent(there, service, m.conf.RequiredVersion))
-		} else {
-			c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
-		}
+		c.say(HostAgents, id, row.ServiceHost, "agent version %d", there.GetAgentVersion())
 		if there.GetInstancesUnknown() {
 			if state, why := m.stateOf(row, service, on, false); why != nil {
 				c.say(HostLeftOut, id, row.ServiceHost, "%s", why.Detail)
@@ -196,15 +189,6 @@ func (c *comparing) host(m *Importer, row *legacy.Host, service *legacy.Service,
 		})
 	}
 	c.instances(state, has)
-}
-
-// oldWithAgent says what comes of a host whose service is old, and which is its agent's.
-func (c *comparing) oldWithAgent(h *cellgatev1.Host, s *legacy.Service, required int64) string {
-	text := fmt.Sprintf("nova-compute is of version %d, %d is required; ", s.Version, required)
-	if h.GetUp() {
-		return text + fmt.Sprintf("agent version %d speaks for it: stop that, or upgrade nova-compute", h.GetAgentVersion())
-	}
-	return text + fmt.Sprintf("agent version %d is silent: a gateway takes the host back soon, with the %d claims on it", h.GetAgentVersion(), len(c.on[h.GetHostUuid()]))
 }
 
 // rest tells of the hosts of the shard that no row is of.

@@ -23,56 +23,50 @@ func comparedOf(d *Difference, what What) (uuids []string) {
 // On a host whose agent does not know its instances a comparison says what an import does
 // with them, in NATIVE too; where the agent knows them, nothing is done.
 func TestCompareWhereAgentsDoNotKnowTheirInstances(t *testing.T) {
-	for _, native := range []bool{false, true} {
-		n, cell := newNova(3), newCell()
-		cell.agents(1, 0)
-		cell.hosts[hostID(1)].state.InstancesUnknown = true
-		cell.agents(2, 0)
-		for i, host := range map[int64]int64{1: 1, 2: 1, 3: 2} {
-			n.on(i, host)
-			cell.claims[instanceID(i)] = &fakeClaim{host: hostID(host), adopted: true}
+	n, cell := newNova(3), newCell()
+	cell.agents(1)
+	cell.hosts[hostID(1)].state.InstancesUnknown = true
+	cell.agents(2)
+	for i, host := range map[int64]int64{1: 1, 2: 1, 3: 2} {
+		n.on(i, host)
+		cell.claims[instanceID(i)] = &fakeClaim{host: hostID(host), adopted: true}
+	}
+	n.on(4, 1)
+	cell.claims[instanceID(4)] = &fakeClaim{host: hostID(1), pending: true}
+	n.on(5, 1)
+	cell.claims[instanceID(6)] = &fakeClaim{host: hostID(1), seen: true}
+	n.now = n.now.Add(time.Hour)
+	for _, gone := range []int64{2, 3} {
+		n.put(gone, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
+	}
+	d, err := importerOf(t, n).Compare(t.Context(), n.snapshot(), cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[What][]string{
+		InstanceAdopted: {instanceID(5)}, InstanceConfirmed: {instanceID(4)}, InstanceReleased: {instanceID(2), instanceID(6)},
+		InstanceWithoutClaim: nil, ClaimWithoutInstance: nil,
+	} {
+		if got := comparedOf(d, what); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
 		}
-		n.on(4, 1)
-		cell.claims[instanceID(4)] = &fakeClaim{host: hostID(1), pending: true}
-		n.on(5, 1)
-		cell.claims[instanceID(6)] = &fakeClaim{host: hostID(1), seen: true}
+	}
+	if d.Counts[InstanceEqual] != 1 {
+		t.Errorf("%d are equal", d.Counts[InstanceEqual])
+	}
+
+	m := importerOf(t, n)
+	var did Report
+	for range 3 {
 		n.now = n.now.Add(time.Hour)
-		for _, gone := range []int64{2, 3} {
-			n.put(gone, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-		}
-		d, err := importerOf(t, n).Compare(t.Context(), n.snapshot(), cell)
+		r, err := m.Step(t.Context(), n.snapshot(), cell)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, want := range map[What][]string{
-			InstanceAdopted: {instanceID(5)}, InstanceConfirmed: {instanceID(4)}, InstanceReleased: {instanceID(2), instanceID(6)},
-			InstanceWithoutClaim: nil, ClaimWithoutInstance: nil,
-		} {
-			if got := comparedOf(d, what); !slices.Equal(got, want) {
-				t.Errorf("native %v, %s: %v, want %v", native, what, got, want)
-			}
-		}
-		if d.Counts[InstanceEqual] != 1 {
-			t.Errorf("%d are equal", d.Counts[InstanceEqual])
-		}
-
-		m := importerOf(t, n)
-		var did Report
-		for range 3 {
-			n.now = n.now.Add(time.Hour)
-			do := m.Step
-			if native {
-				do = m.StepInstances
-			}
-			r, err := do(t.Context(), n.snapshot(), cell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			did.Adopted, did.Confirmed, did.Released = did.Adopted+r.Adopted, did.Confirmed+r.Confirmed, did.Released+r.Released
-		}
-		if did.Adopted != 1 || did.Confirmed != 1 || did.Released != 2 || cell.claims[instanceID(3)] == nil {
-			t.Errorf("native %v: the import did %+v", native, did)
-		}
+		did.Adopted, did.Confirmed, did.Released = did.Adopted+r.Adopted, did.Confirmed+r.Confirmed, did.Released+r.Released
+	}
+	if did.Adopted != 1 || did.Confirmed != 1 || did.Released != 2 || cell.claims[instanceID(3)] == nil {
+		t.Errorf("the import did %+v", did)
 	}
 }
 
@@ -80,7 +74,7 @@ func TestCompareWhereAgentsDoNotKnowTheirInstances(t *testing.T) {
 // made it; disk, and classes that it does not have, are not compared.
 func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 	n, cell := newNova(2), newCell()
-	cell.agents(2, 0)
+	cell.agents(2)
 	cell.hosts[hostID(2)].state.InstancesUnknown = true
 	for i, c := range map[int64]*fakeClaim{
 		1: {host: hostID(1), used: map[string]int32{vcpu: 2, memoryMB: 2048, diskGB: 44}},
@@ -118,7 +112,7 @@ func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 // releases is named.
 func TestCompareTellsOfClaimsWithoutAnInstance(t *testing.T) {
 	n, cell := newNova(2), newCell()
-	cell.agents(1, 0)
+	cell.agents(1)
 	long := n.now.Add(-time.Hour)
 	claims := map[int64]*fakeClaim{
 		1: {host: hostID(1)}, 2: {host: hostID(2)}, 3: {host: hostID(1), seen: true}, // lost

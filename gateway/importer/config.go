@@ -29,7 +29,6 @@ type Lister interface {
 // Rows gives the rows of instances; a legacy.Reader does.
 type Rows interface {
 	Instances(ctx context.Context, from legacy.InstancePoint) iter.Seq2[*legacy.InstancePage, error]
-	InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error)
 }
 
 const (
@@ -48,9 +47,6 @@ type Config struct {
 	Cell string
 	// Rows; nil: those of the reader that made the snapshot.
 	Rows Rows
-	// RequiredVersion is that of the services of new agents: hosts whose services are older
-	// are taken back from agents that are gone. 0: none is.
-	RequiredVersion int64
 
 	// StepHosts bounds the hosts with other rows than the cell took that a step sends: 4,096.
 	// The others wait for the next step.
@@ -100,7 +96,7 @@ func (c *Config) check() error {
 		bad = append(bad, fault.Field{Path: "cell", Problem: "is empty"})
 	}
 	for path, n := range map[string]int64{
-		"required_version": c.RequiredVersion, "step_hosts": int64(c.StepHosts), "batch_hosts": int64(c.BatchHosts), "calls": int64(c.Calls),
+		"step_hosts": int64(c.StepHosts), "batch_hosts": int64(c.BatchHosts), "calls": int64(c.Calls),
 		"full_every": int64(c.FullEvery), "max_instances": int64(c.MaxInstances), "max_left_out": int64(c.MaxLeftOut),
 	} {
 		if n < 0 {

@@ -134,15 +134,6 @@ func TestSampleOfNova(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("another life", m)
-
-		// One host alone, by the index that Nova has for it.
-		alone := newCell()
-		if o, err := m.Ensure(t.Context(), x, host.UUID.String(), alone); err != nil || int(o.GetAdopted()) != len(alone.claims) {
-			t.Errorf("%v, %v", o, err)
-		}
-		if want, got := heldOn(t, d, host), alone.used(host.UUID.String()); !same(want, got) || want["VCPU"] == 0 {
-			t.Errorf("one host alone holds %v, the database says %v", got, want)
-		}
 	})
 }
 
@@ -242,8 +233,8 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 	})
 }
 
-// A table of instances that is locked, or that is not there: a host alone is not imported,
-// and the error says that the database did not give it. Nothing of it stays.
+// A table of instances that is locked, or that is not there: no host is imported, and the
+// error says that the database did not give it.
 func TestInstancesThatCannotBeRead(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
@@ -257,12 +248,12 @@ func TestInstancesThatCannotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, cell := x.Hosts[0].UUID.String(), newCell()
+		cell := newCell()
 		fails := func(within time.Duration, want legacy.Trouble) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
-			if _, err := m.Ensure(ctx, x, host, cell); fault.KindOf(err) != fault.CellUnavailable || legacy.TroubleOf(err) != want {
+			if _, err := m.Step(ctx, x, cell); fault.KindOf(err) != fault.CellUnavailable || legacy.TroubleOf(err) != want {
 				t.Errorf("%v, want %s", err, want)
 			}
 			if _, err := reader.Refresh(t.Context(), x); err != nil {
@@ -293,7 +284,7 @@ func TestInstancesThatCannotBeRead(t *testing.T) {
 		if len(cell.hosts) != 0 {
 			t.Errorf("the shard has %d hosts", len(cell.hosts))
 		}
-		if _, err := m.Ensure(t.Context(), x, host, cell); err != nil || len(cell.hosts) != 1 {
+		if _, err := m.Step(t.Context(), x, cell); err != nil || len(cell.hosts) == 0 {
 			t.Errorf("%d hosts once the instances can be read, %v", len(cell.hosts), err)
 		}
 	})

@@ -17,7 +17,7 @@ func (n *nova) deletes(i int64) {
 // onAgent makes a host of an agent that says which instances it has, and a request's confirmed
 // claim for each of some.
 func (f *fakeCell) onAgent(host int64, confirmed time.Time, claims ...int64) *fakeHost {
-	h := &fakeHost{agent: true, had: true, state: &agentv1.FullState{
+	h := &fakeHost{agent: true, state: &agentv1.FullState{
 		Cell: "cell1", HostUuid: hostID(host), Providers: []*agentv1.Provider{{Uuid: hostID(host)}},
 	}}
 	f.hosts[hostID(host)] = h

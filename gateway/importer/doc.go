@@ -3,11 +3,9 @@
 // instances become the instances on them, in the form in which an agent reports them.
 //
 // It decides nothing: the cell adopts, confirms and releases claims as it does for a
-// report of an agent, and leaves a host to the agent that registered it. A host whose
-// service is old is asked back from its agent in every life, again and again: the cell
-// gives it once that agent is gone. Of a NATIVE cell no host is written: its agents speak for
-// their hosts, and where they do not know the instances the rows go on to. Aggregates and
-// allocation ratios of agents' hosts are taken from the rows in every state of the gate. Whoever
+// report of an agent. While the cell's gate is LEGACY or SHADOW the rows speak for every host. Once it
+// is NATIVE a host is left to its agent, but for what no agent knows: aggregates and allocation ratios,
+// and the instances where the agent does not know them; a host without an agent is the rows' still. Whoever
 // watches the gate says when a step is made, and which gateway makes it.
 //
 // Of a host whose agent knows its instances the cell hears which rows are deleted, again until

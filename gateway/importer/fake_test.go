@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/legacy"
@@ -32,6 +31,8 @@ type fakeCell struct {
 	hosts  map[string]*fakeHost
 	claims map[string]*fakeClaim // by instance
 	calls  int
+	// closed: the gate is not NATIVE, and imports take hosts from their agents.
+	closed bool
 	// before and after hear of each call; their error is its end, done or not.
 	before, after func(call int) error
 	// now is the store's time, of claims that reports make; asks are the sizes of calls of FindUnclaimed, unfindable
@@ -46,12 +47,10 @@ type fakeCell struct {
 	told [][]string
 }
 
-// fakeHost is registered by its agent, which may be alive for so long, or imported; had
-// says that it had an agent.
+// fakeHost is registered by its agent, or imported.
 type fakeHost struct {
-	state      *agentv1.FullState
-	agent, had bool
-	alive      time.Duration
+	state *agentv1.FullState
+	agent bool
 }
 
 type fakeClaim struct {
@@ -83,10 +82,6 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 	f.sizes, f.sent = append(f.sizes, len(in.GetHosts())), append(f.sent, in.GetHosts()...)
 	out := &cellv1.ImportHostsResponse{}
 	for _, h := range in.GetHosts() {
-		if old := f.hosts[h.GetState().GetHostUuid()]; in.GetInstancesOnly() && (old == nil || !old.agent || !old.state.GetInstancesUnknown()) {
-			out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{LeftToAgent: old != nil && old.agent})
-			continue
-		}
 		out.Outcomes = append(out.Outcomes, f.put(h, in.GetInstancesAt().AsTime()))
 	}
 	f.deleted(in, out)
@@ -132,18 +127,14 @@ func (f *fakeCell) put(in *cellv1.ImportedHost, at time.Time) *cellv1.ImportOutc
 	}
 	old := f.hosts[s.GetHostUuid()]
 	switch {
-	case old != nil && old.agent && in.GetRetake() && old.alive > 0:
-		o.LeftToAgent, o.RetakeAfter = true, durationpb.New(old.alive)
-		return f.unknown(old, s, o, at)
-	case old != nil && old.agent && !in.GetRetake():
+	case old != nil && old.agent && !f.closed:
 		o.LeftToAgent = true
 		return f.unknown(old, s, o, at)
 	case old != nil && !old.agent && old.state.GetBootId() == s.GetBootId() && s.GetVersion() < old.state.GetVersion():
 		o.Unchanged = true
 		return o
 	}
-	o.Retaken = old != nil && old.agent
-	f.hosts[s.GetHostUuid()] = &fakeHost{state: s, had: old != nil && (old.agent || old.had)}
+	f.hosts[s.GetHostUuid()] = &fakeHost{state: s}
 	return f.instances(s, o, at)
 }
 
@@ -194,7 +185,7 @@ func (f *fakeCell) ListHosts(_ context.Context, in *cellv1.ListHostsRequest, _ .
 			HostUuid: id, ServiceHost: h.state.GetServiceHost(), Nodename: h.state.GetNodename(),
 			Enabled: !h.state.GetDisabled(), DisabledReason: h.state.GetDisabledReason(), InstancesUnknown: h.agent && h.state.GetInstancesUnknown(),
 		}
-		if host.Imported = !h.agent; h.agent || h.had {
+		if host.Imported = !h.agent; h.agent {
 			host.AgentVersion = 1
 		}
 		for _, i := range h.state.GetProviders()[0].GetInventories() {
@@ -377,16 +368,6 @@ func (n *nova) Instances(_ context.Context, from legacy.InstancePoint) iter.Seq2
 			}
 		}
 	}
-}
-
-func (n *nova) InstancesOn(_ context.Context, host string, witness int64) (*legacy.InstancePage, error) {
-	p := &legacy.InstancePage{At: n.now, Age: n.age(witness)}
-	for _, id := range slices.Sorted(maps.Keys(n.rows)) {
-		if r := n.rows[id]; r.Host == host && !r.Deleted {
-			p.Instances = append(p.Instances, r)
-		}
-	}
-	return p, nil
 }
 
 func (n *nova) age(witness int64) legacy.InstanceAge {

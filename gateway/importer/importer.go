@@ -14,8 +14,7 @@ import (
 	"cellgate/schedule"
 )
 
-// Importer fills one cell's shard. Ensure may be called while a Step runs; one Step
-// runs at a time.
+// Importer fills one cell's shard. One Step runs at a time.
 type Importer struct {
 	conf Config
 	boot string
@@ -43,11 +42,9 @@ type Importer struct {
 	lookedAt  time.Time
 
 	// mu guards what follows, for moments.
-	mu sync.Mutex
-	// instancesOnly: this step is StepInstances.
-	instancesOnly bool
-	known         *known
-	hosts         map[schedule.ID]*host
+	mu    sync.Mutex
+	known *known
+	hosts map[schedule.ID]*host
 	// version is the last state's; see data.
 	version uint64
 	data    data
@@ -69,15 +66,10 @@ type host struct {
 	refused string
 	// outdated: the cell has an import of newer data.
 	outdated bool
-	// conflicts: an instance has a claim elsewhere, a claim or the cell's import is newer than the rows, or no agent had registered the host when
-	// instances alone were sent, so it is sent again at step again.
+	// conflicts: an instance has a claim elsewhere, or a claim or the cell's import is newer than the rows,
+	// so it is sent again at step again.
 	conflicts uint
 	again     uint64
-	// old: its service is. The cell, which left it to its agent all the same, is asked
-	// again at askAt; asks counts how often it was.
-	old   bool
-	asks  uint
-	askAt time.Time
 	// letGo: it has no row, and no instance by what the cell took last.
 	letGo bool
 	// missing is the steps in a row without a row for it, seen the last one with it.
@@ -122,26 +114,11 @@ func New(c Config) (*Importer, error) {
 // Report.Waiting says how many are left. The report is of what was done, with an error
 // too; the next Step goes on from there.
 func (m *Importer) Step(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
-	return m.step(ctx, x, c, false)
-}
-
-// StepInstances is Step for a cell whose gate is NATIVE: no host is written or taken back,
-// of agents' hosts the cell takes aggregates and allocation ratios, and of instances those
-// count whose hosts' agents do not know them. When the step before
-// was a Step, or the other way round, all hosts are sent again.
-func (m *Importer) StepInstances(ctx context.Context, x *legacy.Snapshot, c Caller) (Report, error) {
-	return m.step(ctx, x, c, true)
-}
-
-func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, instancesOnly bool) (Report, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
 	r := Report{At: x.At}
 	if r.Behind = m.behind(x); r.Behind > 0 {
 		return r, nil
-	}
-	if m.turn(instancesOnly) {
-		m.Again()
 	}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
@@ -165,18 +142,6 @@ func (m *Importer) step(ctx context.Context, x *legacy.Snapshot, c Caller, insta
 	return r, errors.Join(asked, err)
 }
 
-// turn notes what a step writes, and reports whether the one before wrote something else.
-func (m *Importer) turn(instancesOnly bool) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	was := m.instancesOnly
-	m.instancesOnly = instancesOnly
-	return was != instancesOnly && m.passes > 0
-}
-
-// mostOldHosts bounds Report.OldHosts.
-const mostOldHosts = 3
-
 // agentHosts counts the hosts of x that agents speak for, and those with newer imports.
 func (m *Importer) agentHosts(x *legacy.Snapshot, r *Report) {
 	m.mu.Lock()
@@ -186,15 +151,20 @@ func (m *Importer) agentHosts(x *legacy.Snapshot, r *Report) {
 		if h != nil && h.outdated {
 			r.Outdated++
 		}
-		if h == nil || !h.agents {
-			continue
+		if h != nil && h.agents {
+			r.AgentHosts++
 		}
-		r.AgentHosts++
-		if !h.old {
-			continue
-		}
-		if r.OldWithAgent++; len(r.OldHosts) < mostOldHosts {
-			r.OldHosts = append(r.OldHosts, x.Hosts[i].ServiceHost)
+	}
+}
+
+// takeBack has the next Step send the hosts that were left to agents: the gate keeps these from
+// speaking for them.
+func (m *Importer) takeBack() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.hosts {
+		if h.agents {
+			h.agents, h.taken, h.settled, h.inputs = false, false, false, inputs{}
 		}
 	}
 }

@@ -456,58 +456,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Ensure writes one host with what the rows have on it now, and the next step leaves
-// it so.
-func TestEnsure(t *testing.T) {
-	n, cell := newNova(3), newCell()
-	m := importerOf(t, n)
-	n.on(1, 2)
-	o, err := m.Ensure(t.Context(), n.snapshot(), hostID(2), cell)
-	if err != nil || o.GetAdopted() != 1 || len(cell.hosts) != 1 {
-		t.Fatalf("%v, %v", o, err)
-	}
-	if r := step(t, m, n, cell); r.Sent != 3 || r.Held != 0 || r.Released != 0 {
-		t.Errorf("the step after: %+v", r)
-	}
-	n.on(2, 2)
-	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(2), cell); err != nil || cell.used(hostID(2))["VCPU"] != 4 {
-		t.Errorf("%v, %v", err, cell.used(hostID(2)))
-	}
-	if r := step(t, m, n, cell); r.Released != 0 || cell.used(hostID(2))["VCPU"] != 4 {
-		t.Errorf("%+v", r)
-	}
-	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(9), cell); fault.KindOf(err) != fault.NotFound {
-		t.Errorf("a host without a row: %v", err)
-	}
-	if _, err := m.Ensure(t.Context(), n.snapshot(), hostID(1), &refusing{cell, hostID(1), fault.Overloaded}); fault.KindOf(err) != fault.Overloaded {
-		t.Errorf("a refusal: %v", err)
-	}
-}
-
-// A step that was planned before an Ensure does not undo it, nor take what it sent for
-// what the cell has.
-func TestEnsureDuringAStep(t *testing.T) {
-	n, cell := newNova(1), newCell()
-	m := importerOf(t, n)
-	step(t, m, n, cell)
-	n.hosts[1].View.NumIOOps = 1
-	n.touch(1)
-	x := n.snapshot()
-	cell.before = func(int) error {
-		cell.before = nil
-		n.on(1, 1)
-		_, err := m.Ensure(t.Context(), x, hostID(1), cell)
-		return err
-	}
-	if r, err := m.Step(t.Context(), x, cell); err != nil || r.Released != 0 || len(cell.claims) != 1 {
-		t.Errorf("%+v, %v, %d claims", r, err, len(cell.claims))
-	}
-	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-	if r := step(t, m, n, cell); r.Released != 1 || r.Sent != 1 {
-		t.Errorf("the state that the step had planned: %+v", r)
-	}
-}
-
 // A worker imports what it is offered, until it is told that another gateway does.
 func TestWorker(t *testing.T) {
 	n, cell := newNova(3), newCell()
@@ -532,9 +480,6 @@ func TestWorker(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := w.ImportHost(t.Context(), n.snapshot(), mustID(hostID(3))); err != nil {
 		t.Error(err)
 	}
 }
@@ -616,21 +561,46 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Hosts without an agent are sent again and again to a NATIVE cell, and take the room of no other.
-func TestStepInstances_ManyHostsWithoutAgent_AllGetTheirTurn(t *testing.T) {
-	const hosts = againHosts + 40
-	n, cell := newNova(hosts), newCell()
-	m := importerOf(t, n)
-	sent := map[string]bool{}
-	for range 3 {
-		if _, err := m.StepInstances(t.Context(), n.snapshot(), cell); err != nil {
-			t.Fatal(err)
+// Once the gate falls back a worker sends the hosts that were their agents', at once.
+func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
+	n, cell := newNova(2), newCell()
+	cell.agents(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan Report, 10)
+	w := NewWorker(importerOf(t, n, func(c *Config) { c.FullEvery = 24 * time.Hour }), cell, func(r Report, err error) {
+		if err != nil {
+			t.Error(err)
 		}
+		told <- r
+	})
+	if _, is := w.Age(); is {
+		t.Error("something is imported before the first offer")
 	}
-	for _, h := range cell.sent {
-		sent[h.GetState().GetHostUuid()] = true
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	w.Offer(n.snapshot(), true)
+	if r := <-told; r.LeftToAgents != 1 || r.Taken != 1 {
+		t.Errorf("%+v", r)
 	}
-	if len(sent) != hosts {
-		t.Errorf("%d of %d hosts were sent in three steps", len(sent), hosts)
+	<-w.Imported()
+	if _, is := w.Age(); !is {
+		t.Error("nothing is imported as a whole")
+	}
+	w.Offer(n.snapshot(), true)
+	if r := <-told; r.Sent != 0 {
+		t.Errorf("nothing changed: %+v", r)
+	}
+	cell.closed = true
+	w.Offer(n.snapshot(), false)
+	if r := <-told; r.Sent != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
+		t.Errorf("fallen back: %+v", r)
+	}
+	w.Offer(nil, false)
+	if _, is := w.Age(); is {
+		t.Error("another gateway imports, and something is imported")
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -33,8 +33,6 @@ type known struct {
 	on      map[place]*occupants
 	bad     map[int64]*badRow
 	strings map[string]string
-	// early are instances that counted before a pass had them.
-	early map[schedule.ID]struct{}
 	// deleted are those whose rows are.
 	deleted map[schedule.ID]*deletedRow
 }
@@ -54,7 +52,7 @@ type badRow struct {
 func newKnown(most int) *known {
 	return &known{
 		most: most, by: map[schedule.ID]*instance{}, on: map[place]*occupants{}, bad: map[int64]*badRow{},
-		strings: map[string]string{}, early: map[schedule.ID]struct{}{}, deleted: map[schedule.ID]*deletedRow{},
+		strings: map[string]string{}, deleted: map[schedule.ID]*deletedRow{},
 	}
 }
 
@@ -126,10 +124,9 @@ func (k *known) put(i *instance, row *legacy.Instance, pass uint64, at, quiet ti
 		if *old == *i {
 			return
 		}
-	} else if _, counts := k.early[i.uuid]; !counts && (quiet.IsZero() || latest(row).After(quiet)) {
+	} else if quiet.IsZero() || latest(row).After(quiet) {
 		i.first, i.firstAt = pass, at
 	}
-	delete(k.early, i.uuid)
 	i.project, i.user = k.intern(i.project), k.intern(i.user)
 	i.at = place{k.intern(i.at.host), k.intern(i.at.node)}
 	k.by[i.uuid] = i
@@ -173,7 +170,6 @@ func (k *known) sweep(pass uint64) {
 			delete(k.bad, id)
 		}
 	}
-	clear(k.early)
 	// Names that nobody has any more go with the old map.
 	k.strings = make(map[string]string, len(k.strings))
 	for _, i := range k.by {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,14 +20,11 @@ type work struct {
 	state  *agentv1.FullState
 	inputs inputs
 	sum    digest
-	retake bool
-	// only: its instances alone are sent.
-	only bool
 }
 
 // plan says what a step sends: first at most Config.StepHosts whose rows are others than
 // those that the cell took, after those of the step before; then at most againHosts others, so
-// that what a full pass sends again delays no change. Of a NATIVE cell only those are first
+// that what a full pass sends again delays no change. Of hosts that are their agents' only those are first
 // whose aggregates or ratios changed.
 func (m *Importer) plan(x *legacy.Snapshot, r *Report) []work {
 	m.mu.Lock()
@@ -108,15 +104,17 @@ func (p *planning) host(row *legacy.Host) {
 	for _, q := range p.placesOf(h.at) {
 		p.used[q] = true
 	}
-	h.aged(service != nil && service.Version < p.conf.RequiredVersion)
 	nova := hashOf(row)
-	if h.agents && h.settled && !h.taken && !p.asks(h) && h.inputs.nova == nova {
+	if h.agents && h.settled && !h.taken && h.inputs.nova == nova {
 		return
 	}
 	on, in, held := p.instancesOf(h.at, row)
 	if held {
 		p.r.Held++
 		p.r.Waiting++
+		if !h.settled {
+			p.r.Missing++
+		}
 		return
 	}
 	h.letGo, in.former = false, p.former[h.at]
@@ -139,18 +137,16 @@ func (p *planning) host(row *legacy.Host) {
 		return
 	}
 	h.shape = shapeOf(state)
-	// Of a NATIVE cell hosts without an agent are sent with every step: they must leave room
-	// for the rest.
-	if p.add(h, state, in) && (p.instancesOnly || p.others(h, in)) {
+	if p.add(h, state, in) && p.others(h, in) {
 		p.last = row.NodeID
 	}
 }
 
 // others reports whether a host has other rows than the cell took: it does not wait for those
-// that are sent again. In a NATIVE cell other aggregates or ratios alone count.
+// that are sent again. Of an agent's host other aggregates or ratios alone count.
 func (p *planning) others(h *host, in inputs) bool {
-	if p.instancesOnly {
-		return h.settled && h.inputs.nova != in.nova
+	if h.agents {
+		return h.inputs.nova != in.nova
 	}
 	return h.inputs != in
 }
@@ -174,13 +170,12 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 		p.r.leave(p.conf.MaxLeftOut, LeftOut{UUID: state.GetHostUuid(), Host: state.GetServiceHost(), Reason: BadHost, Detail: err.Error()})
 		return false
 	}
-	retake := p.asks(h)
-	if h.settled && h.sum == sum && !(h.agents && retake) && h.conflicts == 0 {
+	if h.settled && h.sum == sum && h.conflicts == 0 {
 		h.inputs = in
 		return false
 	}
 	state.Version = p.version
-	w := work{h, state, in, sum, retake, p.instancesOnly}
+	w := work{h, state, in, sum}
 	if p.others(h, in) {
 		p.all = append(p.all, w)
 	} else {
@@ -189,23 +184,8 @@ func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 	return true
 }
 
-// aged notes whether the host's service is old. When it was not, the cell is asked: an
-// agent may have registered the host meanwhile.
-func (h *host) aged(old bool) {
-	if old != h.old {
-		h.settled, h.asks, h.askAt = false, 0, time.Time{}
-	}
-	h.old = old
-}
-
-// asks reports whether it is time to ask that a host is taken back from its agent, if it
-// has one.
-func (p *planning) asks(h *host) bool {
-	return h.old && !p.instancesOnly && !(h.agents && h.settled && p.conf.Now().Before(h.askAt))
-}
-
 func (p *planning) due(h *host, in inputs) bool {
-	return !h.settled || h.agents && p.asks(h) || h.inputs != in || h.conflicts > 0 && p.steps >= h.again
+	return !h.settled || h.inputs != in || h.conflicts > 0 && p.steps >= h.again
 }
 
 // instancesOf gives the instances that count at a place; held says that there are others that
@@ -246,14 +226,12 @@ const missingSteps = 2
 // has no room; while instances are on it, by their rows, its claims are of something
 // that it has none of. Where another compute node has its host and node by now the instances
 // are that one's. Without them it has no inventories, and once no claim is left it
-// is no host (shard.Host.Gone). One of an agent is taken back once that is gone.
+// is no host (shard.Host.Gone). One of an agent is left to it.
 func (p *planning) gone(h *host) {
 	if h.missing++; h.missing < missingSteps || h.shape == nil {
 		return
 	}
-	// Its service is gone with it, as it is old elsewhere: an agent that may be alive keeps
-	// the host, one that is gone does not.
-	if h.aged(true); h.agents && h.settled && !h.taken && !p.asks(h) {
+	if h.agents && h.settled && !h.taken {
 		return
 	}
 	p.r.Gone++

@@ -51,7 +51,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 		life := func() *Importer {
 			m, err := New(Config{
 				Cell: "cell1", Rows: n, Calls: 1, StepHosts: rapid.IntRange(1, 5).Draw(t, "step hosts"), BatchHosts: rapid.IntRange(1, 3).Draw(t, "batch"),
-				FullEvery: time.Minute, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 }, RequiredVersion: 60,
+				FullEvery: time.Minute, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -119,13 +119,6 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 				n.now = n.now.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
 			},
 			"crash": func(*rapid.T) { m = life() },
-			"ensure": func(*rapid.T) {
-				if h := n.hosts[anyHost()]; h != nil {
-					if _, err := m.Ensure(context.Background(), n.snapshot(), h.UUID.String(), cell); err != nil {
-						t.Fatal(err)
-					}
-				}
-			},
 			"step": func(t *rapid.T) {
 				fails := rapid.SampledFrom([]string{"", "", "before", "after", "rows"}).Draw(t, "fails")
 				switch left := rapid.IntRange(0, 3).Draw(t, "calls"); fails {

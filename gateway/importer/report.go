@@ -23,20 +23,15 @@ type Report struct {
 	// data are older by that than those of a step before, and nothing was done.
 	Outdated int           `json:"outdated"`
 	Behind   time.Duration `json:"behind"`
-	// Unregistered hosts have no agent, and the cell is NATIVE: none of them is imported.
-	Unregistered int `json:"unregistered"`
-	// AgentHosts are the hosts that were left to agents by now. OldWithAgent are those of
-	// them whose service is older than required: their agents may be alive, the cell says.
-	// OldHosts are the first of these.
-	AgentHosts   int      `json:"agent_hosts"`
-	OldWithAgent int      `json:"old_with_agent"`
-	OldHosts     []string `json:"old_hosts"`
-	// Retaken hosts were taken back from their agents: their services are old.
-	Retaken int `json:"retaken"`
+	// AgentHosts are the hosts that were left to agents by now.
+	AgentHosts int `json:"agent_hosts"`
 	// Waiting hosts are to be sent by a later step. Held are those of them that have
 	// instances which count from the next pass.
 	Waiting int `json:"waiting"`
 	Held    int `json:"held"`
+	// Missing hosts are held, or were refused for a reason that passes, and the cell has taken
+	// nothing of them yet.
+	Missing int `json:"missing"`
 	// Gone hosts have no row any more, or none that is a host; they are disabled in the
 	// shard, and keep the claims of instances whose rows are still there.
 	Gone int `json:"gone"`

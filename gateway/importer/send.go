@@ -49,9 +49,9 @@ func (m *Importer) batch(all []work) []work {
 // call sends a batch. One that is refused as a whole goes host by host, so that one
 // host does not keep the others out.
 func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
-	in := &cellv1.ImportHostsRequest{InstancesOnly: batch[0].only, InstancesAt: at}
+	in := &cellv1.ImportHostsRequest{InstancesAt: at}
 	for _, w := range batch {
-		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state, Retake: w.retake})
+		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state})
 	}
 	out, err := c.ImportHosts(ctx, in)
 	switch {
@@ -101,9 +101,6 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	defer m.mu.Unlock()
 	h := w.host
 	r.Sent++
-	if w.state.GetVersion() < h.version {
-		return // Ensure sent a newer one meanwhile
-	}
 	h.version = w.state.GetVersion()
 	if f := o.GetFailure(); newerThere(f) {
 		h.settled, h.outdated, h.inputs, h.sum = true, true, w.inputs, w.sum
@@ -117,29 +114,20 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		r.leave(m.conf.MaxLeftOut, LeftOut{UUID: w.state.GetHostUuid(), Host: w.state.GetServiceHost(), Reason: RefusedByCell, Detail: why})
 		if !transient(f.GetReason()) {
 			h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken, h.conflicts = true, w.inputs, w.sum, why, false, false, 0
+		} else if !h.settled {
+			r.Missing++
 		}
 		return
 	}
-	if o.GetRetaken() {
-		r.Retaken++
-	}
 	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetLeftToAgent(), o.GetInstancesTaken()
-	unregistered := w.only && !h.agents
 	h.letGo = w.inputs.gone && len(w.state.GetInstances()) == 0 && (!h.agents || h.taken)
 	switch {
 	case h.agents:
 		r.LeftToAgents++
-	case unregistered:
-		r.Unregistered++
 	case o.GetUnchanged():
 		r.Unchanged++
 	default:
 		r.Taken++
-	}
-	if !h.agents {
-		h.asks, h.askAt = 0, time.Time{}
-	} else if w.retake {
-		h.asked(m.conf.Now(), o.GetRetakeAfter().AsDuration())
 	}
 	r.Adopted += int(o.GetAdopted())
 	r.Confirmed += int(o.GetConfirmed())
@@ -148,9 +136,6 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	r.Overcommitted += int(o.GetOvercommitted())
 	r.Kept += int(o.GetKept())
 	switch {
-	case unregistered:
-		// Once an agent registers it, it must not wait for its aggregates: they keep tenants apart.
-		h.conflicts, h.again = 1, m.steps+1
 	case o.GetConflicts() == 0 && o.GetKept() == 0:
 		h.conflicts = 0
 	default:
@@ -174,20 +159,6 @@ func stepsAfter(times uint) uint64 {
 // newerThere reports whether a host was not taken because the cell has a newer import of it,
 // or takes one now: no failure, but told.
 func newerThere(f *cellv1.Failure) bool { return f.GetReason() == string(fault.StaleGeneration) }
-
-const (
-	// askLeast is when a cell is asked again that does not say when to.
-	askLeast = time.Minute
-	// mostAsks: after that many answers that its agent may be alive a host is asked for
-	// after 2^2 times of what the cell says.
-	mostAsks = 2
-)
-
-// asked notes that the cell left a host to its agent, which may be alive for so long.
-func (h *host) asked(now time.Time, alive time.Duration) {
-	h.askAt = now.Add(or(alive, askLeast) << min(h.asks, mostAsks))
-	h.asks++
-}
 
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -19,10 +19,6 @@ func (b *balanced) Instances(ctx context.Context, from legacy.InstancePoint) ite
 	return b.to.Instances(ctx, from)
 }
 
-func (b *balanced) InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error) {
-	return b.to.InstancesOn(ctx, host, witness)
-}
-
 // Where one address leads to several servers, rows of instances may come from one that is behind,
 // though those before them and the compute nodes did not: no claim ends by them, whether their
 // heartbeats tell or not, in a pass over what changed, over all rows, and for a claim.
@@ -51,7 +47,7 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 					to.registers()
 				}
 				at := &balanced{to: readerOf(t, source)}
-				g := newGatewayOn(t, source, c.agents)
+				g := newGatewayOn(t, source)
 				g.m.conf.Rows = at
 				until := func(what string, done func() bool) {
 					t.Helper()
@@ -93,12 +89,6 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 					if live := to.live(); len(live) != 3 {
 						t.Fatalf("a server that is behind leaves %v", live)
 					}
-					if _, err := g.m.Ensure(t.Context(), g.x, hostID(1), to); err != nil {
-						t.Fatal(err)
-					}
-					if live := to.live(); len(live) != 3 {
-						t.Fatalf("a claim's import from a server that is behind leaves %v", live)
-					}
 				}
 
 				// The other one says again what is so.
@@ -131,10 +121,6 @@ func (s stale) now() *nova {
 
 func (s stale) Instances(ctx context.Context, from legacy.InstancePoint) iter.Seq2[*legacy.InstancePage, error] {
 	return s.now().Instances(ctx, from)
-}
-
-func (s stale) InstancesOn(ctx context.Context, host string, witness int64) (*legacy.InstancePage, error) {
-	return s.now().InstancesOn(ctx, host, witness)
 }
 
 // The server that instances are read from is behind for some passes, so that the importer does

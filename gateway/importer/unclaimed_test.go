@@ -16,7 +16,7 @@ import (
 // without.
 func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	n, cell := newNova(2), newCell()
-	cell.agents(1, time.Minute)
+	cell.agents(1)
 	n.services[1].Version, n.services[2].Version = 60, 60
 	n.on(1, 1)
 	n.on(2, 2)
@@ -24,7 +24,7 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	n.put(3, func(r *legacy.Instance) { r.Incomplete = true })
 	n.on(4, 7) // no host
 	n.now = n.now.Add(time.Hour)
-	m := importerOf(t, n, requiring(60))
+	m := importerOf(t, n)
 	start := n.now
 	look := func(at time.Duration, wantSettled time.Duration, wantLasting int, want ...string) {
 		t.Helper()
@@ -75,8 +75,8 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	n.services[1].Version, n.services[2].Version = 60, 60
-	cell.agents(1, time.Minute)
-	cell.agents(2, time.Minute)
+	cell.agents(1)
+	cell.agents(2)
 	n.on(1, 1)
 	n.put(1, func(r *legacy.Instance) { r.Node = "renamed" })
 	n.on(2, 2)
@@ -86,7 +86,7 @@ func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
 	n.addHost(3) // a second node of host 2: no node is neither
 	n.hosts[3].ServiceHost = "host2"
 	n.now = n.now.Add(time.Hour)
-	m := importerOf(t, n, requiring(60))
+	m := importerOf(t, n)
 	cell.now = n.now
 	for range 2 {
 		x := n.snapshot()
@@ -131,13 +131,13 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, cell := newNova(1), newCell()
 		n.services[1].Version = 60
-		cell.agents(1, time.Minute)
+		cell.agents(1)
 		n.on(1, 1)
 		n.now = n.now.Add(time.Hour)
 		cell.now = n.now
 		var last Report
 		var failure error
-		w := NewWorker(importerOf(t, n, requiring(60)), cell, func(r Report, err error) { last, failure = r, err })
+		w := NewWorker(importerOf(t, n), cell, func(r Report, err error) { last, failure = r, err })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()

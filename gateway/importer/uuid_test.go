@@ -3,8 +3,6 @@ package importer
 import (
 	"testing"
 	"time"
-
-	"cellgate/gateway/legacy"
 )
 
 // A compute node that is registered again with another uuid, at the same host and node, has
@@ -76,66 +74,5 @@ func TestTakingOverAgainReleasesNothing(t *testing.T) {
 		if r := step(t, m, n, cell); r.Adopted+r.Released != 0 {
 			t.Errorf("%+v", r)
 		}
-	}
-}
-
-// Of a NATIVE cell no host is written or taken back; the instances of an agent that does not
-// know them are as ever, those of one that registers later too, and all hosts are sent when the cell is NATIVE no more.
-func TestInstancesAreImportedIntoANativeCell(t *testing.T) {
-	n, cell := newNova(4), newCell()
-	for i := int64(1); i <= 4; i++ {
-		n.services[i].Version = 60
-		n.on(i, i)
-	}
-	n.now = n.now.Add(time.Hour)
-	cell.agents(1, 0)
-	cell.hosts[hostID(1)].state.InstancesUnknown = true
-	cell.agents(2, 0)
-	m := importerOf(t, n, requiring(60), func(c *Config) { c.FullEvery = 24 * time.Hour })
-	native := func() Report {
-		t.Helper()
-		n.now = n.now.Add(time.Second)
-		r, err := m.StepInstances(t.Context(), n.snapshot(), cell)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if r := native(); r.Adopted != 1 || r.Unregistered != 2 || r.LeftToAgents != 2 || r.Taken != 0 || len(cell.hosts) != 2 {
-		t.Errorf("the first step: %+v, %d hosts", r, len(cell.hosts))
-	}
-	// An old service takes no host from its agent.
-	n.services[1].Version = 50
-	cell.claims[instanceID(5)] = &fakeClaim{host: hostID(1), pending: true}
-	n.on(5, 1)
-	n.put(1, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-	var confirmed, released int
-	for range 3 {
-		r := native()
-		confirmed, released = confirmed+r.Confirmed, released+r.Released
-	}
-	if confirmed != 1 || released != 1 || cell.claims[instanceID(1)] != nil || !cell.hosts[hostID(1)].agent {
-		t.Errorf("%d confirmed, %d released; %+v", confirmed, released, cell.claims)
-	}
-	cell.agents(3, 0)
-	cell.hosts[hostID(3)].state.InstancesUnknown = true
-	adopted := 0
-	for range mostConflictSteps {
-		adopted += native().Adopted
-	}
-	if adopted != 1 || cell.claims[instanceID(3)] == nil {
-		t.Errorf("%d adopted of an agent that came later", adopted)
-	}
-	if cell.hosts[hostID(4)] != nil {
-		t.Error("a host without an agent was written")
-	}
-	for _, h := range cell.sent {
-		if h.GetRetake() {
-			t.Fatal("a host is asked back from its agent")
-		}
-	}
-	// LEGACY again.
-	if r := step(t, m, n, cell); !r.Full || r.Taken != 2 || r.Retaken != 1 || cell.hosts[hostID(4)] == nil {
-		t.Errorf("after it: %+v", r)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
 
 // Worker makes the steps of an Importer whenever it is offered a snapshot.
@@ -23,6 +22,8 @@ type Worker struct {
 
 	latest  atomic.Pointer[offer]
 	offered chan struct{}
+	// begun has an element when whole is set that was not.
+	begun chan struct{}
 	// lookFrom is when to look for instances without a claim next; it is Run's.
 	lookFrom time.Time
 
@@ -30,12 +31,15 @@ type Worker struct {
 	stopped bool
 	// unclaimed is what the last look found, nil without one.
 	unclaimed *cellv1.UnclaimedInstances
+	// whole is when the newest snapshot was offered that is imported as a whole; zero for none.
+	whole time.Time
 }
 
-// offer is what Offer was given last; x is nil while another gateway imports.
+// offer is what Offer was given last, and when; x is nil while another gateway imports.
 type offer struct {
-	x             *legacy.Snapshot
-	instancesOnly bool
+	x      *legacy.Snapshot
+	native bool
+	at     time.Time
 }
 
 // betweenSteps is how long a Worker waits before the next step of one snapshot.
@@ -46,38 +50,32 @@ func NewWorker(im *Importer, to Caller, told func(Report, error)) *Worker {
 	if told == nil {
 		told = func(Report, error) {}
 	}
-	return &Worker{im: im, to: to, told: told, offered: make(chan struct{}, 1)}
+	return &Worker{im: im, to: to, told: told, offered: make(chan struct{}, 1), begun: make(chan struct{}, 1)}
 }
 
 // Offer gives the snapshot to import; one that was not looked at yet is dropped. Nil:
 // another gateway imports, and nothing is sent until the next one, which is imported
-// as if nothing were known of what the cell has. With instancesOnly steps are
-// StepInstances. It never blocks.
-func (w *Worker) Offer(x *legacy.Snapshot, instancesOnly bool) {
+// as if nothing were known of what the cell has. native: agents speak for their hosts. It never blocks.
+func (w *Worker) Offer(x *legacy.Snapshot, native bool) {
 	w.mu.Lock()
 	if x == nil {
-		w.unclaimed = nil
+		w.unclaimed, w.whole = nil, time.Time{}
 	} else if w.stopped {
 		w.im.Again()
 	}
 	w.stopped = x == nil
 	w.mu.Unlock()
-	w.latest.Store(&offer{x, instancesOnly})
+	w.latest.Store(&offer{x, native, w.im.conf.Now()})
 	select {
 	case w.offered <- struct{}{}:
 	default:
 	}
 }
 
-// ImportHost is Ensure.
-func (w *Worker) ImportHost(ctx context.Context, x *legacy.Snapshot, host schedule.ID) error {
-	_, err := w.im.Ensure(ctx, x, host.String(), w.to)
-	return err
-}
-
 // Run imports what was offered last, until ctx ends. After a step that failed it waits
 // for the next offer.
 func (w *Worker) Run(ctx context.Context) error {
+	native := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -89,11 +87,15 @@ func (w *Worker) Run(ctx context.Context) error {
 			if o.x == nil {
 				break
 			}
-			x, step := o.x, w.im.Step
-			if o.instancesOnly {
-				step = w.im.StepInstances
+			x := o.x
+			if native && !o.native {
+				w.im.takeBack()
 			}
-			r, err := step(ctx, x, w.to)
+			native = o.native
+			r, err := w.im.Step(ctx, x, w.to)
+			if err == nil && r.Behind == 0 && r.Waiting <= r.Held && r.Missing == 0 {
+				w.imported(o.at)
+			}
 			told := err
 			if err == nil {
 				told = w.look(ctx, x, &r)
@@ -140,6 +142,32 @@ func (w *Worker) look(ctx context.Context, x *legacy.Snapshot, r *Report) error 
 	}
 	w.report(told, r)
 	return nil
+}
+
+// imported notes that a snapshot is in the shard as a whole, unless another gateway imports by now.
+func (w *Worker) imported(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	if w.whole.IsZero() {
+		select {
+		case w.begun <- struct{}{}:
+		default: // it is not taken yet
+		}
+	}
+	w.whole = at
+}
+
+// Imported has an element once a snapshot is in the shard as a whole, after none was.
+func (w *Worker) Imported() <-chan struct{} { return w.begun }
+
+// Age is how long ago the newest snapshot was offered that is in the shard as a whole; false for none.
+func (w *Worker) Age() (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.im.conf.Now().Sub(w.whole), !w.whole.IsZero()
 }
 
 func (w *Worker) report(u *cellv1.UnclaimedInstances, r *Report) {

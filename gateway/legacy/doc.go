@@ -5,7 +5,7 @@
 //
 // It only reads: sessions are read-only, every load is one read-only transaction
 // in each database, and a user with SELECT on the tables is enough. It decides
-// nothing: who may be answered from these hosts, and when, is the gateway's gate.
+// nothing: who speaks for a host is the cell's gate to say.
 //
 // # How changes are found
 //

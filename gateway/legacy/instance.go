@@ -132,39 +132,6 @@ func (s *session) instancePage(ctx context.Context, columns string, since time.T
 	return err
 }
 
-// InstancesOn gives the live rows of instances of a host, by id, but hidden ones, with the age
-// of what was read and of a witness, as in InstancePoint. The host is compared
-// with case, whatever the server does. Nova has an index for it.
-func (r *Reader) InstancesOn(ctx context.Context, host string, witness int64) (*InstancePage, error) {
-	p := &InstancePage{}
-	err := r.cell.transaction(ctx, func(s *session, at time.Time) (err error) {
-		p.At = at
-		if p.Age, err = s.instanceAge(ctx, witness, at, r.conf.ServiceDownTime); err != nil {
-			return err
-		}
-		columns, err := s.instanceColumns(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = s.pages(ctx, list{
-			table: "instances of a host", page: r.conf.PageSize, max: r.conf.MaxRows, args: []any{host},
-			text: "SELECT " + columns + " FROM instances WHERE host = ? AND deleted = 0 AND id > ? ORDER BY id LIMIT ?",
-		}, func(rows *sql.Rows) (int64, error) {
-			i, err := scanInstance(rows)
-			if err == nil && i.Host == host && !i.Deleted {
-				p.Instances = append(p.Instances, i)
-			}
-			p.Last = i.ID
-			return i.ID, err
-		})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	var host, node, project, user, vm, task, image sql.NullString
 	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/schedule"
 )
 
 func (w *world) instance(i int) legacytest.Row {
@@ -112,29 +111,6 @@ func TestInstances(t *testing.T) {
 	})
 }
 
-func TestInstancesOnAHost(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		w := newWorld(t, k, 1)
-		var rows []legacytest.Row
-		for i := 1; i <= 30; i++ {
-			rows = append(rows, with(w.instance(i), legacytest.Row{"host": "host1"}))
-		}
-		rows[0]["host"], rows[1]["host"], rows[2]["deleted"] = "host2", "HOST1", 3
-		rows[3]["host"] = nil
-		w.cell.Insert(t, "instances", rows...)
-		p, err := w.InstancesOn(t.Context(), "host1", 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all := p.Instances; len(all) != 26 || all[0].ID != 5 || all[0].VCPUs != 2 || !p.Age.Witness.Equal(w.now.Add(-24*time.Hour)) {
-			t.Errorf("%v, %+v", ids(all), p.Age)
-		}
-		if p, err := w.InstancesOn(t.Context(), "host9", 99); err != nil || len(p.Instances) != 0 || !p.Age.Witness.IsZero() {
-			t.Errorf("%+v, %v", p, err)
-		}
-	})
-}
-
 func TestFaultsOfInstances(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		proxy := legacytest.NewProxy(t, k.Shared(t).Addr())
@@ -163,35 +139,6 @@ func TestFaultsOfInstances(t *testing.T) {
 		proxy.CutAfter(-1)
 		if all, _ := w.pass(InstancePoint{After: int64(seen)}); len(all) != 30-seen {
 			t.Errorf("the rest is %d, %d were seen", len(all), seen)
-		}
-	})
-}
-
-func TestFind(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		w := newWorld(t, k, 2)
-		var rows []legacytest.Row
-		var ids []schedule.ID
-		for i := 1; i <= 150; i++ {
-			r := w.instance(i)
-			rows = append(rows, r)
-			ids = append(ids, mustID(t, r["uuid"].(string)))
-		}
-		rows[3]["deleted"] = 4
-		w.cell.Insert(t, "instances", rows...)
-		found, err := w.Find(t.Context(), append(ids[1:], schedule.ID{9}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]string{}
-		for _, i := range found {
-			got[i.UUID] = i.Host
-		}
-		if len(found) != 148 || len(got) != 148 || got[ids[0].String()] != "" || got[ids[3].String()] != "" || got[ids[1].String()] != rows[1]["host"] {
-			t.Errorf("%d rows are found of 148 that are there", len(found))
-		}
-		if found, err := w.Find(t.Context(), nil); err != nil || len(found) != 0 {
-			t.Errorf("of none: %v, %v", found, err)
 		}
 	})
 }

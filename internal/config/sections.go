@@ -249,8 +249,6 @@ type Cell struct {
 	EndedMiB          int           `yaml:"max_ended_mib" unit:"MiB" range:"16.." help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
 	MaxClockJump      time.Duration `yaml:"max_clock_jump" range:">0s.." help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`
 	GateSettle        time.Duration `yaml:"gate_settle" range:"100ms..24h" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
-	GateCompared      int           `yaml:"gate_compared" range:"1.." help:"comparisons that the gate needs to go from SHADOW to NATIVE"`
-	GateMaxDifference float64       `yaml:"gate_max_difference" range:">0..1" help:"part of the newest so many comparisons that may differ, above 0 to 1"`
 	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
 	GateAgentVersion  int           `yaml:"gate_agent_version" range:"1.." help:"least version of the hosts' agents"`
 	VerifyMode        string        `yaml:"verify_mode" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
@@ -329,7 +327,7 @@ func Default() Config {
 			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024, JournalMiB: 64, EndedMiB: 256, MaxClockJump: 31 * 24 * time.Hour,
-			GateSettle: 60 * time.Second, GateCompared: 100, GateMaxDifference: 0.01,
+			GateSettle:  60 * time.Second,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,
 			ReconcileInterval: time.Minute, ReconcileGrace: 10 * time.Minute, ReconcileRelease: time.Hour, ReconcileRepair: true,

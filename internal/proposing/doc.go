@@ -1,10 +1,7 @@
 // Package proposing answers a Query of the private API from a schedule.Table. Package
 // wire decodes the query and encodes the Proposal.
 //
-// A cell proposes from the table of its shard, a gateway's stand-in from the rows of
-// Nova's database. Both do it by this package, so that equal hosts give equal answers
-// (I6). It has no table of its own, knows no claims and starts nothing that outlives a
-// call.
+// It has no table of its own, knows no claims and starts nothing that outlives a call.
 //
 //	query → shapes.go → versions.go, memory.go → propose.go → answer
 //

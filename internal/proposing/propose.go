@@ -34,16 +34,6 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 		return nil, nil, err
 	}
 	out = wire.EncodeProposal(found)
-	if at.Part == nil {
-		if out.Passing, err = PassingOf(at.Table, q, in.GetPassing()); errors.Is(err, schedule.ErrStopped) {
-			return nil, nil, ctx.Err()
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	of := roomsOf(at.Table, in.GetRoomOf())
-	out.Rooms, out.RoomAggregates, out.RoomHypervisors = of.hosts, of.aggregates, of.hypervisors
 	out.TableVersion, out.Cut = name, at.Part != nil && at.Part.More
 	return out, consumers, nil
 }

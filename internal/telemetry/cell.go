@@ -30,7 +30,6 @@ type Cell struct {
 	waits         map[bool]prometheus.Observer
 
 	expired, adopted, elsewhere, overcommitted       prometheus.Counter
-	same, different                                  prometheus.Counter
 	streams                                          prometheus.Gauge
 	proposeSeconds, proposeQueries, txSeconds, txOps prometheus.Observer
 }
@@ -65,7 +64,6 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		kind, end, _ := strings.Cut(what, " ")
 		return p.counter(cellRepairs, cell, replica, kind, end)
 	}
-	c.same, c.different = p.counter(cellGateCompared, cell, replica, "same"), p.counter(cellGateCompared, cell, replica, "different")
 	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
 	for _, op := range Ops() {
 		c.ops[op] = &lazily{of: func(o string) prometheus.Counter { return p.counter(cellOperations, cell, replica, string(op), o) }}
@@ -248,14 +246,6 @@ func (c *Cell) GateMoved(to string) {
 	}
 }
 
-// GateCompared counts comparisons that a gateway told of, some of which differed.
-func (c *Cell) GateCompared(compared, differed int64) {
-	if c != nil {
-		c.different.Add(float64(min(differed, compared)))
-		c.same.Add(float64(compared - min(differed, compared)))
-	}
-}
-
 // Repaired counts a repair of a finding of a kind that was done, refused, or failed.
 func (c *Cell) Repaired(kind, end string) {
 	if c != nil {
@@ -279,6 +269,8 @@ type CellReading struct {
 	// greatest lag of any.
 	GateBehind     int
 	GateReadingLag time.Duration
+	// GateRowsAge is how long ago all that Nova's tables say was in the shard; below 0 for never.
+	GateRowsAge time.Duration
 	// GateDiffering counts gateways that ask less of Nova's services than another.
 	GateDiffering int
 	JournalAge    time.Duration
@@ -313,6 +305,9 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 			emit(cellGateLagging, float64(r.GateLagging), c.name, c.replica)
 			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
 			emit(cellGateBehind, float64(r.GateBehind), c.name, c.replica)
+			if r.GateRowsAge >= 0 {
+				emit(cellGateRowsAge, r.GateRowsAge.Seconds(), c.name, c.replica)
+			}
 			emit(cellGateReadingLag, r.GateReadingLag.Seconds(), c.name, c.replica)
 			emit(cellGateDiffering, float64(r.GateDiffering), c.name, c.replica)
 		}

@@ -8,11 +8,10 @@ import (
 
 // Gate is what a gateway tells of the gate of one cell under upgrade.
 type Gate struct {
-	state                   prometheus.Gauge
-	moves                   lazily
-	reads                   map[bool]prometheus.Counter
-	seconds                 prometheus.Observer
-	same, different, replan prometheus.Counter
+	state   prometheus.Gauge
+	moves   lazily
+	reads   map[bool]prometheus.Counter
+	seconds prometheus.Observer
 }
 
 // GateStates are the names of a gate's states, by the number that the metric has; 0 is
@@ -29,8 +28,6 @@ func (l *Link) Gate() *Gate {
 		state:   p.gauge(gatewayGate, l.cell),
 		reads:   map[bool]prometheus.Counter{true: p.counter(gatewayLegacyReads, l.cell, "read"), false: p.counter(gatewayLegacyReads, l.cell, "failed")},
 		seconds: p.histogram(gatewayLegacySeconds, l.cell),
-		same:    p.counter(gatewayShadow, l.cell, "same"), different: p.counter(gatewayShadow, l.cell, "different"),
-		replan: p.counter(gatewayGateReplans, l.cell),
 	}
 	g.moves.of = func(to string) prometheus.Counter { return p.counter(gatewayGateMoves, l.cell, to) }
 	return g
@@ -64,31 +61,10 @@ func (g *Gate) Read(took time.Duration, err error) {
 	g.seconds.Observe(took.Seconds())
 }
 
-// Compared counts a selection that both tables were asked.
-func (g *Gate) Compared(differed bool) {
-	switch {
-	case g == nil:
-	case differed:
-		g.different.Inc()
-	default:
-		g.same.Inc()
-	}
-}
-
-// Replanned counts a request that was planned again because the gate had moved.
-func (g *Gate) Replanned() {
-	if g != nil {
-		g.replan.Inc()
-	}
-}
-
 // LegacyReading is what is read of a cell's legacy rows when they are asked for.
 type LegacyReading struct {
 	Cell string
 	Age  time.Duration
-	// Answers: they answer for the cell; Hosts and HostsUp are then what they have.
-	Answers        bool
-	Hosts, HostsUp int64
 }
 
 // WatchLegacy has the legacy rows read when asked for: read calls each for every cell
@@ -100,10 +76,6 @@ func (g *Gateway) WatchLegacy(read func(each func(LegacyReading))) {
 	g.p.readings.add(func(emit Emit) {
 		read(func(r LegacyReading) {
 			emit(gatewayLegacyAge, r.Age.Seconds(), r.Cell)
-			if r.Answers {
-				emit(gatewayLegacyHosts, float64(r.Hosts), r.Cell)
-				emit(gatewayLegacyHostsUp, float64(r.HostsUp), r.Cell)
-			}
 		})
 	})
 }

@@ -128,7 +128,6 @@ const (
 
 	OpEndMaintenance Op = "end_maintenance"
 	OpNovaState      Op = "nova_state"
-	OpNovaHost       Op = "nova_host"
 	OpSilent         Op = "silent"
 	OpRemoveHost     Op = "remove_host"
 
@@ -138,7 +137,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpNovaHost, OpSilent, OpRemoveHost, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
@@ -219,7 +218,6 @@ var (
 	labelDecision   = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelGate       = Label{Name: "to", Values: GateStates()}
 	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
-	labelShadow     = Label{Name: "end", Values: []string{"same", "different"}}
 	labelOp         = Label{Name: "op", Values: texts(Ops())}
 	labelVerify     = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
 	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
@@ -434,10 +432,6 @@ var (
 		Name: "cellgate_gateway_gate_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelGate},
 		Help: "Moves of a cell's gate that this gateway saw, by the state it went to.",
 	}
-	gatewayGateReplans = Metric{
-		Name: "cellgate_gateway_gate_replans_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Times a request was planned again because a cell's gate had moved meanwhile.",
-	}
 	gatewayLegacyReads = Metric{
 		Name: "cellgate_gateway_legacy_reads_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelRead},
 		Help: "Reads of a cell's legacy databases, and those that failed.",
@@ -448,19 +442,7 @@ var (
 	}
 	gatewayLegacyAge = Metric{
 		Name: "cellgate_gateway_legacy_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
-		Help: "Age of the legacy rows that a cell is answered from while its gate is not NATIVE. Above 15 s the cell is unavailable then. Absent before the first.",
-	}
-	gatewayLegacyHosts = Metric{
-		Name: "cellgate_gateway_legacy_hosts", Kind: Reading, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Hosts that a cell's legacy rows are read as. Absent while they do not answer for the cell.",
-	}
-	gatewayLegacyHostsUp = Metric{
-		Name: "cellgate_gateway_legacy_hosts_up", Kind: Reading, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Those of cellgate_gateway_legacy_hosts that are enabled and whose nova-compute is up, by Nova's own rule.",
-	}
-	gatewayShadow = Metric{
-		Name: "cellgate_gateway_shadow_comparisons_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelShadow},
-		Help: "Selections and probes that a SHADOW cell's own table was asked too, by whether it answered as the legacy rows did.",
+		Help: "Age of the rows that this gateway read last of a cell's legacy database. Absent before the first.",
 	}
 	gatewayDecisions = Metric{
 		Name: "cellgate_gateway_decisions_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDecision},
@@ -537,7 +519,7 @@ var (
 	}
 	cellHostsUp = Metric{
 		Name: "cellgate_cell_hosts_up", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts that are enabled, not withheld, and whose agent was heard in time.",
+		Help: "Hosts that are enabled, not withheld, and whose agent was heard in time; of imported ones whose nova-compute was, while imports are fresh.",
 	}
 	cellHostsImported = Metric{
 		Name: "cellgate_cell_hosts_imported", Kind: Reading, Of: inCell, Labels: cellLabels(),
@@ -545,7 +527,7 @@ var (
 	}
 	cellHostsWithheld = Metric{
 		Name: "cellgate_cell_hosts_withheld", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts of the agents' that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts).",
+		Help: "Hosts that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts, or Nova's compute service set).",
 	}
 	cellStoreAhead = Metric{
 		Name: "cellgate_cell_store_time_ahead_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
@@ -623,6 +605,10 @@ var (
 		Name: "cellgate_cell_gate_reading_lag_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
 		Help: "By how much the oldest reading of Nova's tables that a gateway reports to this replica is behind the newest; up to the time between two heartbeats says nothing. Absent for a cell without a gate.",
 	}
+	cellGateRowsAge = Metric{
+		Name: "cellgate_cell_gate_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
+		Help: "How long ago all that Nova's tables say was last in the shard. Above 30 s a cell whose gate is not NATIVE is unavailable, and hosts without an agent count as down. Absent before the first import.",
+	}
 	cellGateDiffering = Metric{
 		Name: "cellgate_cell_gate_gateways_differing", Kind: Reading, Of: inCell, Labels: cellLabels(),
 		Help: "Gateways that report to this replica with a lower required_version, or a shorter service_down_time, than another does; cellgate cells CELL shows those of each. Absent for a cell without a gate.",
@@ -630,10 +616,6 @@ var (
 	cellGateMoves = Metric{
 		Name: "cellgate_cell_gate_moves_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelGate),
 		Help: "Moves of the gate that this replica made, by where to.",
-	}
-	cellGateCompared = Metric{
-		Name: "cellgate_cell_gate_comparisons_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelShadow),
-		Help: "Comparisons that gateways told this replica of: the legacy rows and the agents' table answered the same, or not.",
 	}
 	cellFindings = Metric{
 		Name: "cellgate_cell_findings", Kind: Reading, Of: inCell, Labels: cellLabels(labelFinding),
@@ -688,13 +670,13 @@ func Metrics() []Metric {
 		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayLimit, gatewayShed,
 		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayMovesFinished, gatewayClaims, gatewaySpread, gatewayRestarts,
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
-		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves, gatewayGateReplans,
-		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayLegacyHosts, gatewayLegacyHostsUp, gatewayShadow, gatewayDecisions,
+		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves,
+		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayDecisions,
 		gatewayBusRequests, gatewayBusSeconds, gatewayBusDropped, gatewayBusRedelivered, gatewayBusReconnects, gatewayBusConnected,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellStoreAhead, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
-		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateDiffering, cellGateMoves, cellGateCompared,
+		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateRowsAge, cellGateDiffering, cellGateMoves,
 		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
 		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
 		buildInfo, traceSpans, callersRefused, certificateEnd, ingressBytes, ingressRefused,

@@ -80,7 +80,7 @@ func useAll(p *Process) {
 	g.Decided(true)
 	g.Decided(false)
 	g.Watch(func(each func(Lane, int, int, uint64)) { each(LaneClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
-	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second, Answers: true}) })
+	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second}) })
 	l := g.Link("cell1")
 	gate := l.Gate()
 	for _, state := range append(GateStates(), "made up") {
@@ -88,9 +88,6 @@ func useAll(p *Process) {
 		gate.Moved(state)
 	}
 	gate.Read(time.Second, nil)
-	gate.Compared(true)
-	gate.Compared(false)
-	gate.Replanned()
 	l.Called(context.Background(), nil, time.Millisecond, fault.New("MADE_UP", "x"))
 	l.Searched("SEARCHED")
 	l.Searched("what")
@@ -118,7 +115,6 @@ func useAll(p *Process) {
 	c.Repaired("orphaned_claim", "done")
 	c.HostPut(1, 2, 3)
 	c.GateMoved("LEGACY")
-	c.GateCompared(3, 1)
 	c.Stream()()
 	c.State(nil)
 	c.WatchStore(func() StoreReading { return StoreReading{Reruns: 1} })

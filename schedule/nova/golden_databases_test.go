@@ -3,7 +3,6 @@ package nova_test
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,9 +15,6 @@ import (
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/gateway/standin"
-	"cellgate/internal/wire/wiretest"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -45,11 +41,7 @@ type goldenRows struct {
 
 // TestGoldenFromDatabases writes the rows of every golden case into Nova's own
 // tables, reads them with gateway/legacy, and demands of the hosts it gives what
-// TestGolden demands of those made from the lines; and then the same of stand-ins for
-// the cells (gateway/standin), asked through the messages of the wire: filters alone and
-// together, weights, order, and the picks of single requests and sequences. Instances
-// that requests name are those that the databases gave for their uuids. Without
-// CELLGATE_LONG, PostgreSQL has a third of the cases.
+// TestGolden demands of those made from the lines. Without CELLGATE_LONG, PostgreSQL has a third of the cases.
 func TestGoldenFromDatabases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: 600 cases in databases take a minute")
@@ -63,15 +55,12 @@ func TestGoldenFromDatabases(t *testing.T) {
 		start := time.Now()
 		clouds := newClouds(t, k)
 		cases, rows := eachOf(every, nova.LoadGoldenCases(t)), eachOf(every, loadRows(t))
-		hosts, moved := 0, make([][]*moved, len(cases))
+		hosts := 0
 		for i, c := range cases {
 			if c.ID != rows[i].ID {
 				t.Fatalf("%s and %s", c.ID, rows[i].ID)
 			}
-			moved[i] = clouds.move(c, &rows[i])
-			for _, m := range moved[i] {
-				hosts += len(m.x.Hosts)
-			}
+			hosts += clouds.move(c, &rows[i])
 		}
 		t.Logf("%d hosts of %d cases through %s in %v", hosts, len(cases), k, time.Since(start).Round(time.Second))
 		if len(cases) != 600/every || hosts < 5000/every {
@@ -79,12 +68,6 @@ func TestGoldenFromDatabases(t *testing.T) {
 		}
 		if got := nova.RunGolden(t, cases); got != want {
 			t.Errorf("from the databases:%s\nfrom the lines:%s", got, want)
-		}
-		for i, c := range cases {
-			c.SetCells(standIns(t, c, moved[i]))
-		}
-		if got := nova.RunGolden(t, cases); got != want {
-			t.Errorf("through stand-ins:%s\nfrom the lines:%s", got, want)
 		}
 	})
 }
@@ -95,39 +78,6 @@ func eachOf[T any](n int, all []T) (some []T) {
 		some = append(some, all[i])
 	}
 	return some
-}
-
-// standIns gives one for each cell of a case.
-func standIns(t *testing.T, c *nova.GoldenCase, moved []*moved) (cells []nova.GoldenCell) {
-	t.Helper()
-	for _, m := range moved {
-		s := standin.New(standin.Config{Cell: m.x.Cell, Find: m.find, Now: func() time.Time { return c.Time() }})
-		s.Update(m.x, c.Time(), nil, c.Time())
-		cells = append(cells, func(q *schedule.Query) (*schedule.Proposal, error) {
-			out, err := s.ProposeBatch(t.Context(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{wiretest.Query(q, "", nil)}})
-			if err != nil {
-				return nil, err
-			}
-			return wiretest.Proposal(out.GetProposals()[0])
-		})
-	}
-	return cells
-}
-
-// moved is a cell of a case, as it was read.
-type moved struct {
-	x *legacy.Snapshot
-	// instances are what Find gave of all that are there.
-	instances map[schedule.ID]legacy.Instance
-}
-
-func (m *moved) find(_ context.Context, ids []schedule.ID) (out []legacy.Instance, err error) {
-	for _, id := range ids {
-		if i, there := m.instances[id]; there {
-			out = append(out, i)
-		}
-	}
-	return out, nil
 }
 
 func loadRows(t *testing.T) []goldenRows {
@@ -184,8 +134,8 @@ func newClouds(t *testing.T, k legacytest.Kind) *clouds {
 	return w
 }
 
-// move writes a case's rows, and gives the case what is read of them, and the cells.
-func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (out []*moved) {
+// move writes a case's rows, and gives the case what is read of them. It counts the hosts.
+func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 	w.Helper()
 	w.write(g)
 	var hosts []legacy.Host
@@ -205,7 +155,6 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (out []*moved) {
 		here := x.HostsAt(c.Time())
 		hosts = append(hosts, here...)
 		byHost := map[string][]schedule.ID{}
-		var there []schedule.ID
 		for p, err := range r.Instances(w.Context(), legacy.InstancePoint{}) {
 			if err != nil {
 				w.Fatalf("%s: %v", c.ID, err)
@@ -216,19 +165,9 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (out []*moved) {
 					w.Fatalf("%s: %v", c.ID, err)
 				}
 				byHost[i.Host] = append(byHost[i.Host], id)
-				there = append(there, id)
 			}
 		}
-		rows, err := r.Find(w.Context(), append(there, schedule.ID{1}))
-		if err != nil || len(rows) != len(there) {
-			w.Fatalf("%s: %d of %d instances are found, %v", c.ID, len(rows), len(there), err)
-		}
-		m := &moved{x: x, instances: map[schedule.ID]legacy.Instance{}}
-		for _, i := range rows {
-			id, _ := schedule.ParseID(i.UUID) // it was read already
-			m.instances[id] = i
-		}
-		out = append(out, m)
+		n += len(x.Hosts)
 		for _, h := range here {
 			on[h.UUID] = byHost[h.ServiceHost]
 		}
@@ -239,7 +178,7 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (out []*moved) {
 		plain = append(plain, h.Host)
 	}
 	c.SetHosts(plain, on)
-	return out
+	return n
 }
 
 // reader gives one of a cell for the options of a case.

@@ -176,7 +176,7 @@ func Gate(b []byte) (*shard.Gate, error) {
 func rowGate(m *storagev1.Gate) *shard.Gate {
 	return &shard.Gate{
 		State: shard.GateState(m.State), Epoch: m.Epoch, Revision: m.Revision, Since: Instant(m.Since), Reason: m.Reason,
-		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, ReturnTo: shard.GateState(m.ReturnTo), HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls,
+		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, ReturnTo: shard.GateState(m.ReturnTo), HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls, RowsAt: Instant(m.RowsAt),
 	}
 }
 

@@ -97,7 +97,7 @@ func adminStateClauses() []clause {
 			}
 			imported := NewHost(1, 4)
 			imported.Host.Imported, imported.Host.BootID = true, "import"
-			imported.Retake = &shard.Registration{BootID: "boot-2", StateVersion: again.Host.StateVersion}
+			s.do(moveGate(0, shard.GateLegacy))
 			s.do(imported)
 			if got := s.admin(1); !equalRows(got, before) {
 				s.Errorf("the word is %+v, was %+v", got, before)

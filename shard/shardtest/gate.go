@@ -13,13 +13,6 @@ func moveGate(revision int64, to shard.GateState) *shard.MoveGate {
 	return &shard.MoveGate{Revision: revision, State: to, Reason: "because"}
 }
 
-// under makes claim n, planned under an epoch of the gate.
-func under(epoch int64, n int) *shard.NewClaim {
-	c := NewClaim(n, 1, 1)
-	c.GateEpoch = epoch
-	return c
-}
-
 func gateClauses() []clause {
 	return []clause{
 		{name: "AGateIsKeptAsItIsSaid", test: func(s *suite) {
@@ -29,7 +22,7 @@ func gateClauses() []clause {
 			at := time.Unix(1_700_000_000, 123_456_000).UTC()
 			m := &shard.MoveGate{
 				State: shard.GateLegacy, Reason: "\u00e4n old service", Pin: shard.GateShadow, PinReason: "by hand", ReturnTo: shard.GateNative,
-				HeldSince: at, HeldUntil: at.Add(time.Second), Falls: 3,
+				HeldSince: at, HeldUntil: at.Add(time.Second), Falls: 3, RowsAt: at.Add(time.Minute),
 			}
 			g := s.do(m).Gate
 			got := s.rows().Gates[""]
@@ -38,7 +31,7 @@ func gateClauses() []clause {
 			}
 			want := shard.Gate{
 				State: m.State, Epoch: 1, Revision: 1, Since: g.Since, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
-				HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: 3,
+				HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: 3, RowsAt: m.RowsAt,
 			}
 			if !equalRows(g, &want) {
 				s.Errorf("the gate is %+v, want %+v", g, want)
@@ -102,116 +95,50 @@ func gateClauses() []clause {
 				s.Errorf("%d of %d made the gate, which is %+v", len(won), movers, g)
 			}
 		}},
-		{name: "AClaimOfAnotherEpochIsRefusedWhateverElseIsToBeSaid", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.refused(under(1, 1), fault.StaleGeneration)
-			s.do(under(0, 2))
+		{name: "WhoSpeaksForAHostIsTheGatesToSay", test: func(s *suite) {
+			agents := func(version uint64) *shard.PutHost {
+				p := state(version, 16, map[int]int64{1: 1})
+				p.Host.AgentVersion = 7
+				return p
+			}
+			is := func(when string, imported bool, vcpus int64) {
+				s.Helper()
+				if h := s.rows().Hosts[HostID(1)]; h.Imported != imported || h.Providers[0].Inventories[0].Total != vcpus || (h.AgentVersion == 0) != imported {
+					s.Errorf("%s the host is %+v", when, h)
+				}
+			}
+			s.do(agents(1))
 			s.do(moveGate(0, shard.GateLegacy))
-			s.refused(under(0, 1), fault.StaleGeneration)
-			taken := under(0, 3)
-			taken.ConsumerUUID = ConsumerID(2)
-			s.refused(taken, fault.StaleGeneration)
-			gone := under(0, 3)
-			gone.HostUUID = HostID(9)
-			s.refused(gone, fault.StaleGeneration)
-			large := under(0, 3)
-			large.Allocations[0].Amount = 100
-			s.refused(large, fault.StaleGeneration)
-			s.do(under(1, 1))
+			if o := s.nothing(agents(2)); !o.Held {
+				s.Errorf("an agent's state under LEGACY: %+v", o)
+			}
+			is("before the first import", false, 16)
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 1})); o.LeftToAgent || o.Adopted != 1 {
+				s.Errorf("an import under LEGACY: %+v", o)
+			}
+			is("after an import", true, 8)
 			s.do(moveGate(1, shard.GateShadow))
-			s.refused(under(1, 3), fault.StaleGeneration)
-			s.do(under(2, 3))
-			s.used(1, 3)
+			if o := s.nothing(agents(3)); !o.Held {
+				s.Errorf("an agent's state under SHADOW: %+v", o)
+			}
+			s.do(moveGate(2, shard.GateNative))
+			if o := s.do(agents(3)); o.Held || o.Released != 1 {
+				s.Errorf("an agent's state under NATIVE: %+v", o)
+			}
+			is("after its agent's state", false, 16)
+			if o := s.nothing(imported(2, 8, map[int]int64{2: 1})); !o.LeftToAgent {
+				s.Errorf("an import under NATIVE: %+v", o)
+			}
+			s.used(1, 1)
 		}},
-		{name: "AClaimThatIsMadeIsAnsweredUnderAnyEpoch", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(under(0, 1))
+		{name: "AMoveAndStatesInOneBatchAreInOrder", test: func(s *suite) {
 			s.do(moveGate(0, shard.GateLegacy))
-			s.nothing(under(0, 1))
-			s.do(confirm(*Ref(1)))
-			s.do(release(*Ref(1)))
-		}},
-		{name: "AMoveAndClaimsInOneBatchAreInOrder", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			a := s.apply(opOf(under(0, 1)), opOf(moveGate(0, shard.GateLegacy)), opOf(under(0, 2)), opOf(under(1, 3)))
-			for n, want := range []fault.Kind{"", "", fault.StaleGeneration, ""} {
-				var got fault.Kind
-				if r := a.Outcomes[n].Refusal; r != nil {
-					got = r.Kind
-				}
-				if got != want {
-					s.Errorf("operation %d ends as %q, want %q", n, got, want)
+			a := s.apply(opOf(state(1, 16, nil)), opOf(moveGate(1, shard.GateNative)), opOf(state(2, 16, nil)), opOf(moveGate(2, shard.GateLegacy)), opOf(state(3, 16, nil)))
+			for n, held := range []bool{true, false, false, false, true} {
+				if o := a.Outcomes[n]; o.Refusal != nil || o.Held != held {
+					s.Errorf("operation %d ends as %+v", n, o)
 				}
 			}
 		}},
-		{name: "NoClaimOfAnOldEpochFollowsOneOfTheNew", test: claimsBesideMoves},
 	}
-}
-
-// claimsBesideMoves lets lanes claim on one host under the epoch that they last heard
-// of while another moves the gate: the claims of the host, in the order in which it was
-// written (its usage's generation), never go back an epoch.
-func claimsBesideMoves(s *suite) {
-	const claimers, each, moves = 4, 25, 12
-	s.do(NewHost(1, 1000))
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	epochs := map[int64]int64{} // by generation
-	stale := 0
-	for w := range claimers {
-		l := s.openLane(ServiceHost(w))
-		all.Go(func() {
-			epoch := int64(0)
-			for i := range each {
-				a, err := l.Apply(s.ctx, []shard.Op{opOf(under(epoch, w*each+i))})
-				if err != nil {
-					s.Errorf("Apply: %v", err)
-					return
-				}
-				if r := a.Outcomes[0].Refusal; r != nil {
-					if r.Kind != fault.StaleGeneration {
-						s.Errorf("refused: %+v", r)
-					}
-					rows, _, err := LoadRows(s.ctx, s)
-					if err != nil {
-						s.Errorf("Load: %v", err)
-						return
-					}
-					epoch = rows.Gates[""].EpochOf()
-					mu.Lock()
-					stale++
-					mu.Unlock()
-					continue
-				}
-				for _, c := range a.Entry.Changes {
-					if c.Usage != nil {
-						mu.Lock()
-						epochs[c.Usage.Generation] = epoch
-						mu.Unlock()
-					}
-				}
-			}
-		})
-	}
-	all.Go(func() {
-		l := s.openLane("mover")
-		for n := range int64(moves) {
-			to := []shard.GateState{shard.GateLegacy, shard.GateShadow}[n%2]
-			if a, err := l.Apply(s.ctx, []shard.Op{opOf(moveGate(n, to))}); err != nil || a.Outcomes[0].Refusal != nil {
-				s.Errorf("move %d: %+v, %v", n, a.Outcomes, err)
-				return
-			}
-		}
-	})
-	all.Wait()
-	var last int64
-	for g := range int64(claimers*each + 2) {
-		if e, ok := epochs[g]; ok {
-			if e < last {
-				s.Errorf("the claim of generation %d is of epoch %d, after one of epoch %d", g, e, last)
-			}
-			last = e
-		}
-	}
-	s.Logf("%d claims made, %d refused for their epoch", len(epochs), stale)
 }

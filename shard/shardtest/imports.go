@@ -75,7 +75,10 @@ func importClauses() []clause {
 		}},
 		{name: "AHostThatAnAgentRegisteredIsLeftToIt", test: func(s *suite) {
 			s.do(state(1, 8, map[int]int64{1: 1}))
-			if o := s.nothing(imported(1, 16, map[int]int64{2: 2})); !o.LeftToAgent {
+			if o := s.do(imported(1, 16, map[int]int64{2: 2})); !o.LeftToAgent || !o.Followed || o.Adopted != 0 {
+				s.Errorf("outcome is %+v", o)
+			}
+			if o := s.nothing(imported(2, 16, map[int]int64{2: 2})); !o.LeftToAgent {
 				s.Errorf("outcome is %+v", o)
 			}
 			if h := host(s); h.Imported || h.Providers[0].Inventories[0].Total != 8 {
@@ -109,10 +112,10 @@ func importClauses() []clause {
 			unknown.Host.InstancesUnknown = true
 			s.do(unknown)
 			s.do(NewClaim(5, 1, 1))
-			before := host(s)
 			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.LeftToAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
 				s.Errorf("outcome is %+v", o)
 			}
+			before := host(s)
 			s.state(5, shard.Confirmed)
 			s.used(1, 4)
 			s.do(NewClaim(6, 1, 1))
@@ -142,7 +145,13 @@ func importClauses() []clause {
 				p.Host.Aggregates = append(rack("mine", "z2"), shard.Aggregate{UUID: GroupID(2), Name: "ssd"})
 				return p
 			}
-			nova := &shard.SetNovaHost{HostUUID: HostID(1), Aggregates: rack("rack1", "z1"), Ratios: map[string]float64{Class: 2, "DISK_GB": 3}}
+			version := uint64(0)
+			nova := func(ratio float64, in ...shard.Aggregate) *shard.PutHost {
+				version++
+				p := imported(version, 4, nil)
+				p.Host.Aggregates, p.Host.Providers[0].Inventories[0].AllocationRatio = in, ratio
+				return p
+			}
 			is := func(ratio float64, follows bool, names ...string) {
 				s.Helper()
 				h := host(s)
@@ -154,21 +163,25 @@ func importClauses() []clause {
 					s.Errorf("the host is in %v, with ratio %v and %+v of Nova, want %v, %v", got, i.AllocationRatio, h.Nova, names, ratio)
 				}
 			}
-			s.refused(nova, fault.NotFound)
-			s.do(imported(1, 4, nil))
-			s.nothing(nova)
+			follows := func(p *shard.PutHost) {
+				s.Helper()
+				if o := s.do(p); !o.LeftToAgent || !o.Followed {
+					s.Errorf("the outcome is %+v", o)
+				}
+			}
 			s.do(agents(1))
 			is(1, false, "mine", "ssd")
-			s.do(nova)
+			follows(nova(2, rack("rack1", "z1")...))
 			is(2, true, "rack1", "ssd")
-			s.nothing(nova)
+			if o := s.nothing(nova(2, rack("rack1", "z1")...)); o.Followed {
+				s.Errorf("the same again: %+v", o)
+			}
 			s.do(NewClaim(1, 1, 4))
 			s.do(NewClaim(2, 1, 4))
 			s.refused(NewClaim(3, 1, 1), fault.NoValidHost)
 
 			s.do(agents(2))
 			is(2, true, "rack1", "ssd")
-			s.nothing(nova)
 			s.reopen()
 			is(2, true, "rack1", "ssd")
 			if n := host(s).Nova; n.ReportedRatios[Class] != 1 || len(n.ReportedAggregates) != 2 || n.ReportedAggregates[0].Name != "mine" {
@@ -176,30 +189,25 @@ func importClauses() []clause {
 			}
 
 			// Nova takes it out of an aggregate that its agent reports: it stays out.
-			left := &shard.SetNovaHost{HostUUID: HostID(1), Ratios: map[string]float64{Class: 3}}
-			s.do(left)
+			follows(nova(3))
 			is(3, true, "ssd")
 			s.do(agents(3))
 			is(3, true, "ssd")
-			s.do(nova)
+			follows(nova(2, rack("rack1", "z1")...))
 			is(2, true, "rack1", "ssd")
-			s.do(&shard.SetNovaHost{HostUUID: HostID(1)})
-			is(1, false, "mine", "ssd")
 
-			s.do(nova)
 			ends := setAdmin(1, shard.AdminEnabled)
 			ends.EndsNova = true
 			s.do(ends)
 			is(1, false, "mine", "ssd")
-			s.do(nova)
-			back := imported(9, 4, nil)
-			back.Retake = &shard.Registration{BootID: "boot-1", StateVersion: 3}
-			s.do(back)
-			is(1, false)
 
-			s.namesField(&shard.SetNovaHost{}, "host_uuid")
-			s.namesField(&shard.SetNovaHost{HostUUID: HostID(1), Ratios: map[string]float64{Class: 0}}, "ratios")
-			s.namesField(&shard.SetNovaHost{HostUUID: HostID(1), Aggregates: []shard.Aggregate{{UUID: "\x00"}}}, "aggregates[0].uuid")
+			// An agent that takes its host from the tables has what these said.
+			s.do(moveGate(0, shard.GateLegacy))
+			s.do(nova(2, rack("rack1", "z1")...))
+			is(2, false, "rack1")
+			s.do(moveGate(1, shard.GateNative))
+			s.do(agents(4))
+			is(2, true, "rack1", "ssd")
 		}},
 		{name: "AnImportOfRowsThatAreOlderThanAClaimNeitherEndsNorShrinksIt", test: func(s *suite) {
 			s.do(imported(1, 8, nil))
@@ -252,37 +260,6 @@ func importClauses() []clause {
 			}
 			s.used(1, 1)
 		}},
-		{name: "AHostIsTakenBackFromAnAgentWhenThatIsSaid", test: func(s *suite) {
-			agents := state(1, 8, map[int]int64{1: 1})
-			agents.Host.AgentVersion = 7
-			s.do(agents)
-			back := imported(1, 8, map[int]int64{1: 1, 2: 1})
-			for _, other := range []shard.Registration{{BootID: agents.Host.BootID, StateVersion: 2}, {BootID: "another life", StateVersion: 1}} {
-				back.Retake = &other
-				if o := s.nothing(back); !o.LeftToAgent || o.Retaken {
-					s.Errorf("it is not what the agent registered, and the outcome is %+v", o)
-				}
-			}
-			back.Retake = &shard.Registration{BootID: agents.Host.BootID, StateVersion: 1}
-			if o := s.do(back); !o.Retaken || o.LeftToAgent || o.Unchanged || o.Adopted != 1 {
-				s.Errorf("outcome is %+v", o)
-			}
-			if h := host(s); !h.Imported || h.AgentVersion != 7 {
-				s.Errorf("host is %+v: the agent that it was taken from is forgotten", h)
-			}
-			again := imported(2, 9, map[int]int64{1: 1, 2: 1})
-			again.Retake = back.Retake
-			if o := s.do(again); o.Retaken {
-				s.Errorf("taken back twice: %+v", o)
-			}
-			if h := host(s); h.AgentVersion != 7 {
-				s.Errorf("host is %+v after the next import", h)
-			}
-			s.do(agents)
-			if h := host(s); h.Imported {
-				s.Errorf("the agent did not get it again: %+v", h)
-			}
-		}},
 		{name: "AClaimIsSeenOnceAReportHasItsInstance", test: func(s *suite) {
 			seen := func(n int, want bool, when string) {
 				s.Helper()
@@ -311,10 +288,9 @@ func importClauses() []clause {
 			if c := s.find(2); !c.Seen || !ended.Seen {
 				s.Errorf("the ended claim is %+v", c)
 			}
-			back := imported(1, 8, map[int]int64{4: 1})
-			back.Retake = &shard.Registration{BootID: host(s).BootID, StateVersion: host(s).StateVersion}
 			s.do(NewClaim(4, 1, 1))
-			s.do(back)
+			s.do(moveGate(0, shard.GateLegacy))
+			s.do(imported(1, 8, map[int]int64{4: 1}))
 			seen(4, true, "in an import")
 		}},
 	}

@@ -69,8 +69,6 @@ type storyteller struct {
 	made  int
 	// gate is as the last operation that moved it was answered.
 	gate *shard.Gate
-	// registered is what agents said last.
-	registered map[int]shard.Registration
 	// last is the host of each claim that was answered with.
 	last  map[string]string
 	lines []string
@@ -85,7 +83,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 			t.Errorf("closing: %v", err)
 		}
 	}()
-	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, registered: map[int]shard.Registration{}, last: map[string]string{}}
+	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, last: map[string]string{}}
 	var err error
 	if s.start, err = i.Now(s.ctx); err != nil {
 		t.Fatal(err)
@@ -101,15 +99,9 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 		var ops []shard.Op
 		if n < hosts {
 			ops = append(ops, shard.Op{PutHost: NewHost(n, 12)})
-			s.registered[n] = ops[0].PutHost.Host.Registration()
 		}
 		for range 1 + s.rng.IntN(4) {
 			ops = append(ops, s.operation(n, hosts)...)
-		}
-		for _, op := range ops {
-			if op.Claim != nil && s.rng.IntN(16) != 0 {
-				op.Claim.GateEpoch = s.gate.EpochOf()
-			}
 		}
 		*operations += len(ops)
 		a, err := s.lanes[s.rng.IntN(lanes)].Apply(s.ctx, ops)
@@ -235,7 +227,6 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		p := NewHost(h, 8+rng.Int64N(8))
 		p.Host.StateVersion = uint64(step + 2)
 		p.Host.Disabled = rng.IntN(4) == 0
-		s.registered[h] = p.Host.Registration()
 		for range rng.IntN(3) {
 			id := ConsumerID(rng.IntN(s.made + 3))
 			if slices.ContainsFunc(p.Instances, func(i shard.Instance) bool { return i.UUID == id }) {
@@ -248,7 +239,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		}
 		return []shard.Op{{PutHost: p}}
 	case 20:
-		m := &shard.MoveGate{State: []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative}[rng.IntN(3)], Reason: "by chance", Falls: rng.Int32N(2)}
+		m := &shard.MoveGate{State: []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative, shard.GateNative}[rng.IntN(4)], Reason: "by chance", Falls: rng.Int32N(2)}
 		if s.gate != nil {
 			m.Revision = s.gate.Revision
 		}
@@ -257,9 +248,9 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		h := rng.IntN(hosts)
 		p := NewHost(h, 10+rng.Int64N(2))
 		p.Host.Imported, p.Host.BootID, p.Host.StateVersion = true, "import-1", uint64(step+2)
-		if rng.IntN(2) == 0 {
-			r := s.registered[h]
-			p.Retake = &r
+		if n := rng.IntN(3); n > 0 {
+			p.Host.Providers[0].Inventories[0].AllocationRatio = float64(n)
+			p.Host.Aggregates = []shard.Aggregate{{UUID: GroupID(n), Name: "rack"}}
 		}
 		p.Instances = []shard.Instance{{
 			UUID: ConsumerID(rng.IntN(s.made + 3)), ProjectID: "project-3", UserID: "user-3",
@@ -283,12 +274,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 	case 26, 27:
 		switch rng.IntN(7) {
 		case 6:
-			p := &shard.SetNovaHost{HostUUID: HostID(rng.IntN(hosts + 1))}
-			if n := rng.IntN(3); n > 0 {
-				p.Ratios = map[string]float64{Class: float64(n)}
-				p.Aggregates = []shard.Aggregate{{UUID: GroupID(n), Name: "rack"}}
-			}
-			return []shard.Op{{SetNovaHost: p}}
+			return []shard.Op{{SetAdminState: &shard.SetAdminState{HostUUID: HostID(rng.IntN(hosts + 1)), State: shard.AdminEnabled, EndsNova: true}}}
 		case 0:
 			return []shard.Op{{SetSilent: &shard.SetSilent{HostUUID: HostID(rng.IntN(hosts + 1)), Silent: rng.IntN(3) > 0}}}
 		case 1, 2:

@@ -101,9 +101,9 @@ func putHostClauses() []clause {
 				s.Errorf("an older state of the life: %+v", o)
 			}
 			s.used(1, 2)
-			back := imported(1, 8, map[int]int64{1: 1, 2: 1})
-			back.Retake = &shard.Registration{BootID: "boot-2", StateVersion: 4}
-			s.do(back)
+			s.do(moveGate(0, shard.GateLegacy))
+			s.do(imported(1, 8, map[int]int64{1: 1, 2: 1}))
+			s.do(moveGate(1, shard.GateNative))
 			s.do(said("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
 			s.used(1, 2)
 		}},

@@ -92,17 +92,15 @@ func (s *suite) asLeft() {
 	}
 	s.used(1, 4)
 	s.refused(NewClaim(3, 1, 1), fault.ClaimExpired)
-	s.refused(NewClaim(8, 1, 1), fault.StaleGeneration)
 	s.refused(moveGate(0, shard.GateLegacy), fault.StaleGeneration)
 	if h := s.rows().Hosts[HostID(2)]; !h.Imported {
 		s.Errorf("host 2 is %+v", h)
 	}
 	full := grouped(6, 1, "anti-affinity", 1)
-	full.GateEpoch = 1
 	s.refused(full, fault.NoValidHost)
 	s.refused(newPin(2, "b"), fault.Contended)
 	again := NewClaim(7, 1, 1)
-	again.ConsumerUUID, again.GateEpoch = ConsumerID(4), 1
+	again.ConsumerUUID = ConsumerID(4)
 	s.refused(again, fault.AlreadyExists)
 	s.Advance(2 * time.Minute)
 	if due := s.due(10); len(due) != 2 {

@@ -267,8 +267,6 @@ func opOf(v any) shard.Op {
 		return shard.Op{SetAdminState: v}
 	case *shard.SetNovaState:
 		return shard.Op{SetNovaState: v}
-	case *shard.SetNovaHost:
-		return shard.Op{SetNovaHost: v}
 	case *shard.SetSilent:
 		return shard.Op{SetSilent: v}
 	case *shard.RemoveHost:

@@ -22,8 +22,8 @@
 //	lanes          a lane's position, and whether a newer life has fenced it
 //	gate           the gate, for who moves it
 //
-// Claims read the gate without locking it, after their locks: one that is made under
-// an epoch is then made before every claim of the next one on the same rows.
+// States of hosts read the gate without locking it, after their locks: one that is put while
+// the gate moves counts as put before.
 //
 // Locks are taken in one order, so transactions wait for each other instead of
 // failing. CockroachDB checks serializability as well, and PostgreSQL can

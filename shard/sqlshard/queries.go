@@ -37,8 +37,7 @@ const serverTime = `SELECT clock_timestamp()`
 // Reads.
 const (
 	// readGate runs after the locks: who then waits for them sees the gate as it is later.
-	// A claim that reads the row before a move commits counts as made before it, and no
-	// claim of the new epoch can have been made on the rows that this one has locked.
+	// A state that reads the row before a move commits counts as put before it.
 	readGate = `SELECT body FROM gate WHERE id = 0`
 
 	// readClaims reads both tables as of one moment: a claim that ends goes from one to

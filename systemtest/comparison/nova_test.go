@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/gateway/standin"
+	"cellgate/internal/proposing"
 	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
@@ -68,13 +66,44 @@ func newTables(t *testing.T, w *cloud, server legacytest.Server) *tables {
 }
 
 // load reads all rows into a new table of hosts.
-func (x *tables) load(ctx context.Context, s *standin.Standin) error {
+func (x *tables) load(ctx context.Context) (*schedule.Table, error) {
 	rows, err := x.reader.Load(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.Update(rows, rows.At, nil, time.Now())
-	return nil
+	e := schedule.NewTable().Edit()
+	for i := range rows.Hosts {
+		e.PutHost(withResources(rows.Hosts[i].Host))
+	}
+	return e.Table(), nil
+}
+
+// withResources gives a host of the rows with its inventories, whose ratios are 1 here.
+func withResources(h schedule.Host) schedule.Host {
+	v := &h.View
+	h.Resources = nil
+	for _, r := range []struct {
+		class       string
+		total, used int64
+	}{
+		{"VCPU", v.VCPUsTotal, v.VCPUsUsed}, {"MEMORY_MB", v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB}, {"DISK_GB", v.TotalDiskGB, v.TotalDiskGB - v.FreeDiskMB/1024},
+	} {
+		h.Resources = append(h.Resources, schedule.Resource{Class: r.class, Capacity: r.total, Used: r.used, MinUnit: 1, MaxUnit: max(r.total, 1), StepSize: 1})
+	}
+	return h
+}
+
+// proposeFrom answers a batch from a table.
+func proposeFrom(ctx context.Context, t *schedule.Table, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
+	out := &cellv1.ProposeBatchResponse{}
+	for _, q := range req.GetQueries() {
+		p, _, err := proposing.NewShapes().Propose(ctx, nil, proposing.Version{Table: t}, "", q)
+		if err != nil {
+			return nil, err
+		}
+		out.Proposals = append(out.Proposals, p)
+	}
+	return out, nil
 }
 
 // best asks for the best host, without those that refused the instance.
@@ -119,11 +148,11 @@ type readsAll struct{ client cellv1.CellSchedulerClient }
 func newReadsAll(t *testing.T, x *tables) model {
 	t.Helper()
 	return readsAll{dialScheduler(t, &scheduler{propose: func(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
-		s := standin.New(standin.Config{Cell: "cell1"})
-		if err := x.load(ctx, s); err != nil {
+		t, err := x.load(ctx)
+		if err != nil {
 			return nil, err
 		}
-		return s.ProposeBatch(ctx, req)
+		return proposeFrom(ctx, t, req)
 	}})}
 }
 
@@ -137,18 +166,18 @@ func (readsAll) gone(context.Context, string) error { return nil }
 // what it chose. As Nova's, it hears neither of refusals nor of ends.
 type readsRarely struct {
 	*tables
-	s      *standin.Standin
 	client cellv1.CellSchedulerClient
 	// mu lets one choose at a time: Nova's scheduler is one thread, and what it chose
 	// counts for the next.
-	mu     sync.Mutex
-	chosen []string
+	mu sync.Mutex
+	// table is a copy, which what was chosen is taken from.
+	table *schedule.Table
 }
 
 func newReadsRarely(t *testing.T, x *tables, every time.Duration) model {
 	t.Helper()
-	m := &readsRarely{tables: x, s: standin.New(standin.Config{Cell: "cell1"})}
-	must(t, m.load(t.Context(), m.s))
+	m := &readsRarely{tables: x}
+	must(t, m.refresh(t.Context()))
 	m.client = dialScheduler(t, &scheduler{propose: m.propose})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
@@ -172,23 +201,20 @@ func newReadsRarely(t *testing.T, x *tables, every time.Duration) model {
 
 // refresh reads all rows; what was chosen before is in them, or never came to be.
 func (m *readsRarely) refresh(ctx context.Context) error {
-	m.mu.Lock()
-	before := m.chosen
-	m.chosen = nil
-	m.mu.Unlock()
-	if err := m.load(ctx, m.s); err != nil {
+	table, err := m.load(ctx)
+	if err != nil {
 		return err
 	}
-	for _, id := range before {
-		m.s.Ended(id)
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table = table
 	return nil
 }
 
 func (m *readsRarely) propose(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out, err := m.s.ProposeBatch(ctx, req)
+	out, err := proposeFrom(ctx, m.table, req)
 	if err != nil || len(wiretest.Hosts(out.GetProposals()[0])) == 0 {
 		return out, err
 	}
@@ -196,14 +222,27 @@ func (m *readsRarely) propose(ctx context.Context, req *cellv1.ProposeBatchReque
 	if err := proto.Unmarshal(req.GetQueries()[0].GetPlacement(), &asked); err != nil {
 		return nil, err
 	}
-	host := wiretest.Hosts(out.GetProposals()[0])[0]
-	id := uuid.NewString()
-	claim := &cellv1.NewClaim{ClaimId: id, HostUuid: host, ConsumerUuid: id}
-	for _, a := range asked.GetResources() {
-		claim.Allocations = append(claim.Allocations, &cellgatev1.Allocation{ProviderUuid: host, ResourceClass: a.GetResourceClass(), Amount: int32(a.GetAmount())})
+	id, err := schedule.ParseID(wiretest.Hosts(out.GetProposals()[0])[0])
+	if err != nil {
+		return nil, err
 	}
-	m.s.Chose(claim, time.Now().Add(time.Hour))
-	m.chosen = append(m.chosen, id)
+	h, _ := m.table.Host(id)
+	for _, a := range asked.GetResources() {
+		switch a.GetResourceClass() {
+		case "VCPU":
+			h.View.VCPUsUsed += int64(a.GetAmount())
+		case "MEMORY_MB":
+			h.View.FreeRAMMB -= int64(a.GetAmount())
+		case "DISK_GB":
+			h.View.FreeDiskMB -= 1024 * int64(a.GetAmount())
+			h.View.DiskUsedMB += 1024 * int64(a.GetAmount())
+		}
+	}
+	h.View.NumInstances++
+	h.View.NumIOOps++
+	e := m.table.Edit()
+	e.PutHost(withResources(h))
+	m.table = e.Table()
 	return out, nil
 }
 

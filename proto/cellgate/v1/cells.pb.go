@@ -85,11 +85,11 @@ type Gate_State int32
 
 const (
 	Gate_STATE_UNSPECIFIED Gate_State = 0
-	// Candidates come from compute_nodes.
+	// Nova's tables do.
 	Gate_LEGACY Gate_State = 1
-	// They still do; the agents' table is asked too, and the answers are compared.
+	// They still do; what agents report of their hosts is compared with them.
 	Gate_SHADOW Gate_State = 2
-	// Candidates come from the agents' table.
+	// Agents do; for a host without an agent Nova's tables do.
 	Gate_NATIVE Gate_State = 3
 )
 
@@ -142,12 +142,12 @@ const (
 	HostDifference_KIND_UNSPECIFIED HostDifference_Kind = 0
 	// Totals, allocation ratios or reserved amounts.
 	HostDifference_CAPACITY HostDifference_Kind = 1
-	// Aggregates, their metadata, or the zone that follows.
-	HostDifference_AGGREGATES HostDifference_Kind = 2
 	// The service host or the node.
 	HostDifference_NAMES HostDifference_Kind = 3
-	// Its type, its version, or the instances that it supports, where a filter reads it.
+	// Its type, its version, or the instances that it supports.
 	HostDifference_HYPERVISOR HostDifference_Kind = 4
+	// The instances on it.
+	HostDifference_INSTANCES HostDifference_Kind = 5
 )
 
 // Enum value maps for HostDifference_Kind.
@@ -155,16 +155,16 @@ var (
 	HostDifference_Kind_name = map[int32]string{
 		0: "KIND_UNSPECIFIED",
 		1: "CAPACITY",
-		2: "AGGREGATES",
 		3: "NAMES",
 		4: "HYPERVISOR",
+		5: "INSTANCES",
 	}
 	HostDifference_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"CAPACITY":         1,
-		"AGGREGATES":       2,
 		"NAMES":            3,
 		"HYPERVISOR":       4,
+		"INSTANCES":        5,
 	}
 )
 
@@ -283,7 +283,7 @@ func (x Finding_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_Kind.Descriptor instead.
 func (Finding_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type Cell struct {
@@ -299,9 +299,7 @@ type Cell struct {
 	Reason    string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Addresses of the cell's replicas.
 	Replicas []string `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// While the gate is LEGACY or SHADOW: hosts, hosts_up, resources and zones are those of
-	// Nova's tables, which answer.
-	Hosts int32 `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Hosts    int32    `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	// Hosts that are enabled, not withheld and heard of: by their agents, or by services of
 	// Nova's tables.
 	HostsUp         int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
@@ -475,12 +473,11 @@ func (x *Cell) GetHostsWithheld() int32 {
 	return 0
 }
 
-// Gate says where the candidates of a cell come from, and what keeps them from coming
-// from its agents.
+// Gate says who speaks for the hosts of a cell, and what keeps its agents from it.
 type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State Gate_State             `protobuf:"varint,1,opt,name=state,proto3,enum=cellgate.v1.Gate_State" json:"state,omitempty"`
-	// Counts the moves, from 1. A claim planned under another epoch is planned again.
+	// Counts the moves, from 1.
 	Epoch int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// Why it is where it is.
@@ -501,18 +498,15 @@ type Gate struct {
 	// Hosts registered by an agent, of those that have to be.
 	Registered int32 `protobuf:"varint,13,opt,name=registered,proto3" json:"registered,omitempty"`
 	Hosts      int32 `protobuf:"varint,14,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// SHADOW: requests compared, and those that would have been answered otherwise.
-	Compared int64 `protobuf:"varint,15,opt,name=compared,proto3" json:"compared,omitempty"`
-	Differed int64 `protobuf:"varint,16,opt,name=differed,proto3" json:"differed,omitempty"`
-	// The newest differences.
-	Differences []*ShadowDifference `protobuf:"bytes,17,rep,name=differences,proto3" json:"differences,omitempty"`
 	// SHADOW: hosts whose agents report other names, another capacity, other aggregates or
 	// another hypervisor than Nova has of them, and the first of them. The gate waits for all.
 	DifferingHosts  int32             `protobuf:"varint,18,opt,name=differing_hosts,json=differingHosts,proto3" json:"differing_hosts,omitempty"`
 	HostDifferences []*HostDifference `protobuf:"bytes,19,rep,name=host_differences,json=hostDifferences,proto3" json:"host_differences,omitempty"`
 	// Gateways that report what they read of Nova's tables to the replica that says this: at
 	// most 64, those first whose rows are behind, by how much. Another replica may hear others.
-	Readers       []*GateReader `protobuf:"bytes,20,rep,name=readers,proto3" json:"readers,omitempty"`
+	Readers []*GateReader `protobuf:"bytes,20,rep,name=readers,proto3" json:"readers,omitempty"`
+	// When all that Nova's tables said then was last imported; unset: not known.
+	RowsAt        *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=rows_at,json=rowsAt,proto3" json:"rows_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,27 +639,6 @@ func (x *Gate) GetHosts() int32 {
 	return 0
 }
 
-func (x *Gate) GetCompared() int64 {
-	if x != nil {
-		return x.Compared
-	}
-	return 0
-}
-
-func (x *Gate) GetDiffered() int64 {
-	if x != nil {
-		return x.Differed
-	}
-	return 0
-}
-
-func (x *Gate) GetDifferences() []*ShadowDifference {
-	if x != nil {
-		return x.Differences
-	}
-	return nil
-}
-
 func (x *Gate) GetDifferingHosts() int32 {
 	if x != nil {
 		return x.DifferingHosts
@@ -683,6 +656,13 @@ func (x *Gate) GetHostDifferences() []*HostDifference {
 func (x *Gate) GetReaders() []*GateReader {
 	if x != nil {
 		return x.Readers
+	}
+	return nil
+}
+
+func (x *Gate) GetRowsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RowsAt
 	}
 	return nil
 }
@@ -940,110 +920,6 @@ func (x *LaggingHost) GetReason() string {
 	return ""
 }
 
-// ShadowDifference is one request that the two tables answered otherwise.
-type ShadowDifference struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	At           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	RequestId    string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	LegacyPassed int32                  `protobuf:"varint,3,opt,name=legacy_passed,json=legacyPassed,proto3" json:"legacy_passed,omitempty"`
-	NativePassed int32                  `protobuf:"varint,4,opt,name=native_passed,json=nativePassed,proto3" json:"native_passed,omitempty"`
-	// The first hosts, by name.
-	LegacyFirst string `protobuf:"bytes,5,opt,name=legacy_first,json=legacyFirst,proto3" json:"legacy_first,omitempty"`
-	NativeFirst string `protobuf:"bytes,6,opt,name=native_first,json=nativeFirst,proto3" json:"native_first,omitempty"`
-	Detail      string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
-	// What was asked, in words: amounts, what else restricts the hosts, filters, weighers
-	// and the seed. Enough to ask it again.
-	Query         string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ShadowDifference) Reset() {
-	*x = ShadowDifference{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ShadowDifference) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ShadowDifference) ProtoMessage() {}
-
-func (x *ShadowDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ShadowDifference.ProtoReflect.Descriptor instead.
-func (*ShadowDifference) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ShadowDifference) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
-func (x *ShadowDifference) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *ShadowDifference) GetLegacyPassed() int32 {
-	if x != nil {
-		return x.LegacyPassed
-	}
-	return 0
-}
-
-func (x *ShadowDifference) GetNativePassed() int32 {
-	if x != nil {
-		return x.NativePassed
-	}
-	return 0
-}
-
-func (x *ShadowDifference) GetLegacyFirst() string {
-	if x != nil {
-		return x.LegacyFirst
-	}
-	return ""
-}
-
-func (x *ShadowDifference) GetNativeFirst() string {
-	if x != nil {
-		return x.NativeFirst
-	}
-	return ""
-}
-
-func (x *ShadowDifference) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *ShadowDifference) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
 // ReplicaState is how this gateway sees one scheduler of a cell. Another gateway
 // may see it otherwise.
 type ReplicaState struct {
@@ -1065,7 +941,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +953,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +966,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReplicaState) GetAddress() string {
@@ -1143,7 +1019,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1031,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1044,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -1207,7 +1083,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1095,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1108,7 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
 }
 
 type ListCellsResponse struct {
@@ -1244,7 +1120,7 @@ type ListCellsResponse struct {
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1132,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1145,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -1288,7 +1164,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1176,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1189,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -1332,7 +1208,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1220,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1233,7 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
@@ -1381,7 +1257,7 @@ type UpdateCellRequest struct {
 
 func (x *UpdateCellRequest) Reset() {
 	*x = UpdateCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1269,7 @@ func (x *UpdateCellRequest) String() string {
 func (*UpdateCellRequest) ProtoMessage() {}
 
 func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1282,7 @@ func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellRequest.ProtoReflect.Descriptor instead.
 func (*UpdateCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateCellRequest) GetCell() string {
@@ -1446,7 +1322,7 @@ type UpdateCellResponse struct {
 
 func (x *UpdateCellResponse) Reset() {
 	*x = UpdateCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1334,7 @@ func (x *UpdateCellResponse) String() string {
 func (*UpdateCellResponse) ProtoMessage() {}
 
 func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1347,7 @@ func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellResponse.ProtoReflect.Descriptor instead.
 func (*UpdateCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateCellResponse) GetCell() *Cell {
@@ -1513,7 +1389,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1401,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1414,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Finding) GetKind() Finding_Kind {
@@ -1660,7 +1536,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1548,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1561,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListFindingsRequest) GetCell() string {
@@ -1721,7 +1597,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1609,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1622,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -1783,7 +1659,7 @@ type ReconciledCell struct {
 
 func (x *ReconciledCell) Reset() {
 	*x = ReconciledCell{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1671,7 @@ func (x *ReconciledCell) String() string {
 func (*ReconciledCell) ProtoMessage() {}
 
 func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1684,7 @@ func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledCell.ProtoReflect.Descriptor instead.
 func (*ReconciledCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReconciledCell) GetCell() string {
@@ -1876,7 +1752,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
 	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
 	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\x12%\n" +
-	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\xd4\x06\n" +
+	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\x90\x06\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
@@ -1896,13 +1772,11 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"registered\x18\r \x01(\x05R\n" +
 	"registered\x12\x14\n" +
-	"\x05hosts\x18\x0e \x01(\x05R\x05hosts\x12\x1a\n" +
-	"\bcompared\x18\x0f \x01(\x03R\bcompared\x12\x1a\n" +
-	"\bdiffered\x18\x10 \x01(\x03R\bdiffered\x12?\n" +
-	"\vdifferences\x18\x11 \x03(\v2\x1d.cellgate.v1.ShadowDifferenceR\vdifferences\x12'\n" +
+	"\x05hosts\x18\x0e \x01(\x05R\x05hosts\x12'\n" +
 	"\x0fdiffering_hosts\x18\x12 \x01(\x05R\x0edifferingHosts\x12F\n" +
 	"\x10host_differences\x18\x13 \x03(\v2\x1b.cellgate.v1.HostDifferenceR\x0fhostDifferences\x121\n" +
-	"\areaders\x18\x14 \x03(\v2\x17.cellgate.v1.GateReaderR\areaders\"B\n" +
+	"\areaders\x18\x14 \x03(\v2\x17.cellgate.v1.GateReaderR\areaders\x123\n" +
+	"\arows_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x06rowsAt\"B\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1923,35 +1797,24 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\aimports\x18\x06 \x01(\bR\aimports\x12.\n" +
 	"\x10required_version\x18\a \x01(\x05H\x00R\x0frequiredVersion\x88\x01\x01\x12E\n" +
 	"\x11service_down_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTimeB\x13\n" +
-	"\x11_required_version\"\xdd\x01\n" +
+	"\x11_required_version\"\xdc\x01\n" +
 	"\x0eHostDifference\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
 	"\x04host\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12 \n" +
-	"\x06detail\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\"U\n" +
+	"\x06detail\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\"T\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
-	"\bCAPACITY\x10\x01\x12\x0e\n" +
-	"\n" +
-	"AGGREGATES\x10\x02\x12\t\n" +
+	"\bCAPACITY\x10\x01\x12\t\n" +
 	"\x05NAMES\x10\x03\x12\x0e\n" +
 	"\n" +
-	"HYPERVISOR\x10\x04\"\xc0\x01\n" +
+	"HYPERVISOR\x10\x04\x12\r\n" +
+	"\tINSTANCES\x10\x05\"\xc0\x01\n" +
 	"\vLaggingHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
 	"\x0fservice_version\x18\x02 \x01(\x05R\x0eserviceVersion\x12#\n" +
 	"\ragent_version\x18\x03 \x01(\x05R\fagentVersion\x127\n" +
 	"\tlast_seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcd\x02\n" +
-	"\x10ShadowDifference\x12*\n" +
-	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12'\n" +
-	"\n" +
-	"request_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12#\n" +
-	"\rlegacy_passed\x18\x03 \x01(\x05R\flegacyPassed\x12#\n" +
-	"\rnative_passed\x18\x04 \x01(\x05R\fnativePassed\x12+\n" +
-	"\flegacy_first\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vlegacyFirst\x12+\n" +
-	"\fnative_first\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vnativeFirst\x12 \n" +
-	"\x06detail\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06detail\x12\x1e\n" +
-	"\x05query\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x10R\x05query\"\xc8\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xc8\x01\n" +
 	"\fReplicaState\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x123\n" +
 	"\abreaker\x18\x02 \x01(\x0e2\x19.cellgate.v1.BreakerStateR\abreaker\x120\n" +
@@ -2054,7 +1917,7 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
 	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
@@ -2065,66 +1928,64 @@ var file_cellgate_v1_cells_proto_goTypes = []any{
 	(*GateReader)(nil),            // 6: cellgate.v1.GateReader
 	(*HostDifference)(nil),        // 7: cellgate.v1.HostDifference
 	(*LaggingHost)(nil),           // 8: cellgate.v1.LaggingHost
-	(*ShadowDifference)(nil),      // 9: cellgate.v1.ShadowDifference
-	(*ReplicaState)(nil),          // 10: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 11: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 12: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 13: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 14: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 15: cellgate.v1.GetCellResponse
-	(*UpdateCellRequest)(nil),     // 16: cellgate.v1.UpdateCellRequest
-	(*UpdateCellResponse)(nil),    // 17: cellgate.v1.UpdateCellResponse
-	(*Finding)(nil),               // 18: cellgate.v1.Finding
-	(*ListFindingsRequest)(nil),   // 19: cellgate.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 20: cellgate.v1.ListFindingsResponse
-	(*ReconciledCell)(nil),        // 21: cellgate.v1.ReconciledCell
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*ReplicaState)(nil),          // 9: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 10: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 11: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 12: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 13: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 14: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 15: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 16: cellgate.v1.UpdateCellResponse
+	(*Finding)(nil),               // 17: cellgate.v1.Finding
+	(*ListFindingsRequest)(nil),   // 18: cellgate.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 19: cellgate.v1.ListFindingsResponse
+	(*ReconciledCell)(nil),        // 20: cellgate.v1.ReconciledCell
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	11, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	10, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	10, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	9,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
 	5,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
 	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	22, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	21, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
 	8,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	9,  // 7: cellgate.v1.Gate.differences:type_name -> cellgate.v1.ShadowDifference
-	7,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
-	6,  // 9: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
-	22, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
-	23, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
-	22, // 12: cellgate.v1.GateReader.behind_since:type_name -> google.protobuf.Timestamp
-	23, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
+	7,  // 7: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
+	6,  // 8: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
+	21, // 9: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
+	21, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
+	22, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
+	21, // 12: cellgate.v1.GateReader.behind_since:type_name -> google.protobuf.Timestamp
+	22, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
 	2,  // 14: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	22, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	22, // 16: cellgate.v1.ShadowDifference.at:type_name -> google.protobuf.Timestamp
-	0,  // 17: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	22, // 18: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 19: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 20: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 21: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 22: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 23: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	22, // 24: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	22, // 25: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 26: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	18, // 27: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	21, // 28: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	22, // 29: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	12, // 30: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	14, // 31: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	16, // 32: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	19, // 33: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	13, // 34: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	15, // 35: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	17, // 36: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	20, // 37: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	34, // [34:38] is the sub-list for method output_type
-	30, // [30:34] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	21, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	21, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	21, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	21, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	17, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	20, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	21, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	11, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	13, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	15, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	18, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	12, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	14, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	16, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	19, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	33, // [33:37] is the sub-list for method output_type
+	29, // [29:33] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -2139,7 +2000,7 @@ func file_cellgate_v1_cells_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   18,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

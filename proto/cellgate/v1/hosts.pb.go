@@ -107,8 +107,8 @@ type Host struct {
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Bumped by every write to the host.
 	Generation int64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
-	// The host is as Nova's tables have it: no agent speaks for it now. agent_version is
-	// then of the agent that it was taken back from, 0 when it never had one.
+	// The host is as Nova's tables have it: it has no agent, or the gate keeps its agent from
+	// speaking for it. agent_version is then of the agent that is heard, 0 for none.
 	Imported bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
 	// What services, and the host itself, say of it, by name. GetHost alone shows them.
 	Namespaces []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`

@@ -195,8 +195,8 @@ CREATE TABLE IF NOT EXISTS decision_names (
   PRIMARY KEY (name, decision_key)
 );
 
--- Where the cell's candidates come from: body is storage.v1.Gate. At most one row, which
--- claims read.
+-- Who speaks for the cell's hosts: body is storage.v1.Gate. At most one row, which states of
+-- hosts read.
 CREATE TABLE IF NOT EXISTS gate (
   id int8 PRIMARY KEY,
   body bytea NOT NULL

@@ -43,27 +43,20 @@ type ReportLegacyRequest struct {
 	Unchanged bool `protobuf:"varint,5,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// Least service version to leave LEGACY with.
 	RequiredVersion int32 `protobuf:"varint,6,opt,name=required_version,json=requiredVersion,proto3" json:"required_version,omitempty"`
-	// Comparisons since the last report that was answered.
-	Compared    int64                  `protobuf:"varint,7,opt,name=compared,proto3" json:"compared,omitempty"`
-	Differed    int64                  `protobuf:"varint,8,opt,name=differed,proto3" json:"differed,omitempty"`
-	Differences []*v1.ShadowDifference `protobuf:"bytes,9,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Rows of compute_nodes that are no hosts, and why.
 	LeftOut int32 `protobuf:"varint,10,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// The gateway would import.
 	Importer bool `protobuf:"varint,11,opt,name=importer,proto3" json:"importer,omitempty"`
 	// Only ask for gate and claims: nothing here moves the gate.
 	Look bool `protobuf:"varint,12,opt,name=look,proto3" json:"look,omitempty"`
-	// Only ask, with look, which hosts have less left than this of one of these classes;
-	// each once.
-	ShortOf []*Amount `protobuf:"bytes,13,rep,name=short_of,json=shortOf,proto3" json:"short_of,omitempty"`
 	// The gateway as people know it: its machine, and where it listens.
 	GatewayName string `protobuf:"bytes,14,opt,name=gateway_name,json=gatewayName,proto3" json:"gateway_name,omitempty"`
 	// Of the gateway that imports: the instances of the legacy database that have no claim.
 	// Unset: it has not looked.
 	Unclaimed *UnclaimedInstances `protobuf:"bytes,15,opt,name=unclaimed,proto3" json:"unclaimed,omitempty"`
-	// While the gate is SHADOW: what came of comparing agents' hosts with their rows. Unset:
-	// nothing was compared.
-	HostsCompared *HostComparison `protobuf:"bytes,16,opt,name=hosts_compared,json=hostsCompared,proto3" json:"hosts_compared,omitempty"`
+	// Of the gateway that imports: how long ago it began to read the rows that are all imported
+	// by now, and tell of now. Unset: there are none.
+	ImportedAge *durationpb.Duration `protobuf:"bytes,16,opt,name=imported_age,json=importedAge,proto3" json:"imported_age,omitempty"`
 	// The newest time in the rows that the gateway has read: of two readings that with the
 	// later one has the newer data. Unset: it has none.
 	ReadTo *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
@@ -148,27 +141,6 @@ func (x *ReportLegacyRequest) GetRequiredVersion() int32 {
 	return 0
 }
 
-func (x *ReportLegacyRequest) GetCompared() int64 {
-	if x != nil {
-		return x.Compared
-	}
-	return 0
-}
-
-func (x *ReportLegacyRequest) GetDiffered() int64 {
-	if x != nil {
-		return x.Differed
-	}
-	return 0
-}
-
-func (x *ReportLegacyRequest) GetDifferences() []*v1.ShadowDifference {
-	if x != nil {
-		return x.Differences
-	}
-	return nil
-}
-
 func (x *ReportLegacyRequest) GetLeftOut() int32 {
 	if x != nil {
 		return x.LeftOut
@@ -190,13 +162,6 @@ func (x *ReportLegacyRequest) GetLook() bool {
 	return false
 }
 
-func (x *ReportLegacyRequest) GetShortOf() []*Amount {
-	if x != nil {
-		return x.ShortOf
-	}
-	return nil
-}
-
 func (x *ReportLegacyRequest) GetGatewayName() string {
 	if x != nil {
 		return x.GatewayName
@@ -211,9 +176,9 @@ func (x *ReportLegacyRequest) GetUnclaimed() *UnclaimedInstances {
 	return nil
 }
 
-func (x *ReportLegacyRequest) GetHostsCompared() *HostComparison {
+func (x *ReportLegacyRequest) GetImportedAge() *durationpb.Duration {
 	if x != nil {
-		return x.HostsCompared
+		return x.ImportedAge
 	}
 	return nil
 }
@@ -239,87 +204,6 @@ func (x *ReportLegacyRequest) GetOld() []*LegacyService {
 	return nil
 }
 
-// HostComparison says of the hosts of the legacy database whose services count, whether
-// their agents report the names, the capacity, the aggregates and the hypervisor that Nova
-// has of them.
-type HostComparison struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Looked at since the gate has this epoch.
-	GateEpoch int64 `protobuf:"varint,1,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
-	Hosts     int32 `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	LookedAt  int32 `protobuf:"varint,3,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
-	// Of those looked at, by the newest look at each.
-	Differ        int32                `protobuf:"varint,4,opt,name=differ,proto3" json:"differ,omitempty"`
-	First         []*v1.HostDifference `protobuf:"bytes,5,rep,name=first,proto3" json:"first,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HostComparison) Reset() {
-	*x = HostComparison{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HostComparison) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HostComparison) ProtoMessage() {}
-
-func (x *HostComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HostComparison.ProtoReflect.Descriptor instead.
-func (*HostComparison) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *HostComparison) GetGateEpoch() int64 {
-	if x != nil {
-		return x.GateEpoch
-	}
-	return 0
-}
-
-func (x *HostComparison) GetHosts() int32 {
-	if x != nil {
-		return x.Hosts
-	}
-	return 0
-}
-
-func (x *HostComparison) GetLookedAt() int32 {
-	if x != nil {
-		return x.LookedAt
-	}
-	return 0
-}
-
-func (x *HostComparison) GetDiffer() int32 {
-	if x != nil {
-		return x.Differ
-	}
-	return 0
-}
-
-func (x *HostComparison) GetFirst() []*v1.HostDifference {
-	if x != nil {
-		return x.First
-	}
-	return nil
-}
-
 // UnclaimedInstances are those of the legacy database on hosts that it has, of which no
 // claim is in the shard.
 type UnclaimedInstances struct {
@@ -336,7 +220,7 @@ type UnclaimedInstances struct {
 
 func (x *UnclaimedInstances) Reset() {
 	*x = UnclaimedInstances{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +232,7 @@ func (x *UnclaimedInstances) String() string {
 func (*UnclaimedInstances) ProtoMessage() {}
 
 func (x *UnclaimedInstances) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +245,7 @@ func (x *UnclaimedInstances) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnclaimedInstances.ProtoReflect.Descriptor instead.
 func (*UnclaimedInstances) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *UnclaimedInstances) GetSettledAt() *timestamppb.Timestamp {
@@ -395,7 +279,7 @@ type UnclaimedInstance struct {
 
 func (x *UnclaimedInstance) Reset() {
 	*x = UnclaimedInstance{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +291,7 @@ func (x *UnclaimedInstance) String() string {
 func (*UnclaimedInstance) ProtoMessage() {}
 
 func (x *UnclaimedInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +304,7 @@ func (x *UnclaimedInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnclaimedInstance.ProtoReflect.Descriptor instead.
 func (*UnclaimedInstance) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *UnclaimedInstance) GetUuid() string {
@@ -447,7 +331,7 @@ type FindUnclaimedRequest struct {
 
 func (x *FindUnclaimedRequest) Reset() {
 	*x = FindUnclaimedRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +343,7 @@ func (x *FindUnclaimedRequest) String() string {
 func (*FindUnclaimedRequest) ProtoMessage() {}
 
 func (x *FindUnclaimedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +356,7 @@ func (x *FindUnclaimedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUnclaimedRequest.ProtoReflect.Descriptor instead.
 func (*FindUnclaimedRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FindUnclaimedRequest) GetInstances() []byte {
@@ -494,7 +378,7 @@ type FindUnclaimedResponse struct {
 
 func (x *FindUnclaimedResponse) Reset() {
 	*x = FindUnclaimedResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +390,7 @@ func (x *FindUnclaimedResponse) String() string {
 func (*FindUnclaimedResponse) ProtoMessage() {}
 
 func (x *FindUnclaimedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +403,7 @@ func (x *FindUnclaimedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUnclaimedResponse.ProtoReflect.Descriptor instead.
 func (*FindUnclaimedResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindUnclaimedResponse) GetUnclaimed() []byte {
@@ -561,7 +445,7 @@ type LegacyService struct {
 
 func (x *LegacyService) Reset() {
 	*x = LegacyService{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +457,7 @@ func (x *LegacyService) String() string {
 func (*LegacyService) ProtoMessage() {}
 
 func (x *LegacyService) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +470,7 @@ func (x *LegacyService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegacyService.ProtoReflect.Descriptor instead.
 func (*LegacyService) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LegacyService) GetHost() string {
@@ -670,13 +554,8 @@ type ReportLegacyResponse struct {
 	AwaitedCut bool `protobuf:"varint,4,opt,name=awaited_cut,json=awaitedCut,proto3" json:"awaited_cut,omitempty"`
 	// The gateway is to import until told otherwise, for at most import_for.
 	ImportFor *durationpb.Duration `protobuf:"bytes,5,opt,name=import_for,json=importFor,proto3" json:"import_for,omitempty"`
-	// For short_of, and awaited is left out then: such hosts, at most 16,000.
-	Short []*HostRoom `protobuf:"bytes,6,rep,name=short,proto3" json:"short,omitempty"`
-	// Hosts that operators keep new instances from.
-	Withheld []*WithheldHost `protobuf:"bytes,7,rep,name=withheld,proto3" json:"withheld,omitempty"`
-	// While the gate is SHADOW, and for who only looks: live claims that are awaited no more,
-	// long after they were confirmed, though no report of their host has had their instances;
-	// at most 10,000, without allocations.
+	// For who only looks: live claims that are awaited no more, long after they were confirmed,
+	// though no report of their host has had their instances; at most 10,000, without allocations.
 	WithoutInstance []*AwaitedClaim `protobuf:"bytes,8,rep,name=without_instance,json=withoutInstance,proto3" json:"without_instance,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -684,7 +563,7 @@ type ReportLegacyResponse struct {
 
 func (x *ReportLegacyResponse) Reset() {
 	*x = ReportLegacyResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +575,7 @@ func (x *ReportLegacyResponse) String() string {
 func (*ReportLegacyResponse) ProtoMessage() {}
 
 func (x *ReportLegacyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +588,7 @@ func (x *ReportLegacyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLegacyResponse.ProtoReflect.Descriptor instead.
 func (*ReportLegacyResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReportLegacyResponse) GetGate() *v1.Gate {
@@ -747,325 +626,11 @@ func (x *ReportLegacyResponse) GetImportFor() *durationpb.Duration {
 	return nil
 }
 
-func (x *ReportLegacyResponse) GetShort() []*HostRoom {
-	if x != nil {
-		return x.Short
-	}
-	return nil
-}
-
-func (x *ReportLegacyResponse) GetWithheld() []*WithheldHost {
-	if x != nil {
-		return x.Withheld
-	}
-	return nil
-}
-
 func (x *ReportLegacyResponse) GetWithoutInstance() []*AwaitedClaim {
 	if x != nil {
 		return x.WithoutInstance
 	}
 	return nil
-}
-
-type WithheldHost struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	// In words, as reject counts have it.
-	Why string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
-	// It counts as down.
-	Down          bool `protobuf:"varint,3,opt,name=down,proto3" json:"down,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WithheldHost) Reset() {
-	*x = WithheldHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WithheldHost) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WithheldHost) ProtoMessage() {}
-
-func (x *WithheldHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WithheldHost.ProtoReflect.Descriptor instead.
-func (*WithheldHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *WithheldHost) GetHostUuid() string {
-	if x != nil {
-		return x.HostUuid
-	}
-	return ""
-}
-
-func (x *WithheldHost) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
-func (x *WithheldHost) GetDown() bool {
-	if x != nil {
-		return x.Down
-	}
-	return false
-}
-
-// HostRoom is what claims have left of the root provider of a host.
-type HostRoom struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	HostUuid string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	Rooms    []*Room                `protobuf:"bytes,2,rep,name=rooms,proto3" json:"rooms,omitempty"`
-	// For Query.room_of: the rooms have their inventories, and aggregates are all that the
-	// host is in, by their places in Proposal.room_aggregates.
-	Whole      bool    `protobuf:"varint,3,opt,name=whole,proto3" json:"whole,omitempty"`
-	Aggregates []int32 `protobuf:"varint,4,rep,packed,name=aggregates,proto3" json:"aggregates,omitempty"`
-	// With whole: the host's names, and its place in Proposal.room_hypervisors.
-	ServiceHost   string `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	Nodename      string `protobuf:"bytes,6,opt,name=nodename,proto3" json:"nodename,omitempty"`
-	Hypervisor    int32  `protobuf:"varint,7,opt,name=hypervisor,proto3" json:"hypervisor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HostRoom) Reset() {
-	*x = HostRoom{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HostRoom) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HostRoom) ProtoMessage() {}
-
-func (x *HostRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HostRoom.ProtoReflect.Descriptor instead.
-func (*HostRoom) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *HostRoom) GetHostUuid() string {
-	if x != nil {
-		return x.HostUuid
-	}
-	return ""
-}
-
-func (x *HostRoom) GetRooms() []*Room {
-	if x != nil {
-		return x.Rooms
-	}
-	return nil
-}
-
-func (x *HostRoom) GetWhole() bool {
-	if x != nil {
-		return x.Whole
-	}
-	return false
-}
-
-func (x *HostRoom) GetAggregates() []int32 {
-	if x != nil {
-		return x.Aggregates
-	}
-	return nil
-}
-
-func (x *HostRoom) GetServiceHost() string {
-	if x != nil {
-		return x.ServiceHost
-	}
-	return ""
-}
-
-func (x *HostRoom) GetNodename() string {
-	if x != nil {
-		return x.Nodename
-	}
-	return ""
-}
-
-func (x *HostRoom) GetHypervisor() int32 {
-	if x != nil {
-		return x.Hypervisor
-	}
-	return 0
-}
-
-// Hypervisor is what a host says of what runs its instances: as compute_nodes has it.
-type Hypervisor struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// As in 8002002; 0 for not known.
-	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// [["x86_64", "kvm", "hvm"], …]
-	SupportedInstances string `protobuf:"bytes,3,opt,name=supported_instances,json=supportedInstances,proto3" json:"supported_instances,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *Hypervisor) Reset() {
-	*x = Hypervisor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Hypervisor) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Hypervisor) ProtoMessage() {}
-
-func (x *Hypervisor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Hypervisor.ProtoReflect.Descriptor instead.
-func (*Hypervisor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Hypervisor) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *Hypervisor) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *Hypervisor) GetSupportedInstances() string {
-	if x != nil {
-		return x.SupportedInstances
-	}
-	return ""
-}
-
-// Room is the greatest amount of a class that a claim could have; below 0 where more
-// is in use than there is.
-type Room struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
-	Amount        int64                  `protobuf:"zigzag64,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Of the inventory that it is of, for HostRoom.whole.
-	Total           int64   `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Reserved        int64   `protobuf:"varint,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
-	AllocationRatio float64 `protobuf:"fixed64,5,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *Room) Reset() {
-	*x = Room{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Room) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Room) ProtoMessage() {}
-
-func (x *Room) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Room.ProtoReflect.Descriptor instead.
-func (*Room) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Room) GetResourceClass() string {
-	if x != nil {
-		return x.ResourceClass
-	}
-	return ""
-}
-
-func (x *Room) GetAmount() int64 {
-	if x != nil {
-		return x.Amount
-	}
-	return 0
-}
-
-func (x *Room) GetTotal() int64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *Room) GetReserved() int64 {
-	if x != nil {
-		return x.Reserved
-	}
-	return 0
-}
-
-func (x *Room) GetAllocationRatio() float64 {
-	if x != nil {
-		return x.AllocationRatio
-	}
-	return 0
 }
 
 type AwaitedClaim struct {
@@ -1082,7 +647,7 @@ type AwaitedClaim struct {
 
 func (x *AwaitedClaim) Reset() {
 	*x = AwaitedClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +659,7 @@ func (x *AwaitedClaim) String() string {
 func (*AwaitedClaim) ProtoMessage() {}
 
 func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +672,7 @@ func (x *AwaitedClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitedClaim.ProtoReflect.Descriptor instead.
 func (*AwaitedClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AwaitedClaim) GetClaimId() string {
@@ -1148,10 +713,6 @@ func (x *AwaitedClaim) GetMovesClaimId() string {
 type ImportHostsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hosts []*ImportedHost        `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	// Of each host only the claims are brought in line with the state's instances, and that
-	// only where an agent that does not know its instances registered it. No host is
-	// written, and retake is nothing. For a cell whose gate is NATIVE.
-	InstancesOnly bool `protobuf:"varint,2,opt,name=instances_only,json=instancesOnly,proto3" json:"instances_only,omitempty"`
 	// What was written to instances before is in the states, by the clocks of whoever writes
 	// there: claims that are newer neither end nor shrink.
 	InstancesAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=instances_at,json=instancesAt,proto3" json:"instances_at,omitempty"`
@@ -1166,7 +727,7 @@ type ImportHostsRequest struct {
 
 func (x *ImportHostsRequest) Reset() {
 	*x = ImportHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +739,7 @@ func (x *ImportHostsRequest) String() string {
 func (*ImportHostsRequest) ProtoMessage() {}
 
 func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +752,7 @@ func (x *ImportHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsRequest.ProtoReflect.Descriptor instead.
 func (*ImportHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
@@ -1199,13 +760,6 @@ func (x *ImportHostsRequest) GetHosts() []*ImportedHost {
 		return x.Hosts
 	}
 	return nil
-}
-
-func (x *ImportHostsRequest) GetInstancesOnly() bool {
-	if x != nil {
-		return x.InstancesOnly
-	}
-	return false
 }
 
 func (x *ImportHostsRequest) GetInstancesAt() *timestamppb.Timestamp {
@@ -1225,18 +779,14 @@ func (x *ImportHostsRequest) GetDeleted() []byte {
 type ImportedHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent_version is 0. boot_id and version order the states of one import.
-	State *v11.FullState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// The host's service is old, or its row is gone. The cell takes the host even from an agent that registered
-	// it, unless that agent may be alive: it has a stream, or was heard within the cell's
-	// service_down_time, or another replica wrote its state lately.
-	Retake        bool `protobuf:"varint,2,opt,name=retake,proto3" json:"retake,omitempty"`
+	State         *v11.FullState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportedHost) Reset() {
 	*x = ImportedHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +798,7 @@ func (x *ImportedHost) String() string {
 func (*ImportedHost) ProtoMessage() {}
 
 func (x *ImportedHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +811,7 @@ func (x *ImportedHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportedHost.ProtoReflect.Descriptor instead.
 func (*ImportedHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ImportedHost) GetState() *v11.FullState {
@@ -1271,19 +821,11 @@ func (x *ImportedHost) GetState() *v11.FullState {
 	return nil
 }
 
-func (x *ImportedHost) GetRetake() bool {
-	if x != nil {
-		return x.Retake
-	}
-	return false
-}
-
 type ImportHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each host, in order.
 	Outcomes []*ImportOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	// Those of deleted that have a live claim still, in the same form: say them again. Cells of
-	// before name none.
+	// Those of deleted that have a live claim still, in the same form: say them again.
 	Claimed []byte `protobuf:"bytes,2,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	// How many claims of deleted were released.
 	DeletedReleased int32 `protobuf:"varint,3,opt,name=deleted_released,json=deletedReleased,proto3" json:"deleted_released,omitempty"`
@@ -1293,7 +835,7 @@ type ImportHostsResponse struct {
 
 func (x *ImportHostsResponse) Reset() {
 	*x = ImportHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +847,7 @@ func (x *ImportHostsResponse) String() string {
 func (*ImportHostsResponse) ProtoMessage() {}
 
 func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +860,7 @@ func (x *ImportHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportHostsResponse.ProtoReflect.Descriptor instead.
 func (*ImportHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ImportHostsResponse) GetOutcomes() []*ImportOutcome {
@@ -1348,7 +890,8 @@ type ImportOutcome struct {
 	Failure *Failure `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
 	// The row said so already.
 	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	// An agent speaks for the host: only its own reports count.
+	// The gate is NATIVE, and an agent speaks for the host: of the state only aggregates and
+	// allocation ratios count.
 	LeftToAgent bool  `protobuf:"varint,3,opt,name=left_to_agent,json=leftToAgent,proto3" json:"left_to_agent,omitempty"`
 	Adopted     int32 `protobuf:"varint,4,opt,name=adopted,proto3" json:"adopted,omitempty"`
 	Confirmed   int32 `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
@@ -1357,11 +900,6 @@ type ImportOutcome struct {
 	Conflicts int32 `protobuf:"varint,7,opt,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// (provider, class) used beyond capacity.
 	Overcommitted int32 `protobuf:"varint,8,opt,name=overcommitted,proto3" json:"overcommitted,omitempty"`
-	// The host was its agent's until now.
-	Retaken bool `protobuf:"varint,9,opt,name=retaken,proto3" json:"retaken,omitempty"`
-	// With left_to_agent, after a retake: how long the agent counts as alive, if nothing is
-	// heard of it from now on.
-	RetakeAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retake_after,json=retakeAfter,proto3" json:"retake_after,omitempty"`
 	// With left_to_agent: the agent does not know its instances, and the claims on the host
 	// were brought in line with the state's.
 	InstancesTaken bool `protobuf:"varint,11,opt,name=instances_taken,json=instancesTaken,proto3" json:"instances_taken,omitempty"`
@@ -1374,7 +912,7 @@ type ImportOutcome struct {
 
 func (x *ImportOutcome) Reset() {
 	*x = ImportOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +924,7 @@ func (x *ImportOutcome) String() string {
 func (*ImportOutcome) ProtoMessage() {}
 
 func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +937,7 @@ func (x *ImportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOutcome.ProtoReflect.Descriptor instead.
 func (*ImportOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ImportOutcome) GetFailure() *Failure {
@@ -1458,20 +996,6 @@ func (x *ImportOutcome) GetOvercommitted() int32 {
 	return 0
 }
 
-func (x *ImportOutcome) GetRetaken() bool {
-	if x != nil {
-		return x.Retaken
-	}
-	return false
-}
-
-func (x *ImportOutcome) GetRetakeAfter() *durationpb.Duration {
-	if x != nil {
-		return x.RetakeAfter
-	}
-	return nil
-}
-
 func (x *ImportOutcome) GetInstancesTaken() bool {
 	if x != nil {
 		return x.InstancesTaken
@@ -1500,7 +1024,7 @@ type PinGateRequest struct {
 
 func (x *PinGateRequest) Reset() {
 	*x = PinGateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1036,7 @@ func (x *PinGateRequest) String() string {
 func (*PinGateRequest) ProtoMessage() {}
 
 func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1049,7 @@ func (x *PinGateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateRequest.ProtoReflect.Descriptor instead.
 func (*PinGateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PinGateRequest) GetPin() v1.Gate_State {
@@ -1565,7 +1089,7 @@ type PinGateResponse struct {
 
 func (x *PinGateResponse) Reset() {
 	*x = PinGateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1101,7 @@ func (x *PinGateResponse) String() string {
 func (*PinGateResponse) ProtoMessage() {}
 
 func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1114,7 @@ func (x *PinGateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinGateResponse.ProtoReflect.Descriptor instead.
 func (*PinGateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PinGateResponse) GetGate() *v1.Gate {
@@ -1613,7 +1137,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1149,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1162,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResyncHostsRequest) GetHostUuid() string {
@@ -1672,7 +1196,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1208,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1221,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResyncHostsResponse) GetHosts() int32 {
@@ -1722,7 +1246,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1258,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1271,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 type ListFindingsResponse struct {
@@ -1770,7 +1294,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1306,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1319,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*v1.Finding {
@@ -1864,7 +1388,7 @@ type MovedIn struct {
 
 func (x *MovedIn) Reset() {
 	*x = MovedIn{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1400,7 @@ func (x *MovedIn) String() string {
 func (*MovedIn) ProtoMessage() {}
 
 func (x *MovedIn) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1413,7 @@ func (x *MovedIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovedIn.ProtoReflect.Descriptor instead.
 func (*MovedIn) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MovedIn) GetClaimId() string {
@@ -1997,7 +1521,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +1533,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +1546,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Placement) GetResources() []*Amount {
@@ -2231,7 +1755,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +1767,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +1780,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Tree) GetRequiredTraits() []string {
@@ -2320,7 +1844,7 @@ type ResourceGroup struct {
 
 func (x *ResourceGroup) Reset() {
 	*x = ResourceGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +1856,7 @@ func (x *ResourceGroup) String() string {
 func (*ResourceGroup) ProtoMessage() {}
 
 func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +1869,7 @@ func (x *ResourceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceGroup.ProtoReflect.Descriptor instead.
 func (*ResourceGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResourceGroup) GetSuffix() string {
@@ -2410,7 +1934,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +1946,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +1959,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Fallback) GetResources() []*Amount {
@@ -2469,7 +1993,7 @@ type Isolation struct {
 
 func (x *Isolation) Reset() {
 	*x = Isolation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2005,7 @@ func (x *Isolation) String() string {
 func (*Isolation) ProtoMessage() {}
 
 func (x *Isolation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2018,7 @@ func (x *Isolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
 func (*Isolation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Isolation) GetTraits() []string {
@@ -2530,7 +2054,7 @@ type NovaRequest struct {
 
 func (x *NovaRequest) Reset() {
 	*x = NovaRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2066,7 @@ func (x *NovaRequest) String() string {
 func (*NovaRequest) ProtoMessage() {}
 
 func (x *NovaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2079,7 @@ func (x *NovaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaRequest.ProtoReflect.Descriptor instead.
 func (*NovaRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NovaRequest) GetFlavor() *NovaFlavor {
@@ -2642,7 +2166,7 @@ type GuestNuma struct {
 
 func (x *GuestNuma) Reset() {
 	*x = GuestNuma{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2178,7 @@ func (x *GuestNuma) String() string {
 func (*GuestNuma) ProtoMessage() {}
 
 func (x *GuestNuma) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2191,7 @@ func (x *GuestNuma) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNuma.ProtoReflect.Descriptor instead.
 func (*GuestNuma) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GuestNuma) GetCells() []*GuestCell {
@@ -2709,7 +2233,7 @@ type GuestCell struct {
 
 func (x *GuestCell) Reset() {
 	*x = GuestCell{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2245,7 @@ func (x *GuestCell) String() string {
 func (*GuestCell) ProtoMessage() {}
 
 func (x *GuestCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2258,7 @@ func (x *GuestCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCell.ProtoReflect.Descriptor instead.
 func (*GuestCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GuestCell) GetId() int64 {
@@ -2799,7 +2323,7 @@ type PciRequest struct {
 
 func (x *PciRequest) Reset() {
 	*x = PciRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2335,7 @@ func (x *PciRequest) String() string {
 func (*PciRequest) ProtoMessage() {}
 
 func (x *PciRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2348,7 @@ func (x *PciRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciRequest.ProtoReflect.Descriptor instead.
 func (*PciRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PciRequest) GetCount() int64 {
@@ -2857,7 +2381,7 @@ type PciSpec struct {
 
 func (x *PciSpec) Reset() {
 	*x = PciSpec{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2393,7 @@ func (x *PciSpec) String() string {
 func (*PciSpec) ProtoMessage() {}
 
 func (x *PciSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2406,7 @@ func (x *PciSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciSpec.ProtoReflect.Descriptor instead.
 func (*PciSpec) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PciSpec) GetProperties() []*PciProperty {
@@ -2904,7 +2428,7 @@ type PciProperty struct {
 
 func (x *PciProperty) Reset() {
 	*x = PciProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +2440,7 @@ func (x *PciProperty) String() string {
 func (*PciProperty) ProtoMessage() {}
 
 func (x *PciProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +2453,7 @@ func (x *PciProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciProperty.ProtoReflect.Descriptor instead.
 func (*PciProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PciProperty) GetKey() string {
@@ -2963,7 +2487,7 @@ type GuestNetworks struct {
 
 func (x *GuestNetworks) Reset() {
 	*x = GuestNetworks{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +2499,7 @@ func (x *GuestNetworks) String() string {
 func (*GuestNetworks) ProtoMessage() {}
 
 func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +2512,7 @@ func (x *GuestNetworks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestNetworks.ProtoReflect.Descriptor instead.
 func (*GuestNetworks) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GuestNetworks) GetPhysnets() []string {
@@ -3022,7 +2546,7 @@ type NovaFlavor struct {
 
 func (x *NovaFlavor) Reset() {
 	*x = NovaFlavor{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +2558,7 @@ func (x *NovaFlavor) String() string {
 func (*NovaFlavor) ProtoMessage() {}
 
 func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +2571,7 @@ func (x *NovaFlavor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaFlavor.ProtoReflect.Descriptor instead.
 func (*NovaFlavor) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NovaFlavor) GetId() string {
@@ -3116,7 +2640,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +2652,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +2665,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pair) GetKey() string {
@@ -3168,7 +2692,7 @@ type NovaImage struct {
 
 func (x *NovaImage) Reset() {
 	*x = NovaImage{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +2704,7 @@ func (x *NovaImage) String() string {
 func (*NovaImage) ProtoMessage() {}
 
 func (x *NovaImage) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +2717,7 @@ func (x *NovaImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaImage.ProtoReflect.Descriptor instead.
 func (*NovaImage) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NovaImage) GetId() string {
@@ -3223,7 +2747,7 @@ type ImageProperty struct {
 
 func (x *ImageProperty) Reset() {
 	*x = ImageProperty{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +2759,7 @@ func (x *ImageProperty) String() string {
 func (*ImageProperty) ProtoMessage() {}
 
 func (x *ImageProperty) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +2772,7 @@ func (x *ImageProperty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageProperty.ProtoReflect.Descriptor instead.
 func (*ImageProperty) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImageProperty) GetName() string {
@@ -3284,7 +2808,7 @@ type NovaHint struct {
 
 func (x *NovaHint) Reset() {
 	*x = NovaHint{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +2820,7 @@ func (x *NovaHint) String() string {
 func (*NovaHint) ProtoMessage() {}
 
 func (x *NovaHint) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +2833,7 @@ func (x *NovaHint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaHint.ProtoReflect.Descriptor instead.
 func (*NovaHint) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NovaHint) GetName() string {
@@ -3336,7 +2860,7 @@ type RetryHost struct {
 
 func (x *RetryHost) Reset() {
 	*x = RetryHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +2872,7 @@ func (x *RetryHost) String() string {
 func (*RetryHost) ProtoMessage() {}
 
 func (x *RetryHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +2885,7 @@ func (x *RetryHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryHost.ProtoReflect.Descriptor instead.
 func (*RetryHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RetryHost) GetHost() string {
@@ -3388,7 +2912,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +2924,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +2937,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Amount) GetResourceClass() string {
@@ -3439,7 +2963,7 @@ type NameSet struct {
 
 func (x *NameSet) Reset() {
 	*x = NameSet{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +2975,7 @@ func (x *NameSet) String() string {
 func (*NameSet) ProtoMessage() {}
 
 func (x *NameSet) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +2988,7 @@ func (x *NameSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameSet.ProtoReflect.Descriptor instead.
 func (*NameSet) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NameSet) GetNames() []string {
@@ -3490,7 +3014,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3026,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3039,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Group) GetUuid() string {
@@ -3571,7 +3095,7 @@ type Consumption struct {
 
 func (x *Consumption) Reset() {
 	*x = Consumption{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +3107,7 @@ func (x *Consumption) String() string {
 func (*Consumption) ProtoMessage() {}
 
 func (x *Consumption) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +3120,7 @@ func (x *Consumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consumption.ProtoReflect.Descriptor instead.
 func (*Consumption) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Consumption) GetVcpus() int32 {
@@ -3639,7 +3163,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3651,7 +3175,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3664,7 +3188,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Rules) GetFilters() []string {
@@ -3735,7 +3259,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3271,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3284,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Options) GetMaxIoOpsPerHost() int64 {
@@ -3878,7 +3402,7 @@ type Ratio struct {
 
 func (x *Ratio) Reset() {
 	*x = Ratio{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3890,7 +3414,7 @@ func (x *Ratio) String() string {
 func (*Ratio) ProtoMessage() {}
 
 func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3903,7 +3427,7 @@ func (x *Ratio) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
 func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Ratio) GetName() string {
@@ -3930,7 +3454,7 @@ type Weigher struct {
 
 func (x *Weigher) Reset() {
 	*x = Weigher{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +3466,7 @@ func (x *Weigher) String() string {
 func (*Weigher) ProtoMessage() {}
 
 func (x *Weigher) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +3479,7 @@ func (x *Weigher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Weigher.ProtoReflect.Descriptor instead.
 func (*Weigher) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Weigher) GetName() string {
@@ -3993,23 +3517,16 @@ type Query struct {
 	// The W3C traceparent of the query's request, when that is traced: a batch
 	// carries queries of many requests.
 	TraceParent string `protobuf:"bytes,8,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	// The answer is compared with another one, nothing will be claimed by it: it is given
-	// whatever the gate says.
-	Shadow bool `protobuf:"varint,10,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// Hosts of which it is to say what they have free, 16 bytes each: Proposal.rooms.
-	RoomOf []byte `protobuf:"bytes,11,opt,name=room_of,json=roomOf,proto3" json:"room_of,omitempty"`
 	// Without a table_version: the answer is to have what other replicas of the cell
 	// acknowledged before the query came, if the journal can be read in time.
-	UpToDate bool `protobuf:"varint,12,opt,name=up_to_date,json=upToDate,proto3" json:"up_to_date,omitempty"`
-	// The answer is to say which hosts pass: Proposal.passing. Unset: not.
-	Passing       *PassingQuery `protobuf:"bytes,13,opt,name=passing,proto3" json:"passing,omitempty"`
+	UpToDate      bool `protobuf:"varint,12,opt,name=up_to_date,json=upToDate,proto3" json:"up_to_date,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +3538,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +3551,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Query) GetPlacement() []byte {
@@ -4093,84 +3610,9 @@ func (x *Query) GetTraceParent() string {
 	return ""
 }
 
-func (x *Query) GetShadow() bool {
-	if x != nil {
-		return x.Shadow
-	}
-	return false
-}
-
-func (x *Query) GetRoomOf() []byte {
-	if x != nil {
-		return x.RoomOf
-	}
-	return nil
-}
-
 func (x *Query) GetUpToDate() bool {
 	if x != nil {
 		return x.UpToDate
-	}
-	return false
-}
-
-func (x *Query) GetPassing() *PassingQuery {
-	if x != nil {
-		return x.Passing
-	}
-	return nil
-}
-
-type PassingQuery struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Hosts that are left out, 16 bytes each.
-	But []byte `protobuf:"bytes,1,opt,name=but,proto3" json:"but,omitempty"`
-	// The hosts are to be listed, too.
-	List          bool `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PassingQuery) Reset() {
-	*x = PassingQuery{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PassingQuery) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PassingQuery) ProtoMessage() {}
-
-func (x *PassingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PassingQuery.ProtoReflect.Descriptor instead.
-func (*PassingQuery) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *PassingQuery) GetBut() []byte {
-	if x != nil {
-		return x.But
-	}
-	return nil
-}
-
-func (x *PassingQuery) GetList() bool {
-	if x != nil {
-		return x.List
 	}
 	return false
 }
@@ -4185,7 +3627,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +3639,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +3652,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Take) GetHostUuid() string {
@@ -4247,7 +3689,7 @@ type Knowledge struct {
 
 func (x *Knowledge) Reset() {
 	*x = Knowledge{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +3701,7 @@ func (x *Knowledge) String() string {
 func (*Knowledge) ProtoMessage() {}
 
 func (x *Knowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +3714,7 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
 func (*Knowledge) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Knowledge) GetBounds() []float64 {
@@ -4312,7 +3754,7 @@ type ProposeBatchRequest struct {
 
 func (x *ProposeBatchRequest) Reset() {
 	*x = ProposeBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +3766,7 @@ func (x *ProposeBatchRequest) String() string {
 func (*ProposeBatchRequest) ProtoMessage() {}
 
 func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +3779,7 @@ func (x *ProposeBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchRequest.ProtoReflect.Descriptor instead.
 func (*ProposeBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProposeBatchRequest) GetQueries() []*Query {
@@ -4357,7 +3799,7 @@ type ProposeBatchResponse struct {
 
 func (x *ProposeBatchResponse) Reset() {
 	*x = ProposeBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4369,7 +3811,7 @@ func (x *ProposeBatchResponse) String() string {
 func (*ProposeBatchResponse) ProtoMessage() {}
 
 func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4382,7 +3824,7 @@ func (x *ProposeBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeBatchResponse.ProtoReflect.Descriptor instead.
 func (*ProposeBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProposeBatchResponse) GetProposals() []*Proposal {
@@ -4419,26 +3861,18 @@ type Proposal struct {
 	// The replica looked at some of the hosts that may pass, not all: hosts, passed and
 	// bounds are of those, and passed is not 0.
 	Cut bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
-	// The epoch of the gate that the answer was given under; 0: the cell has no gate.
-	GateEpoch int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
-	// Of the hosts of Query.room_of that the table has: what they have free of VCPU,
-	// MEMORY_MB and DISK_GB, with the ratio.
-	Rooms []*HostRoom `protobuf:"bytes,19,rep,name=rooms,proto3" json:"rooms,omitempty"`
-	// Those that rooms name, each once.
-	RoomAggregates  []*v1.HostAggregate `protobuf:"bytes,21,rep,name=room_aggregates,json=roomAggregates,proto3" json:"room_aggregates,omitempty"`
-	RoomHypervisors []*Hypervisor       `protobuf:"bytes,23,rep,name=room_hypervisors,json=roomHypervisors,proto3" json:"room_hypervisors,omitempty"`
+	// The cell's gate as the answer was given, with a failure too.
+	Gate v1.Gate_State `protobuf:"varint,18,opt,name=gate,proto3,enum=cellgate.v1.Gate_State" json:"gate,omitempty"`
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
-	Lags bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
-	// For Query.passing. A replica that loads its table does not say.
-	Passing       *Passing `protobuf:"bytes,22,opt,name=passing,proto3" json:"passing,omitempty"`
+	Lags          bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +3884,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +3897,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4564,32 +3998,11 @@ func (x *Proposal) GetCut() bool {
 	return false
 }
 
-func (x *Proposal) GetGateEpoch() int64 {
+func (x *Proposal) GetGate() v1.Gate_State {
 	if x != nil {
-		return x.GateEpoch
+		return x.Gate
 	}
-	return 0
-}
-
-func (x *Proposal) GetRooms() []*HostRoom {
-	if x != nil {
-		return x.Rooms
-	}
-	return nil
-}
-
-func (x *Proposal) GetRoomAggregates() []*v1.HostAggregate {
-	if x != nil {
-		return x.RoomAggregates
-	}
-	return nil
-}
-
-func (x *Proposal) GetRoomHypervisors() []*Hypervisor {
-	if x != nil {
-		return x.RoomHypervisors
-	}
-	return nil
+	return v1.Gate_State(0)
 }
 
 func (x *Proposal) GetLags() bool {
@@ -4597,77 +4010,6 @@ func (x *Proposal) GetLags() bool {
 		return x.Lags
 	}
 	return false
-}
-
-func (x *Proposal) GetPassing() *Passing {
-	if x != nil {
-		return x.Passing
-	}
-	return nil
-}
-
-// Passing says which hosts pass, but for those that the query leaves out. Two sets with the
-// same number and sum under one seed are the same, as surely as a hash of 64 bits says so.
-type Passing struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Hosts int32                  `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// Of the tie of each host under the query's seed, modulo 2^64.
-	Sum uint64 `protobuf:"fixed64,2,opt,name=sum,proto3" json:"sum,omitempty"`
-	// With PassingQuery.list, 16 bytes each, in no order.
-	Uuids         []byte `protobuf:"bytes,3,opt,name=uuids,proto3" json:"uuids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Passing) Reset() {
-	*x = Passing{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Passing) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Passing) ProtoMessage() {}
-
-func (x *Passing) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Passing.ProtoReflect.Descriptor instead.
-func (*Passing) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
-}
-
-func (x *Passing) GetHosts() int32 {
-	if x != nil {
-		return x.Hosts
-	}
-	return 0
-}
-
-func (x *Passing) GetSum() uint64 {
-	if x != nil {
-		return x.Sum
-	}
-	return 0
-}
-
-func (x *Passing) GetUuids() []byte {
-	if x != nil {
-		return x.Uuids
-	}
-	return nil
 }
 
 // Warning is something that hosts say and that cannot be used.
@@ -4686,7 +4028,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +4040,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +4053,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Warning) GetKey() string {
@@ -4763,7 +4105,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4775,7 +4117,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4788,7 +4130,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Raised) GetStage() string {
@@ -4845,7 +4187,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4857,7 +4199,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4870,7 +4212,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4931,7 +4273,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +4285,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +4298,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5012,7 +4354,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +4366,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +4379,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5094,7 +4436,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5106,7 +4448,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5119,7 +4461,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5235,7 +4577,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5247,7 +4589,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5260,7 +4602,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5309,7 +4651,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5321,7 +4663,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5334,7 +4676,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5363,7 +4705,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +4717,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +4730,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5416,7 +4758,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5428,7 +4770,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5441,7 +4783,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Failure) GetReason() string {
@@ -5467,7 +4809,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5479,7 +4821,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5492,7 +4834,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5521,7 +4863,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5533,7 +4875,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5546,7 +4888,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5709,18 +5051,15 @@ type NewClaim struct {
 	MovesCell string `protobuf:"bytes,15,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
 	// The attempt that makes the claim: one run of a request, which gives back what it
 	// made and nothing that another one kept.
-	Attempt string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Guest   *Guest `protobuf:"bytes,17,opt,name=guest,proto3" json:"guest,omitempty"`
-	// The epoch of the gate that the host was chosen under; under another one the claim
-	// is refused, STALE_GENERATION. 0 is that of a cell without a gate.
-	GateEpoch     int64 `protobuf:"varint,18,opt,name=gate_epoch,json=gateEpoch,proto3" json:"gate_epoch,omitempty"`
+	Attempt       string `protobuf:"bytes,16,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Guest         *Guest `protobuf:"bytes,17,opt,name=guest,proto3" json:"guest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5732,7 +5071,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5745,7 +5084,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5867,13 +5206,6 @@ func (x *NewClaim) GetGuest() *Guest {
 	return nil
 }
 
-func (x *NewClaim) GetGateEpoch() int64 {
-	if x != nil {
-		return x.GateEpoch
-	}
-	return 0
-}
-
 // Guest is what later requests ask about the instance of a claim.
 type Guest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5896,7 +5228,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5908,7 +5240,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5921,7 +5253,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5991,7 +5323,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6003,7 +5335,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6016,7 +5348,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6074,7 +5406,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +5418,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +5431,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6135,7 +5467,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6147,7 +5479,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6160,7 +5492,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6226,7 +5558,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6238,7 +5570,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6251,7 +5583,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6324,7 +5656,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6336,7 +5668,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6349,7 +5681,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6390,7 +5722,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +5734,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +5747,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6442,7 +5774,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6454,7 +5786,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6467,7 +5799,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6494,7 +5826,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6506,7 +5838,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6519,7 +5851,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6567,7 +5899,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +5911,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +5924,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6650,7 +5982,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6662,7 +5994,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6675,7 +6007,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6743,7 +6075,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6755,7 +6087,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6768,7 +6100,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6814,15 +6146,14 @@ type ListHostsRequest struct {
 	// gateway's configuration, as in Rules.
 	DefaultAvailabilityZone string `protobuf:"bytes,8,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
 	// Hosts come with their namespaces. Only with host_uuid.
-	WantNamespaces  bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
-	WantHypervisors bool `protobuf:"varint,10,opt,name=want_hypervisors,json=wantHypervisors,proto3" json:"want_hypervisors,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	WantNamespaces bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6834,7 +6165,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6847,7 +6178,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6913,29 +6244,18 @@ func (x *ListHostsRequest) GetWantNamespaces() bool {
 	return false
 }
 
-func (x *ListHostsRequest) GetWantHypervisors() bool {
-	if x != nil {
-		return x.WantHypervisors
-	}
-	return false
-}
-
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By service host, then uuid.
-	Hosts []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	More  bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	// With want_hypervisors: those of the hosts, each once, and the place in it of each of
-	// hosts.
-	Hypervisors   []*Hypervisor `protobuf:"bytes,3,rep,name=hypervisors,proto3" json:"hypervisors,omitempty"`
-	HypervisorOf  []int32       `protobuf:"varint,4,rep,packed,name=hypervisor_of,json=hypervisorOf,proto3" json:"hypervisor_of,omitempty"`
+	Hosts         []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	More          bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6947,7 +6267,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6960,7 +6280,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6975,20 +6295,6 @@ func (x *ListHostsResponse) GetMore() bool {
 		return x.More
 	}
 	return false
-}
-
-func (x *ListHostsResponse) GetHypervisors() []*Hypervisor {
-	if x != nil {
-		return x.Hypervisors
-	}
-	return nil
-}
-
-func (x *ListHostsResponse) GetHypervisorOf() []int32 {
-	if x != nil {
-		return x.HypervisorOf
-	}
-	return nil
 }
 
 type PutFactsRequest struct {
@@ -7008,7 +6314,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7020,7 +6326,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7033,7 +6339,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7081,7 +6387,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +6399,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +6412,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7141,7 +6447,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7153,7 +6459,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7166,7 +6472,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7241,7 +6547,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7253,7 +6559,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7266,7 +6572,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7287,7 +6593,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7299,7 +6605,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7312,7 +6618,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7344,7 +6650,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7356,7 +6662,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7369,7 +6675,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 type PutDecisionsRequest struct {
@@ -7381,7 +6687,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7393,7 +6699,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7406,7 +6712,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -7424,7 +6730,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7436,7 +6742,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7449,7 +6755,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 type GetDecisionRequest struct {
@@ -7461,7 +6767,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7473,7 +6779,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7486,7 +6792,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7505,7 +6811,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7517,7 +6823,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7530,7 +6836,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7556,7 +6862,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7568,7 +6874,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7581,7 +6887,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -7637,7 +6943,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7649,7 +6955,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7662,7 +6968,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -7687,7 +6993,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7699,7 +7005,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7712,7 +7018,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 type GetSummaryResponse struct {
@@ -7754,7 +7060,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7766,7 +7072,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7779,7 +7085,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7913,7 +7219,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7925,7 +7231,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7938,7 +7244,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -7959,7 +7265,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\a\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x05\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7970,29 +7276,18 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bservices\x18\x04 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
 	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\bservices\x12\x1c\n" +
 	"\tunchanged\x18\x05 \x01(\bR\tunchanged\x122\n" +
-	"\x10required_version\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0frequiredVersion\x12#\n" +
-	"\bcompared\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bcompared\x12#\n" +
-	"\bdiffered\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bdiffered\x12I\n" +
-	"\vdifferences\x18\t \x03(\v2\x1d.cellgate.v1.ShadowDifferenceB\b\xbaH\x05\x92\x01\x02\x10\x10R\vdifferences\x12\x19\n" +
+	"\x10required_version\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0frequiredVersion\x12\x19\n" +
 	"\bleft_out\x18\n" +
 	" \x01(\x05R\aleftOut\x12\x1a\n" +
 	"\bimporter\x18\v \x01(\bR\bimporter\x12\x12\n" +
-	"\x04look\x18\f \x01(\bR\x04look\x12=\n" +
-	"\bshort_of\x18\r \x03(\v2\x18.cellgate.cell.v1.AmountB\b\xbaH\x05\x92\x01\x02\x10\bR\ashortOf\x12+\n" +
+	"\x04look\x18\f \x01(\bR\x04look\x12+\n" +
 	"\fgateway_name\x18\x0e \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\vgatewayName\x12B\n" +
-	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12G\n" +
-	"\x0ehosts_compared\x18\x10 \x01(\v2 .cellgate.cell.v1.HostComparisonR\rhostsCompared\x123\n" +
+	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12<\n" +
+	"\fimported_age\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\vimportedAge\x123\n" +
 	"\aread_to\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12E\n" +
 	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\x12=\n" +
 	"\x03old\x18\x14 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
-	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\x03old\"\xd2\x01\n" +
-	"\x0eHostComparison\x12\x1d\n" +
-	"\n" +
-	"gate_epoch\x18\x01 \x01(\x03R\tgateEpoch\x12\x1d\n" +
-	"\x05hosts\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05hosts\x12$\n" +
-	"\tlooked_at\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\blookedAt\x12\x1f\n" +
-	"\x06differ\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x06differ\x12;\n" +
-	"\x05first\x18\x05 \x03(\v2\x1b.cellgate.v1.HostDifferenceB\b\xbaH\x05\x92\x01\x02\x10\x10R\x05first\"\xbb\x01\n" +
+	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\x03old\"\xbb\x01\n" +
 	"\x12UnclaimedInstances\x12A\n" +
 	"\n" +
 	"settled_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tsettledAt\x12\x1d\n" +
@@ -8020,7 +7315,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
 	"\x0eleft_out_uuids\x18\n" +
-	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\fleftOutUuids\"\xb0\x03\n" +
+	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\fleftOutUuids\"\xc2\x02\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
@@ -8028,55 +7323,24 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vawaited_cut\x18\x04 \x01(\bR\n" +
 	"awaitedCut\x128\n" +
 	"\n" +
-	"import_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\timportFor\x120\n" +
-	"\x05short\x18\x06 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05short\x12:\n" +
-	"\bwithheld\x18\a \x03(\v2\x1e.cellgate.cell.v1.WithheldHostR\bwithheld\x12I\n" +
-	"\x10without_instance\x18\b \x03(\v2\x1e.cellgate.cell.v1.AwaitedClaimR\x0fwithoutInstance\"Q\n" +
-	"\fWithheldHost\x12\x1b\n" +
-	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\x12\x12\n" +
-	"\x04down\x18\x03 \x01(\bR\x04down\"\xea\x01\n" +
-	"\bHostRoom\x12\x1b\n" +
-	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12,\n" +
-	"\x05rooms\x18\x02 \x03(\v2\x16.cellgate.cell.v1.RoomR\x05rooms\x12\x14\n" +
-	"\x05whole\x18\x03 \x01(\bR\x05whole\x12\x1e\n" +
-	"\n" +
-	"aggregates\x18\x04 \x03(\x05R\n" +
-	"aggregates\x12!\n" +
-	"\fservice_host\x18\x05 \x01(\tR\vserviceHost\x12\x1a\n" +
-	"\bnodename\x18\x06 \x01(\tR\bnodename\x12\x1e\n" +
-	"\n" +
-	"hypervisor\x18\a \x01(\x05R\n" +
-	"hypervisor\"k\n" +
-	"\n" +
-	"Hypervisor\x12\x12\n" +
-	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\x12/\n" +
-	"\x13supported_instances\x18\x03 \x01(\tR\x12supportedInstances\"\xa2\x01\n" +
-	"\x04Room\x12%\n" +
-	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x12R\x06amount\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x1a\n" +
-	"\breserved\x18\x04 \x01(\x03R\breserved\x12)\n" +
-	"\x10allocation_ratio\x18\x05 \x01(\x01R\x0fallocationRatio\"\xcc\x01\n" +
+	"import_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\timportFor\x12I\n" +
+	"\x10without_instance\x18\b \x03(\v2\x1e.cellgate.cell.v1.AwaitedClaimR\x0fwithoutInstance\"\xcc\x01\n" +
 	"\fAwaitedClaim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x12\x1b\n" +
 	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x129\n" +
 	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationR\vallocations\x12$\n" +
-	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"\xe0\x01\n" +
+	"\x0emoves_claim_id\x18\x05 \x01(\tR\fmovesClaimId\"\xb9\x01\n" +
 	"\x12ImportHostsRequest\x12?\n" +
-	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\x12%\n" +
-	"\x0einstances_only\x18\x02 \x01(\bR\rinstancesOnly\x12=\n" +
+	"\x05hosts\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ImportedHostB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05hosts\x12=\n" +
 	"\finstances_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vinstancesAt\x12#\n" +
-	"\adeleted\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\adeleted\"b\n" +
+	"\adeleted\x18\x04 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\adeleted\"J\n" +
 	"\fImportedHost\x12:\n" +
-	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\x12\x16\n" +
-	"\x06retake\x18\x02 \x01(\bR\x06retake\"\x97\x01\n" +
+	"\x05state\x18\x01 \x01(\v2\x1c.cellgate.agent.v1.FullStateB\x06\xbaH\x03\xc8\x01\x01R\x05state\"\x97\x01\n" +
 	"\x13ImportHostsResponse\x12;\n" +
 	"\boutcomes\x18\x01 \x03(\v2\x1f.cellgate.cell.v1.ImportOutcomeR\boutcomes\x12\x18\n" +
 	"\aclaimed\x18\x02 \x01(\fR\aclaimed\x12)\n" +
-	"\x10deleted_released\x18\x03 \x01(\x05R\x0fdeletedReleased\"\xb3\x03\n" +
+	"\x10deleted_released\x18\x03 \x01(\x05R\x0fdeletedReleased\"\xdb\x02\n" +
 	"\rImportOutcome\x123\n" +
 	"\afailure\x18\x01 \x01(\v2\x19.cellgate.cell.v1.FailureR\afailure\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12\"\n" +
@@ -8085,10 +7349,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tconfirmed\x18\x05 \x01(\x05R\tconfirmed\x12\x1a\n" +
 	"\breleased\x18\x06 \x01(\x05R\breleased\x12\x1c\n" +
 	"\tconflicts\x18\a \x01(\x05R\tconflicts\x12$\n" +
-	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\x12\x18\n" +
-	"\aretaken\x18\t \x01(\bR\aretaken\x12<\n" +
-	"\fretake_after\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\vretakeAfter\x12'\n" +
+	"\rovercommitted\x18\b \x01(\x05R\rovercommitted\x12'\n" +
 	"\x0finstances_taken\x18\v \x01(\bR\x0einstancesTaken\x12\x12\n" +
 	"\x04kept\x18\f \x01(\x05R\x04kept\"\x99\x01\n" +
 	"\x0ePinGateRequest\x123\n" +
@@ -8300,7 +7561,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xf0\x03\n" +
+	"multiplier\"\xfa\x02\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -8309,16 +7570,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05takes\x18\x05 \x03(\v2\x16.cellgate.cell.v1.TakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x12,\n" +
 	"\rtable_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\ftableVersion\x126\n" +
 	"\x0econsumer_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12+\n" +
-	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x16\n" +
-	"\x06shadow\x18\n" +
-	" \x01(\bR\x06shadow\x12\"\n" +
-	"\aroom_of\x18\v \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x01R\x06roomOf\x12\x1c\n" +
+	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x1c\n" +
 	"\n" +
-	"up_to_date\x18\f \x01(\bR\bupToDate\x128\n" +
-	"\apassing\x18\r \x01(\v2\x1e.cellgate.cell.v1.PassingQueryR\apassing\"?\n" +
-	"\fPassingQuery\x12\x1b\n" +
-	"\x03but\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@R\x03but\x12\x12\n" +
-	"\x04list\x18\x02 \x01(\bR\x04list\"H\n" +
+	"up_to_date\x18\f \x01(\bR\bupToDate\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa6\x01\n" +
@@ -8331,7 +7585,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\x8f\a\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xa8\x05\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8350,18 +7604,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vmultipliers\x18\v \x03(\x01R\vmultipliers\x125\n" +
 	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x120\n" +
 	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\x12\x10\n" +
-	"\x03cut\x18\x11 \x01(\bR\x03cut\x12\x1d\n" +
-	"\n" +
-	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\x120\n" +
-	"\x05rooms\x18\x13 \x03(\v2\x1a.cellgate.cell.v1.HostRoomR\x05rooms\x12C\n" +
-	"\x0froom_aggregates\x18\x15 \x03(\v2\x1a.cellgate.v1.HostAggregateR\x0eroomAggregates\x12G\n" +
-	"\x10room_hypervisors\x18\x17 \x03(\v2\x1c.cellgate.cell.v1.HypervisorR\x0froomHypervisors\x12\x12\n" +
-	"\x04lags\x18\x14 \x01(\bR\x04lags\x123\n" +
-	"\apassing\x18\x16 \x01(\v2\x19.cellgate.cell.v1.PassingR\apassing\"G\n" +
-	"\aPassing\x12\x14\n" +
-	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\x06R\x03sum\x12\x14\n" +
-	"\x05uuids\x18\x03 \x01(\fR\x05uuids\"\xa1\x01\n" +
+	"\x03cut\x18\x11 \x01(\bR\x03cut\x12+\n" +
+	"\x04gate\x18\x12 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x04gate\x12\x12\n" +
+	"\x04lags\x18\x14 \x01(\bR\x04lags\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
@@ -8446,7 +7691,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04swap\x18\x06 \x01(\v2\x1b.cellgate.cell.v1.SwapClaimH\x00R\x04swap\x12=\n" +
 	"\btransfer\x18\a \x01(\v2\x1f.cellgate.cell.v1.TransferClaimH\x00R\btransfer\x120\n" +
 	"\x04keep\x18\b \x01(\v2\x1a.cellgate.cell.v1.ClaimRefH\x00R\x04keepB\v\n" +
-	"\x02op\x12\x05\xbaH\x02\b\x01\"\x95\x06\n" +
+	"\x02op\x12\x05\xbaH\x02\b\x01\"\xf6\x05\n" +
 	"\bNewClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -8470,9 +7715,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"moves_cell\x18\x0f \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tmovesCell\x12!\n" +
 	"\aattempt\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\aattempt\x12-\n" +
-	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\x12\x1d\n" +
-	"\n" +
-	"gate_epoch\x18\x12 \x01(\x03R\tgateEpoch\"\xd7\x02\n" +
+	"\x05guest\x18\x11 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\"\xd7\x02\n" +
 	"\x05Guest\x12%\n" +
 	"\tflavor_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bflavorId\x121\n" +
 	"\x05image\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.NovaImageR\x05image\x12/\n" +
@@ -8551,7 +7794,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
 	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12#\n" +
-	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xea\x03\n" +
+	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xbf\x03\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
@@ -8562,14 +7805,10 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x12after_service_host\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10afterServiceHost\x12/\n" +
 	"\x0fafter_host_uuid\x18\a \x01(\tB\a\xbaH\x04r\x02\x18$R\rafterHostUuid\x12D\n" +
 	"\x19default_availability_zone\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12'\n" +
-	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\x12)\n" +
-	"\x10want_hypervisors\x18\n" +
-	" \x01(\bR\x0fwantHypervisors\"\xb5\x01\n" +
+	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\"P\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\x12>\n" +
-	"\vhypervisors\x18\x03 \x03(\v2\x1c.cellgate.cell.v1.HypervisorR\vhypervisors\x12#\n" +
-	"\rhypervisor_of\x18\x04 \x03(\x05R\fhypervisorOf\"\xe9\x01\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xe9\x01\n" +
 	"\x0fPutFactsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12%\n" +
 	"\tnamespace\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\tnamespace\x12\x1f\n" +
@@ -8680,292 +7919,270 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
-	(*HostComparison)(nil),        // 1: cellgate.cell.v1.HostComparison
-	(*UnclaimedInstances)(nil),    // 2: cellgate.cell.v1.UnclaimedInstances
-	(*UnclaimedInstance)(nil),     // 3: cellgate.cell.v1.UnclaimedInstance
-	(*FindUnclaimedRequest)(nil),  // 4: cellgate.cell.v1.FindUnclaimedRequest
-	(*FindUnclaimedResponse)(nil), // 5: cellgate.cell.v1.FindUnclaimedResponse
-	(*LegacyService)(nil),         // 6: cellgate.cell.v1.LegacyService
-	(*ReportLegacyResponse)(nil),  // 7: cellgate.cell.v1.ReportLegacyResponse
-	(*WithheldHost)(nil),          // 8: cellgate.cell.v1.WithheldHost
-	(*HostRoom)(nil),              // 9: cellgate.cell.v1.HostRoom
-	(*Hypervisor)(nil),            // 10: cellgate.cell.v1.Hypervisor
-	(*Room)(nil),                  // 11: cellgate.cell.v1.Room
-	(*AwaitedClaim)(nil),          // 12: cellgate.cell.v1.AwaitedClaim
-	(*ImportHostsRequest)(nil),    // 13: cellgate.cell.v1.ImportHostsRequest
-	(*ImportedHost)(nil),          // 14: cellgate.cell.v1.ImportedHost
-	(*ImportHostsResponse)(nil),   // 15: cellgate.cell.v1.ImportHostsResponse
-	(*ImportOutcome)(nil),         // 16: cellgate.cell.v1.ImportOutcome
-	(*PinGateRequest)(nil),        // 17: cellgate.cell.v1.PinGateRequest
-	(*PinGateResponse)(nil),       // 18: cellgate.cell.v1.PinGateResponse
-	(*ResyncHostsRequest)(nil),    // 19: cellgate.cell.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 20: cellgate.cell.v1.ResyncHostsResponse
-	(*ListFindingsRequest)(nil),   // 21: cellgate.cell.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 22: cellgate.cell.v1.ListFindingsResponse
-	(*MovedIn)(nil),               // 23: cellgate.cell.v1.MovedIn
-	(*Placement)(nil),             // 24: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 25: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 26: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 27: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 28: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 29: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 30: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 31: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 32: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 33: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 34: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 35: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 36: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 37: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 38: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 39: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 40: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 41: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 42: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 43: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 44: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 45: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 46: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 47: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 48: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 49: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 50: cellgate.cell.v1.Query
-	(*PassingQuery)(nil),          // 51: cellgate.cell.v1.PassingQuery
-	(*Take)(nil),                  // 52: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 53: cellgate.cell.v1.Knowledge
-	(*ProposeBatchRequest)(nil),   // 54: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 55: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 56: cellgate.cell.v1.Proposal
-	(*Passing)(nil),               // 57: cellgate.cell.v1.Passing
-	(*Warning)(nil),               // 58: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 59: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 60: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 61: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 62: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),            // 63: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 64: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 65: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 66: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 67: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 68: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 69: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 70: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 71: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 72: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 73: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 74: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 75: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 76: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 77: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 78: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 79: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 80: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 81: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 82: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 83: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 84: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 85: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 86: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 87: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 88: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),     // 89: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),    // 90: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),   // 91: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 92: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 93: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 94: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 95: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 96: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 97: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 98: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 99: cellgate.cell.v1.MaxUnit
-	(*v1.ShadowDifference)(nil),   // 100: cellgate.v1.ShadowDifference
-	(*timestamppb.Timestamp)(nil), // 101: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 102: google.protobuf.Duration
-	(*v1.HostDifference)(nil),     // 103: cellgate.v1.HostDifference
-	(*v1.Gate)(nil),               // 104: cellgate.v1.Gate
-	(*v1.Allocation)(nil),         // 105: cellgate.v1.Allocation
-	(*v11.FullState)(nil),         // 106: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 107: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),            // 108: cellgate.v1.Finding
-	(*v1.Claim)(nil),              // 109: cellgate.v1.Claim
-	(*v1.HostAggregate)(nil),      // 110: cellgate.v1.HostAggregate
-	(*v1.Host)(nil),               // 111: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),       // 112: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),           // 113: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 114: cellgate.v1.Cell
+	(*UnclaimedInstances)(nil),    // 1: cellgate.cell.v1.UnclaimedInstances
+	(*UnclaimedInstance)(nil),     // 2: cellgate.cell.v1.UnclaimedInstance
+	(*FindUnclaimedRequest)(nil),  // 3: cellgate.cell.v1.FindUnclaimedRequest
+	(*FindUnclaimedResponse)(nil), // 4: cellgate.cell.v1.FindUnclaimedResponse
+	(*LegacyService)(nil),         // 5: cellgate.cell.v1.LegacyService
+	(*ReportLegacyResponse)(nil),  // 6: cellgate.cell.v1.ReportLegacyResponse
+	(*AwaitedClaim)(nil),          // 7: cellgate.cell.v1.AwaitedClaim
+	(*ImportHostsRequest)(nil),    // 8: cellgate.cell.v1.ImportHostsRequest
+	(*ImportedHost)(nil),          // 9: cellgate.cell.v1.ImportedHost
+	(*ImportHostsResponse)(nil),   // 10: cellgate.cell.v1.ImportHostsResponse
+	(*ImportOutcome)(nil),         // 11: cellgate.cell.v1.ImportOutcome
+	(*PinGateRequest)(nil),        // 12: cellgate.cell.v1.PinGateRequest
+	(*PinGateResponse)(nil),       // 13: cellgate.cell.v1.PinGateResponse
+	(*ResyncHostsRequest)(nil),    // 14: cellgate.cell.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 15: cellgate.cell.v1.ResyncHostsResponse
+	(*ListFindingsRequest)(nil),   // 16: cellgate.cell.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 17: cellgate.cell.v1.ListFindingsResponse
+	(*MovedIn)(nil),               // 18: cellgate.cell.v1.MovedIn
+	(*Placement)(nil),             // 19: cellgate.cell.v1.Placement
+	(*Tree)(nil),                  // 20: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),         // 21: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),              // 22: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),             // 23: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),           // 24: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),             // 25: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),             // 26: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),            // 27: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),               // 28: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),           // 29: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),         // 30: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),            // 31: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                  // 32: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),             // 33: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),         // 34: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),              // 35: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),             // 36: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                // 37: cellgate.cell.v1.Amount
+	(*NameSet)(nil),               // 38: cellgate.cell.v1.NameSet
+	(*Group)(nil),                 // 39: cellgate.cell.v1.Group
+	(*Consumption)(nil),           // 40: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                 // 41: cellgate.cell.v1.Rules
+	(*Options)(nil),               // 42: cellgate.cell.v1.Options
+	(*Ratio)(nil),                 // 43: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),               // 44: cellgate.cell.v1.Weigher
+	(*Query)(nil),                 // 45: cellgate.cell.v1.Query
+	(*Take)(nil),                  // 46: cellgate.cell.v1.Take
+	(*Knowledge)(nil),             // 47: cellgate.cell.v1.Knowledge
+	(*ProposeBatchRequest)(nil),   // 48: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),  // 49: cellgate.cell.v1.ProposeBatchResponse
+	(*Proposal)(nil),              // 50: cellgate.cell.v1.Proposal
+	(*Warning)(nil),               // 51: cellgate.cell.v1.Warning
+	(*Raised)(nil),                // 52: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),           // 53: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                // 54: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),             // 55: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),            // 56: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),            // 57: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),        // 58: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),        // 59: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),               // 60: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),     // 61: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),               // 62: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),              // 63: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                 // 64: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),             // 65: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),         // 66: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),            // 67: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),              // 68: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),              // 69: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),            // 70: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),    // 71: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),          // 72: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),               // 73: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),     // 74: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),    // 75: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),      // 76: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 77: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),       // 78: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 79: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),  // 80: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil), // 81: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),     // 82: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),    // 83: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),   // 84: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),  // 85: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),    // 86: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),   // 87: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),  // 88: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 89: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),     // 90: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),    // 91: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),               // 92: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),   // 93: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
+	(*v1.Gate)(nil),               // 95: cellgate.v1.Gate
+	(*v1.Allocation)(nil),         // 96: cellgate.v1.Allocation
+	(*v11.FullState)(nil),         // 97: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),            // 98: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),            // 99: cellgate.v1.Finding
+	(*v1.Claim)(nil),              // 100: cellgate.v1.Claim
+	(*v1.Host)(nil),               // 101: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),       // 102: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),           // 103: cellgate.v1.Decision
+	(*v1.Cell)(nil),               // 104: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
-	6,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
-	100, // 1: cellgate.cell.v1.ReportLegacyRequest.differences:type_name -> cellgate.v1.ShadowDifference
-	42,  // 2: cellgate.cell.v1.ReportLegacyRequest.short_of:type_name -> cellgate.cell.v1.Amount
-	2,   // 3: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	1,   // 4: cellgate.cell.v1.ReportLegacyRequest.hosts_compared:type_name -> cellgate.cell.v1.HostComparison
-	101, // 5: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	102, // 6: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	6,   // 7: cellgate.cell.v1.ReportLegacyRequest.old:type_name -> cellgate.cell.v1.LegacyService
-	103, // 8: cellgate.cell.v1.HostComparison.first:type_name -> cellgate.v1.HostDifference
-	101, // 9: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
-	3,   // 10: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	101, // 11: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	101, // 12: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	101, // 13: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	104, // 14: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	12,  // 15: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
-	102, // 16: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	9,   // 17: cellgate.cell.v1.ReportLegacyResponse.short:type_name -> cellgate.cell.v1.HostRoom
-	8,   // 18: cellgate.cell.v1.ReportLegacyResponse.withheld:type_name -> cellgate.cell.v1.WithheldHost
-	12,  // 19: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
-	11,  // 20: cellgate.cell.v1.HostRoom.rooms:type_name -> cellgate.cell.v1.Room
-	105, // 21: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
-	14,  // 22: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	101, // 23: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	106, // 24: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	16,  // 25: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	67,  // 26: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	102, // 27: cellgate.cell.v1.ImportOutcome.retake_after:type_name -> google.protobuf.Duration
-	107, // 28: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	104, // 29: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	102, // 30: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	108, // 31: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	101, // 32: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	23,  // 33: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	101, // 34: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	42,  // 35: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	43,  // 36: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	43,  // 37: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	44,  // 38: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	45,  // 39: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	46,  // 40: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	29,  // 41: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	28,  // 42: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	27,  // 43: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	25,  // 44: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	26,  // 45: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	43,  // 46: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	42,  // 47: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	43,  // 48: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	42,  // 49: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	36,  // 50: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	38,  // 51: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	40,  // 52: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	41,  // 53: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	30,  // 54: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	32,  // 55: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	35,  // 56: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	31,  // 57: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	33,  // 58: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	34,  // 59: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	37,  // 60: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	39,  // 61: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	49,  // 62: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	47,  // 63: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	48,  // 64: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	48,  // 65: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	53,  // 66: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	52,  // 67: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	51,  // 68: cellgate.cell.v1.Query.passing:type_name -> cellgate.cell.v1.PassingQuery
-	50,  // 69: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	56,  // 70: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	61,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	62,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	63,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	109, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	67,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	60,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	58,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	59,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	9,   // 79: cellgate.cell.v1.Proposal.rooms:type_name -> cellgate.cell.v1.HostRoom
-	110, // 80: cellgate.cell.v1.Proposal.room_aggregates:type_name -> cellgate.v1.HostAggregate
-	10,  // 81: cellgate.cell.v1.Proposal.room_hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	57,  // 82: cellgate.cell.v1.Proposal.passing:type_name -> cellgate.cell.v1.Passing
-	65,  // 83: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	64,  // 84: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	105, // 85: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	66,  // 86: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	69,  // 87: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	70,  // 88: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	75,  // 89: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	75,  // 90: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	76,  // 91: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	77,  // 92: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	72,  // 93: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	73,  // 94: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	75,  // 95: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
-	105, // 96: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 97: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	74,  // 98: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	71,  // 99: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	38,  // 100: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	30,  // 101: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	32,  // 102: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	35,  // 103: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	105, // 104: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 105: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	101, // 106: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	101, // 107: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	102, // 108: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	79,  // 109: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	109, // 110: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	80,  // 111: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	60,  // 112: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	109, // 113: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	60,  // 114: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	111, // 115: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	10,  // 116: cellgate.cell.v1.ListHostsResponse.hypervisors:type_name -> cellgate.cell.v1.Hypervisor
-	112, // 117: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	101, // 118: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	102, // 119: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	111, // 120: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	113, // 121: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	113, // 122: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	113, // 123: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	114, // 124: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	99,  // 125: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	101, // 126: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	101, // 127: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	54,  // 128: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	68,  // 129: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	81,  // 130: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	83,  // 131: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	85,  // 132: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	87,  // 133: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	89,  // 134: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	91,  // 135: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	93,  // 136: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	95,  // 137: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	97,  // 138: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 139: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	13,  // 140: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	4,   // 141: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	17,  // 142: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	19,  // 143: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	21,  // 144: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	55,  // 145: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	78,  // 146: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	82,  // 147: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	84,  // 148: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	86,  // 149: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	88,  // 150: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	90,  // 151: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	92,  // 152: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	94,  // 153: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	96,  // 154: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	98,  // 155: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	7,   // 156: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	15,  // 157: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	5,   // 158: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	18,  // 159: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	20,  // 160: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	22,  // 161: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	145, // [145:162] is the sub-list for method output_type
-	128, // [128:145] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
+	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
+	93,  // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	94,  // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	93,  // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	5,   // 5: cellgate.cell.v1.ReportLegacyRequest.old:type_name -> cellgate.cell.v1.LegacyService
+	94,  // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	2,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
+	94,  // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	94,  // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	94,  // 10: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	95,  // 11: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	7,   // 12: cellgate.cell.v1.ReportLegacyResponse.awaited:type_name -> cellgate.cell.v1.AwaitedClaim
+	93,  // 13: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	7,   // 14: cellgate.cell.v1.ReportLegacyResponse.without_instance:type_name -> cellgate.cell.v1.AwaitedClaim
+	96,  // 15: cellgate.cell.v1.AwaitedClaim.allocations:type_name -> cellgate.v1.Allocation
+	9,   // 16: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	94,  // 17: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	97,  // 18: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	11,  // 19: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	60,  // 20: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	98,  // 21: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	95,  // 22: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	93,  // 23: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	99,  // 24: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	94,  // 25: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	18,  // 26: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	94,  // 27: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	37,  // 28: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	38,  // 29: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	38,  // 30: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	39,  // 31: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	40,  // 32: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	41,  // 33: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	24,  // 34: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	23,  // 35: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	22,  // 36: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	20,  // 37: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	21,  // 38: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	38,  // 39: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	37,  // 40: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	38,  // 41: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	37,  // 42: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	31,  // 43: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	33,  // 44: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	35,  // 45: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	36,  // 46: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	25,  // 47: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	27,  // 48: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	30,  // 49: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	26,  // 50: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	28,  // 51: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	29,  // 52: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	32,  // 53: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	34,  // 54: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	44,  // 55: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	42,  // 56: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	43,  // 57: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	43,  // 58: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	47,  // 59: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	46,  // 60: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	45,  // 61: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	50,  // 62: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	54,  // 63: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	55,  // 64: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	56,  // 65: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	100, // 66: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	60,  // 67: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	53,  // 68: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	51,  // 69: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	52,  // 70: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	98,  // 71: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	58,  // 72: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	57,  // 73: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	96,  // 74: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	59,  // 75: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	62,  // 76: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	63,  // 77: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	68,  // 78: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	68,  // 79: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	69,  // 80: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	70,  // 81: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	65,  // 82: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	66,  // 83: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	68,  // 84: cellgate.cell.v1.ClaimOp.keep:type_name -> cellgate.cell.v1.ClaimRef
+	96,  // 85: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	93,  // 86: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	67,  // 87: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	64,  // 88: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	33,  // 89: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	25,  // 90: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	27,  // 91: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	30,  // 92: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	96,  // 93: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	93,  // 94: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	94,  // 95: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	94,  // 96: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	93,  // 97: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	72,  // 98: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	100, // 99: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	73,  // 100: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	53,  // 101: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	100, // 102: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	53,  // 103: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	101, // 104: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	102, // 105: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	94,  // 106: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	93,  // 107: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	101, // 108: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	103, // 109: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	103, // 110: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	103, // 111: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	104, // 112: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	92,  // 113: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	94,  // 114: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	94,  // 115: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	48,  // 116: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	61,  // 117: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	74,  // 118: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	76,  // 119: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	78,  // 120: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	80,  // 121: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	82,  // 122: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	84,  // 123: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	86,  // 124: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	88,  // 125: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	90,  // 126: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 127: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	8,   // 128: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 129: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	12,  // 130: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	14,  // 131: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	16,  // 132: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	71,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	75,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	77,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	79,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	81,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	83,  // 139: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	85,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	87,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	89,  // 142: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	91,  // 143: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	10,  // 145: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	13,  // 147: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	15,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	17,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	133, // [133:150] is the sub-list for method output_type
+	116, // [116:133] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8973,8 +8190,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[64].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[69].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[57].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[62].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8990,7 +8207,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   100,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

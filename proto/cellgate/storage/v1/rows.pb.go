@@ -1488,6 +1488,7 @@ type Gate struct {
 	HeldUntil     int64                  `protobuf:"varint,9,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
 	Falls         int32                  `protobuf:"varint,10,opt,name=falls,proto3" json:"falls,omitempty"`
 	ReturnTo      string                 `protobuf:"bytes,11,opt,name=return_to,json=returnTo,proto3" json:"return_to,omitempty"`
+	RowsAt        int64                  `protobuf:"varint,12,opt,name=rows_at,json=rowsAt,proto3" json:"rows_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1597,6 +1598,13 @@ func (x *Gate) GetReturnTo() string {
 		return x.ReturnTo
 	}
 	return ""
+}
+
+func (x *Gate) GetRowsAt() int64 {
+	if x != nil {
+		return x.RowsAt
+	}
+	return 0
 }
 
 // Namespace without facts, in the journal, is gone.
@@ -2325,7 +2333,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x9e\x02\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\xb7\x02\n" +
 	"\x04Gate\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -2341,7 +2349,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"held_until\x18\t \x01(\x03R\theldUntil\x12\x14\n" +
 	"\x05falls\x18\n" +
 	" \x01(\x05R\x05falls\x12\x1b\n" +
-	"\treturn_to\x18\v \x01(\tR\breturnTo\"r\n" +
+	"\treturn_to\x18\v \x01(\tR\breturnTo\x12\x17\n" +
+	"\arows_at\x18\f \x01(\x03R\x06rowsAt\"r\n" +
 	"\tNamespace\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +

@@ -1,0 +1,283 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// registration is what this replica knows of the agent of a compute node.
+type registration struct {
+	// agent: one reports the host, or did when its row was written.
+	agent        bool
+	agentVersion int32
+	// lacks is the first class that its inventory does not have.
+	lacks string
+	// differs is what the agent reports otherwise than the host's imported row says; only
+	// while the gate is SHADOW.
+	differs []*cellgatev1.HostDifference
+}
+
+// registrationsUnder says what is known of compute nodes under a gate. While Nova's tables
+// speak for the hosts, what agents report is on their streams to this replica alone.
+func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) registration {
+	return func(uuid string) registration {
+		row := c.rows.registered(uuid)
+		if row != nil && !row.Imported {
+			return registration{agent: true, agentVersion: row.AgentVersion, lacks: c.gate.rules.lacking(row)}
+		}
+		said, rep := c.heldState(uuid)
+		if said == nil {
+			return registration{}
+		}
+		r := registration{agent: true, agentVersion: said.AgentVersion, lacks: c.gate.rules.lacking(said)}
+		if row != nil && g != nil && g.State == shard.GateShadow {
+			r.differs = c.gate.comparisons.of(g.Epoch, hostComparison{row: row, usage: c.rows.host(uuid).usage, said: said, there: c.instanceDifference(uuid, rep), now: c.now()})
+		}
+		return r
+	}
+}
+
+// agentVersion is that of the agent that speaks for a host, or of one that is heard here while
+// Nova's tables do; 0 for none.
+func (c *Cell) agentVersion(h *shard.Host) int32 {
+	if !h.Imported {
+		return h.AgentVersion
+	}
+	if said, _ := c.heldState(h.UUID); said != nil {
+		return said.AgentVersion
+	}
+	return 0
+}
+
+// heldState is what the agent of a host that is heard here said last, and the report that
+// it is of; nil for none, and for one that is refused since.
+func (c *Cell) heldState(uuid string) (*shard.Host, *report) {
+	rep := c.reported.of(uuid)
+	if rep == nil || !c.sessions.speaks(uuid, rep.by) || c.refusalOf(uuid) != nil {
+		return nil, nil
+	}
+	if _, up := c.live.lastSeen(uuid); !up {
+		return nil, nil
+	}
+	return rep.host(), rep
+}
+
+// lacking is the first class that a host has to have and does not; "" for none.
+func (r gateRules) lacking(h *shard.Host) string {
+	for _, class := range r.classes {
+		if !hasClass(h, class) {
+			return class
+		}
+	}
+	return ""
+}
+
+// instanceDifference says which instances that Nova's tables have on a host its agent does
+// not list, or the other way round; "" for none, and for an agent that does not know them.
+func (c *Cell) instanceDifference(uuid string, rep *report) string {
+	if rep.state.GetInstancesUnknown() {
+		return ""
+	}
+	_, has := instancesOf(rep)
+	var lacks []string
+	claims := c.rows.claimsOn(uuid)
+	there := make(map[string]struct{}, len(claims))
+	for _, claim := range claims {
+		id := claim.Instance()
+		there[id] = struct{}{}
+		if _, is := has[id]; !is && claim.Seen && claim.State == shard.Confirmed {
+			lacks = append(lacks, id)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstOf(lacks))
+	}
+	var more []string
+	for id := range has {
+		if _, is := there[id]; !is {
+			more = append(more, id)
+		}
+	}
+	if len(more) > 0 {
+		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstOf(more))
+	}
+	return ""
+}
+
+// firstOf names the first of some ids, and how many more there are.
+func firstOf(ids []string) string {
+	first := slices.Min(ids)
+	if more := len(ids) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", first, more)
+	}
+	return first
+}
+
+// agreeFor is how long it counts that a host's agent and its row agreed on what comes and goes
+// with instances: two of nova-compute's periods, of 60 s, and a bit. A compute node's row, its
+// instances' rows and an agent's report are written at different moments.
+const agreeFor = 130 * time.Second
+
+// hostComparisons keeps what came of comparing hosts since the gate has an epoch. The zero
+// value is ready.
+type hostComparisons struct {
+	mu    sync.Mutex
+	epoch int64
+	hosts map[string]*comparedHost
+}
+
+// comparedHost is what came of the newest comparison of a row and a state. fixed does not
+// change with instances, agreed is when what does was the same.
+type comparedHost struct {
+	row, said *shard.Host
+	// effective is said with Nova's aggregates and ratios.
+	effective *shard.Host
+	fixed     []*cellgatev1.HostDifference
+	agreed    time.Time
+}
+
+// hostComparison is one that is to be made; there is what differs of the instances.
+type hostComparison struct {
+	row, said *shard.Host
+	usage     *shard.Usage
+	there     string
+	now       time.Time
+}
+
+// of gives how the agent's host differs from its row; nil for not at all.
+func (h *hostComparisons) of(epoch int64, c hostComparison) []*cellgatev1.HostDifference {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hosts == nil || h.epoch != epoch {
+		h.epoch, h.hosts = epoch, map[string]*comparedHost{}
+	}
+	is := h.hosts[c.row.UUID]
+	if is == nil {
+		is = &comparedHost{}
+		h.hosts[c.row.UUID] = is
+	}
+	if is.row != c.row || is.said != c.said {
+		is.row, is.said, is.effective = c.row, c.said, shard.Followed(c.said, c.row)
+		is.fixed = fixedDifferences(c.row, is.effective)
+	}
+	room := roomDifference(c.row, is.effective, c.usage)
+	if room == "" && c.there == "" {
+		is.agreed = c.now
+	}
+	all := is.fixed
+	if c.now.Sub(is.agreed) > agreeFor {
+		all = slices.Clone(all)
+		if room != "" {
+			all = append(all, differenceOf(c.row, cellgatev1.HostDifference_CAPACITY, room))
+		}
+		if c.there != "" {
+			all = append(all, differenceOf(c.row, cellgatev1.HostDifference_INSTANCES, c.there))
+		}
+	}
+	return all
+}
+
+func differenceOf(row *shard.Host, kind cellgatev1.HostDifference_Kind, detail string) *cellgatev1.HostDifference {
+	const most = 1000
+	if text := []rune(detail); len(text) > most {
+		detail = string(text[:most-1]) + "…"
+	}
+	return &cellgatev1.HostDifference{Kind: kind, Host: row.ServiceHost, Detail: detail}
+}
+
+// fixedDifferences compares what no instance changes: the names, which Nova is answered with
+// and requests name, the totals, and the hypervisor. Aggregates and allocation ratios are
+// Nova's in any case.
+func fixedDifferences(row, said *shard.Host) (all []*cellgatev1.HostDifference) {
+	add := func(kind cellgatev1.HostDifference_Kind, texts ...string) {
+		if text := strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; "); text != "" {
+			all = append(all, differenceOf(row, kind, text))
+		}
+	}
+	var totals []string
+	for _, inv := range row.Providers[0].Inventories {
+		if of, is := inventoryOf(said, inv.ResourceClass); is && of.Total != inv.Total {
+			totals = append(totals, fmt.Sprintf("row has %d %s, its agent reports %d", inv.Total, inv.ResourceClass, of.Total))
+		}
+	}
+	add(cellgatev1.HostDifference_CAPACITY, totals...)
+	add(cellgatev1.HostDifference_NAMES,
+		unequal("row is of service host %q, its agent reports %q", row.ServiceHost, said.ServiceHost),
+		unequal("row is of node %q, its agent reports %q", row.NodeName, said.NodeName))
+	add(cellgatev1.HostDifference_HYPERVISOR,
+		unequal("row says hypervisor %q, its agent %q", row.HypervisorType, said.HypervisorType),
+		unequal("row says hypervisor version %d, its agent %d", row.HypervisorVersion, said.HypervisorVersion),
+		supportedDifference(row, said))
+	return all
+}
+
+func unequal[T comparable](format string, a, b T) string {
+	if a == b {
+		return ""
+	}
+	return fmt.Sprintf(format, a, b)
+}
+
+// supportedDifference compares the column supported_instances as a set.
+func supportedDifference(row, said *shard.Host) string {
+	a, b := supportedBy(row), supportedBy(said)
+	if lacks := without(a, b); len(lacks) > 0 {
+		return fmt.Sprintf("row supports %s, its agent reports none such", firstOf(lacks))
+	}
+	if more := without(b, a); len(more) > 0 {
+		return fmt.Sprintf("its agent reports that it supports %s, row has none such", firstOf(more))
+	}
+	return ""
+}
+
+func supportedBy(h *shard.Host) map[string]struct{} {
+	all := map[string]struct{}{}
+	if h.Facts != nil {
+		for _, t := range schedule.ParseFacts(schedule.FactTexts{SupportedInstances: h.Facts.SupportedInstances}).Supported() {
+			all[strings.Join(t[:], "/")] = struct{}{}
+		}
+	}
+	return all
+}
+
+// diskApart is by how many GB measured disk may differ: both sides round.
+const diskApart = 2
+
+// roomDifference says of which class an agent leaves more room to instances than the row
+// does, or keeps more back than the row has in use beside instances; "" for none. Instances count the same
+// on both sides.
+func roomDifference(row, said *shard.Host, usage *shard.Usage) string {
+	for _, inv := range row.Providers[0].Inventories {
+		of, is := inventoryOf(said, inv.ResourceClass)
+		if !is {
+			continue // the gate knows which classes there have to be
+		}
+		apart := int64(0)
+		if inv.ResourceClass == "DISK_GB" {
+			apart = diskApart
+		}
+		switch a, b, used := inv.Free(0), of.Free(0), inv.Unaccounted+usage.Of(row.UUID, inv.ResourceClass); {
+		case b > a+apart:
+			return fmt.Sprintf("row has room for %d %s, its agent for %d", a, inv.ResourceClass, b)
+		case of.Reserved+of.Unaccounted > used+1+apart:
+			return fmt.Sprintf("row has %d %s in use, reserved ones included, its agent keeps back %d", used, inv.ResourceClass, of.Reserved+of.Unaccounted)
+		}
+	}
+	return ""
+}
+
+func inventoryOf(h *shard.Host, class string) (inv shard.Inventory, is bool) {
+	all := h.Providers[0].Inventories
+	i := slices.IndexFunc(all, func(i shard.Inventory) bool { return i.ResourceClass == class })
+	if i < 0 {
+		return inv, false
+	}
+	return all[i], true
+}

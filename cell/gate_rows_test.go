@@ -1,0 +1,145 @@
+package cell
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// importing is a gateway that reports, and imports what it read.
+type importing struct {
+	*replica
+	version uint64
+	age     time.Duration
+	hosts   map[int][]int
+}
+
+// report imports the hosts with their instances, and reports services of a version.
+func (g *importing) report(version int32) *cellgatev1.Gate {
+	g.t.Helper()
+	g.version++
+	var all []int
+	for n, instances := range g.hosts {
+		all = append(all, n)
+		if o := g.importHosts(importedState(n, g.version, instances...))[0]; o.GetFailure() != nil {
+			g.t.Fatalf("host %d: %v", n, o)
+		}
+	}
+	req := legacyOf("g1", version, all...)
+	req.Revision, req.Importer = g.version, true
+	g.reportLegacy(req) // who imports is asked for first
+	req.ImportedAge = durationpb.New(g.age)
+	return g.reportLegacy(req).GetGate()
+}
+
+// While its gate is not NATIVE a cell answers by the rows that were imported, as long as they are fresh.
+func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		g := &importing{replica: r, hosts: map[int][]int{1: {7}, 2: nil}}
+		is := func(when string, passed int32, refused string) {
+			t.Helper()
+			p := r.propose(query(1))
+			if p.GetPassed() != passed || p.GetGate() != legacyState || !strings.Contains(p.GetFailure().GetMessage(), refused) || (refused == "") != (p.GetFailure() == nil) {
+				t.Errorf("%s: %v", when, p)
+			}
+			if s := r.totals(); s.GetAvailable() != (refused == "") || !strings.Contains(s.GetReason(), refused) {
+				t.Errorf("%s the summary is %v", when, s)
+			}
+		}
+		r.reportLegacy(legacyOf("g1", 65, 1, 2))
+		is("before the first import", 0, "no gateway has imported all of them yet")
+		if gate := g.report(65); gate.GetRowsAt() == nil {
+			t.Errorf("the gate is %v", gate)
+		}
+		is("after it", 2, "")
+		if s := r.totals(); s.GetHostsUp() != 2 || s.GetHostsImported() != 2 || s.GetClaimsConfirmed() != 1 {
+			t.Errorf("the totals are %v", s)
+		}
+		time.Sleep(maxRowsAge + 3*time.Second)
+		is("when nobody imported for a while", 0, "were last imported 33s ago")
+		g.age = maxRowsAge + time.Second
+		g.report(65)
+		is("of rows that were read long ago", 0, "were last imported 3")
+		g.age = 0
+		g.report(65)
+		is("imported again", 2, "")
+		if h := r.do(newClaim("a", 3, 1, 8))[0]; h.GetRefusal() == nil {
+			t.Error("a claim of more than the row leaves was made")
+		}
+		r.must(newClaim("a", 3, 1, 7))
+	})
+}
+
+// In LEGACY and SHADOW what an agent reports is held, and compared; the row is Nova's. Once the gate is
+// NATIVE its next heartbeat has it written, and Nova's row is again when the gate falls back.
+func TestAnAgentUnderAGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		g := &importing{replica: r, hosts: map[int][]int{1: {7}}}
+		g.report(66)
+		agents := plainState(1, 8)
+		agents.Providers[0].Traits = []string{"CUSTOM_AGENTS"}
+		a := r.register(agents)
+		row := func(when string, imported bool) {
+			t.Helper()
+			if h := r.cell.rows.registered(hostUUID(1)); h == nil || h.Imported != imported || (len(h.Providers[0].Traits) > 0) == imported {
+				t.Errorf("%s the row is %+v", when, h)
+			}
+		}
+		row("in LEGACY", true)
+		list, err := r.cells.ListHosts(t.Context(), &cellv1.ListHostsRequest{})
+		if err != nil || !list.GetHosts()[0].GetImported() || list.GetHosts()[0].GetAgentVersion() != 1 || !list.GetHosts()[0].GetUp() {
+			t.Errorf("listed is %v, %v", list.GetHosts(), err)
+		}
+		until := func(to cellgatev1.Gate_State) *cellgatev1.Gate {
+			t.Helper()
+			for from := time.Now(); ; {
+				gate := g.report(66)
+				if gate.GetState() == to {
+					return gate
+				}
+				if time.Since(from) > 10*time.Minute {
+					t.Fatalf("the gate is %v", gate)
+				}
+				time.Sleep(2 * time.Second)
+				a.heartbeat()
+			}
+		}
+		until(shadowState)
+		// The agent does not list the instance that Nova has there.
+		time.Sleep(2 * time.Second)
+		gate := g.report(66)
+		if d := gate.GetHostDifferences(); len(d) != 1 || d[0].GetKind() != cellgatev1.HostDifference_INSTANCES || !strings.Contains(d[0].GetDetail(), consumerUUID(7)) || gate.GetDifferingHosts() != 1 {
+			t.Errorf("what differs is %v", d)
+		}
+		next := proto.CloneOf(agents)
+		next.Version, next.Instances = 2, []*agentv1.Instance{instanceOn(1, 7)}
+		a.report(next)
+		if gate = g.report(66); len(gate.GetHostDifferences()) != 0 {
+			t.Errorf("what differs is %v", gate.GetHostDifferences())
+		}
+		row("in SHADOW", true)
+		until(nativeState)
+		a.heartbeat()
+		synctest.Wait()
+		row("in NATIVE", false)
+		r.usedVCPUs(1, 1)
+		g.report(66)
+		row("after the next import", false)
+		if gate = g.report(65); gate.GetState() != legacyState {
+			t.Errorf("with an old service the gate is %v", gate)
+		}
+		g.report(65)
+		row("fallen back", true)
+		r.usedVCPUs(1, 1)
+	})
+}
