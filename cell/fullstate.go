@@ -106,6 +106,7 @@ func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inven
 			StepSize:        max(int64(v.GetStepSize()), 1),
 			AllocationRatio: v.GetAllocationRatio(),
 			Unaccounted:     int64(v.GetUnaccounted()),
+			Filled:          int64(v.GetFilled()),
 		}
 		if out[i].MaxUnit == 0 {
 			out[i].MaxUnit = max(out[i].Total, 1)

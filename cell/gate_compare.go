@@ -263,7 +263,7 @@ func roomDifference(row, said *shard.Host, usage *shard.Usage) string {
 		if inv.ResourceClass == "DISK_GB" {
 			apart = diskApart
 		}
-		switch a, b, used := inv.Free(0), of.Free(0), inv.Unaccounted+usage.Of(row.UUID, inv.ResourceClass); {
+		switch a, b, used := inv.Free(0), of.Free(0), inv.Unaccounted+inv.Filled+usage.Of(row.UUID, inv.ResourceClass); {
 		case b > a+apart:
 			return fmt.Sprintf("row has room for %d %s, its agent for %d", a, inv.ResourceClass, b)
 		case of.Reserved+of.Unaccounted > used+1+apart:

@@ -120,7 +120,7 @@ func viewOf(row *hostRow) schedule.View {
 			v.TotalRAMMB, v.RAMRatio, v.FreeRAMMB = i.Total, i.AllocationRatio, i.Total-taken
 		case "DISK_GB":
 			v.TotalDiskGB, v.DiskRatio = i.Total, i.AllocationRatio
-			v.DiskUsedMB, v.FreeDiskMB = taken*1024, (i.Total-taken)*1024
+			v.DiskUsedMB, v.FreeDiskMB = taken*1024, (i.Total-taken-i.Filled)*1024
 		}
 	}
 	return v

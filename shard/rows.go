@@ -97,6 +97,9 @@ type Inventory struct {
 	// Unaccounted is in use on the host by what no instance that is reported holds. Unlike
 	// Reserved it counts without the ratio.
 	Unaccounted int64
+	// Filled is what a file system has in use beyond all that. Weighers see that much less
+	// free, the rules of claims do not read it.
+	Filled int64
 }
 
 // Free is what a claim could have besides used; below 0 where more is in use than there is.

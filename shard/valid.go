@@ -235,6 +235,8 @@ func (i Inventory) problem() string {
 		return fmt.Sprintf("total: is %d, must be 0 to %d", i.Total, MaxAmount)
 	case i.Reserved < 0 || i.Reserved > MaxAmount:
 		return fmt.Sprintf("reserved: is %d, must be 0 to %d", i.Reserved, MaxAmount)
+	case i.Filled < 0 || i.Filled > MaxAmount:
+		return fmt.Sprintf("filled: is %d, must be 0 to %d", i.Filled, MaxAmount)
 	case i.Unaccounted < 0 || i.Unaccounted > MaxAmount:
 		return fmt.Sprintf("unaccounted: is %d, must be 0 to %d", i.Unaccounted, MaxAmount)
 	case i.MinUnit < 1:

@@ -54,7 +54,7 @@ func heldOn(t *testing.T, d *legacytest.Database, h *legacy.Host) map[string]int
 	if err := d.DB.QueryRowContext(context.Background(), q, h.ServiceHost, h.NodeName).Scan(&cpu, &memory, &disk); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": min(disk.Int64, h.View.TotalDiskGB-floorGB(h.View.FreeDiskMB))}
+	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": min(disk.Int64, h.View.DiskUsedMB/1024)}
 }
 
 // The hosts of Nova's own sample, with instances on them, on real servers: the shard has

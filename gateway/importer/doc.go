@@ -29,13 +29,16 @@
 // # What is unaccounted for
 //
 // A compute_nodes row says how much is in use in all: what Nova keeps for the host
-// itself, instances, both ends of migrations, overhead, and for disk what other files
-// take. What is in use beyond the instances that are imported is unaccounted for:
+// itself, instances, both ends of migrations, and overhead. What is in use beyond the instances that are imported is unaccounted for:
 //
 //	unaccounted = in use by the row - held by its instances, at least 0
 //
 // so that the shard's room, total * ratio - unaccounted - held, is the row's,
 // total * ratio - in use. It is less where the row says less than its instances hold.
+//
+// disk_available_least, what is free as it was measured, has other files too. Nova weighs by
+// it, and Placement, which says what fits, knows nothing of it. So what it lacks beyond what is in
+// use is sent apart (Inventory.filled).
 //
 // # When an instance counts
 //

@@ -293,7 +293,7 @@ func (n *nova) addHost(i int64) {
 	n.hosts[i] = &legacy.Host{NodeID: i, ServiceID: i, Host: schedule.Host{
 		UUID: mustID(hostID(i)), ServiceHost: fmt.Sprintf("host%d", i), NodeName: fmt.Sprintf("node%d", i),
 		View: schedule.View{
-			VCPUsTotal: 16, CPURatio: 4, TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536, TotalDiskGB: 1000, DiskRatio: 1, FreeDiskMB: 600 * 1024,
+			VCPUsTotal: 16, CPURatio: 4, TotalRAMMB: 65536, RAMRatio: 1.5, FreeRAMMB: 65536, TotalDiskGB: 1000, DiskRatio: 1, FreeDiskMB: 600 * 1024, DiskUsedMB: 400 * 1024,
 		},
 		Facts: schedule.ParseFacts(schedule.FactTexts{HypervisorType: "QEMU", HypervisorHostname: fmt.Sprintf("node%d", i), Stats: "{}", SupportedInstances: `[["x86_64", "kvm", "hvm"]]`}),
 	}}

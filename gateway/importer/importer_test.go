@@ -511,7 +511,7 @@ func TestCompare(t *testing.T) {
 	}
 	n.on(6, 1)                                                                  // to adopt
 	n.put(2, func(r *legacy.Instance) { r.Deleted, r.DeletedAt = true, n.now }) // to release
-	n.hosts[2].View.FreeDiskMB += 20 * 1024
+	n.hosts[2].View.DiskUsedMB -= 20 * 1024
 	n.touch(2)
 	cell.claims[instanceID(3)].pending = true   // to confirm
 	cell.claims[instanceID(4)].host = hostID(6) // elsewhere
@@ -602,5 +602,20 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// Of a disk what is measured weighs, and does not keep an instance from its host: Placement, which
+// says what fits, knows nothing of it.
+func TestStep_MeasuredDisk_WeighsAndTakesNoRoom(t *testing.T) {
+	for _, c := range []struct{ free, filled int64 }{{600, 0}, {500, 100}, {0, 600}, {-50, 650}} {
+		n, cell := newNova(1), newCell()
+		n.hosts[1].View.FreeDiskMB = c.free * 1024
+		step(t, importerOf(t, n), n, cell)
+		for _, i := range cell.hosts[hostID(1)].state.GetProviders()[0].GetInventories() {
+			if i.GetResourceClass() == diskGB && (int64(i.GetFilled()) != c.filled || i.GetUnaccounted() != 400 || i.GetTotal() != 1000) {
+				t.Errorf("of a disk of 1000 GB with 400 in use, %d free as measured: %v", c.free, i)
+			}
+		}
 	}
 }

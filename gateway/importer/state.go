@@ -50,7 +50,7 @@ const mostRatio = 100_000
 
 func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*instance, former bool) (*agentv1.FullState, *unfit) {
 	id, v := h.UUID.String(), &h.View
-	diskUsed := v.TotalDiskGB - floorGB(v.FreeDiskMB)
+	diskUsed := v.DiskUsedMB / 1024
 	disks := fitting(on, diskUsed)
 	var cpu, memory, disk int64
 	for k, i := range on {
@@ -81,6 +81,9 @@ func stateOf(cell, boot string, h *legacy.Host, service *legacy.Service, on []*i
 			ResourceClass: c.class, Total: int32(c.total), AllocationRatio: c.ratio, Unaccounted: int32(max(0, min(c.used-c.held, math.MaxInt32))),
 		})
 	}
+	// What is measured weighs alone: Placement knows nothing of it.
+	filled := v.TotalDiskGB - floorGB(v.FreeDiskMB) - max(diskUsed, disk)
+	root.Inventories[2].Filled = int32(max(0, min(filled, math.MaxInt32)))
 	s := &agentv1.FullState{
 		Cell: cell, BootId: boot, HostUuid: id, ServiceHost: h.ServiceHost, Nodename: h.NodeName,
 		Disabled: h.Disabled, Providers: []*agentv1.Provider{root}, Aggregates: aggregates(h.Aggregates),

@@ -50,7 +50,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		for _, i := range p.Inventories {
 			row.Inventories = append(row.Inventories, shard.Inventory{
 				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
-				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted,
+				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted, Filled: i.Filled,
 			})
 		}
 		h.Providers = append(h.Providers, row)

@@ -104,7 +104,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		for _, i := range p.Inventories {
 			row.Inventories = append(row.Inventories, &storagev1.Inventory{
 				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
-				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted,
+				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted, Filled: i.Filled,
 			})
 		}
 		m.Providers = append(m.Providers, row)

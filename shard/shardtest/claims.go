@@ -111,7 +111,7 @@ func claimClauses() []clause {
 		{name: "I1_UnaccountedUsageTakesRoomWithoutTheRatio", test: func(s *suite) {
 			h := NewHost(1, 8)
 			inv := &h.Host.Providers[0].Inventories[0]
-			inv.AllocationRatio, inv.MaxUnit, inv.Unaccounted = 4, 32, 3
+			inv.AllocationRatio, inv.MaxUnit, inv.Unaccounted, inv.Filled = 4, 32, 3, 100
 			s.do(h) // 8*4 - 3 = 29
 			if r := s.refused(NewClaim(1, 1, 30), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
 				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)

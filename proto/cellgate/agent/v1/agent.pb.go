@@ -1738,7 +1738,10 @@ type Inventory struct {
 	AllocationRatio float64 `protobuf:"fixed64,7,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
 	// In use on the host by what no reported instance holds. It counts as it is, without the ratio:
 	// free is (total - reserved) * allocation_ratio - unaccounted - what claims hold.
-	Unaccounted   int32 `protobuf:"varint,8,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	Unaccounted int32 `protobuf:"varint,8,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	// Of a disk: what its file system has in use beyond all that, as it is measured. Weighers see
+	// that much less free; claims do not, as Placement knows nothing of it.
+	Filled        int32 `protobuf:"varint,9,opt,name=filled,proto3" json:"filled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1825,6 +1828,13 @@ func (x *Inventory) GetAllocationRatio() float64 {
 func (x *Inventory) GetUnaccounted() int32 {
 	if x != nil {
 		return x.Unaccounted
+	}
+	return 0
+}
+
+func (x *Inventory) GetFilled() int32 {
+	if x != nil {
+		return x.Filled
 	}
 	return 0
 }
@@ -2190,7 +2200,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"parentUuid\x12\x1c\n" +
 	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x128\n" +
 	"\x06traits\x18\x04 \x03(\tB \xbaH\x1d\x92\x01\x1a\x10\x80\b\x18\x01\"\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\x06traits\x12H\n" +
-	"\vinventories\x18\x05 \x03(\v2\x1c.cellgate.agent.v1.InventoryB\b\xbaH\x05\x92\x01\x02\x10@R\vinventories\"\xc5\x03\n" +
+	"\vinventories\x18\x05 \x03(\v2\x1c.cellgate.agent.v1.InventoryB\b\xbaH\x05\x92\x01\x02\x10@R\vinventories\"\xe6\x03\n" +
 	"\tInventory\x12=\n" +
 	"\x0eresource_class\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\rresourceClass\x12\x1d\n" +
 	"\x05total\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05total\x12#\n" +
@@ -2199,7 +2209,8 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\bmax_unit\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\amaxUnit\x12$\n" +
 	"\tstep_size\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bstepSize\x12D\n" +
 	"\x10allocation_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00j\xf8@!\x00\x00\x00\x00\x00\x00\x00\x00R\x0fallocationRatio\x12)\n" +
-	"\vunaccounted\x18\b \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\vunaccounted:V\xbaHS\x1aQ\n" +
+	"\vunaccounted\x18\b \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\vunaccounted\x12\x1f\n" +
+	"\x06filled\x18\t \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x06filled:V\xbaHS\x1aQ\n" +
 	"\x12inventory.reserved\x12\x1ereserved must not exceed total\x1a\x1bthis.reserved <= this.total\"\xe5\x01\n" +
 	"\tAggregate\x12\x1c\n" +
 	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x04uuid\x12\x1c\n" +

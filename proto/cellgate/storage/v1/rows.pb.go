@@ -535,6 +535,7 @@ type Inventory struct {
 	StepSize        int64                  `protobuf:"varint,6,opt,name=step_size,json=stepSize,proto3" json:"step_size,omitempty"`
 	AllocationRatio float64                `protobuf:"fixed64,7,opt,name=allocation_ratio,json=allocationRatio,proto3" json:"allocation_ratio,omitempty"`
 	Unaccounted     int64                  `protobuf:"varint,8,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	Filled          int64                  `protobuf:"varint,9,opt,name=filled,proto3" json:"filled,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -621,6 +622,13 @@ func (x *Inventory) GetAllocationRatio() float64 {
 func (x *Inventory) GetUnaccounted() int64 {
 	if x != nil {
 		return x.Unaccounted
+	}
+	return 0
+}
+
+func (x *Inventory) GetFilled() int64 {
+	if x != nil {
+		return x.Filled
 	}
 	return 0
 }
@@ -2235,7 +2243,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"parentUuid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
 	"\x06traits\x18\x04 \x03(\tR\x06traits\x12@\n" +
-	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\"\x84\x02\n" +
+	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\"\x9c\x02\n" +
 	"\tInventory\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x1a\n" +
@@ -2244,7 +2252,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\bmax_unit\x18\x05 \x01(\x03R\amaxUnit\x12\x1b\n" +
 	"\tstep_size\x18\x06 \x01(\x03R\bstepSize\x12)\n" +
 	"\x10allocation_ratio\x18\a \x01(\x01R\x0fallocationRatio\x12 \n" +
-	"\vunaccounted\x18\b \x01(\x03R\vunaccounted\"\xba\x01\n" +
+	"\vunaccounted\x18\b \x01(\x03R\vunaccounted\x12\x16\n" +
+	"\x06filled\x18\t \x01(\x03R\x06filled\"\xba\x01\n" +
 	"\tAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12H\n" +
