@@ -24,11 +24,13 @@ type Backend interface {
 	// cells are refused (CrossCell), but for consumers: the cells' parts are then written one after the other,
 	// first those that take, then those that give back.
 	Write(ctx context.Context, w Write) error
-	// Names lists the registered names of a kind, standard ones included, sorted.
+	// Names lists the registered custom names of a kind, sorted. It is asked at most calls that name classes or
+	// traits, so it has to be cheap. The standard names are the API's (IsStandard).
 	Names(ctx context.Context, kind NameKind) ([]string, error)
 	// PutName registers a custom name in every cell; created is false when it was there.
 	PutName(ctx context.Context, kind NameKind, name string) (created bool, err error)
-	// DeleteName removes a custom name; refused while a provider has it.
+	// DeleteName removes a custom name; refused (ClassInUse, TraitInUse) while a provider has it, and
+	// (ClassNotFound, TraitNotFound) when it is not there.
 	DeleteName(ctx context.Context, kind NameKind, name string) error
 }
 
@@ -49,7 +51,7 @@ type Provider struct {
 	// Cell is the name of the cell that has the tree.
 	Cell string
 	// Generation counts the writes to the provider, from 0: its inventories, traits, aggregates, and allocations
-	// written through this API. Claims of select_destinations do not count.
+	// written through this API; not its name and parent. Claims of select_destinations do not count.
 	Generation int64
 	// Inventories by resource class.
 	Inventories map[string]Inventory
@@ -89,7 +91,7 @@ type Allocations map[string]map[string]int64
 // Consumer holds resources.
 type Consumer struct {
 	UUID string
-	// Generation counts writes to the consumer; 1 after the first.
+	// Generation counts writes to the consumer that leave it something; 1 after the first.
 	Generation        int64
 	ProjectID, UserID string
 	// Type is upper case; "unknown" for a consumer that was written without one.
@@ -113,7 +115,11 @@ type Usage struct {
 	Resources map[string]int64
 }
 
-// Write is one transaction.
+// Write is one transaction, judged by the state it leaves: a reshape moves inventories and allocations together.
+//
+// Beside what ProviderWrite.Raise asks, it raises by one, once each, the generation of every provider that a written
+// consumer is given allocations of, and, of a consumer that is left with nothing, of every provider that it held
+// something of; but nothing for a consumer with MustExist.
 type Write struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
@@ -129,8 +135,9 @@ type ProviderWrite struct {
 	Create, Delete bool
 	// Name and Parent rename and reparent; a Parent of "" makes it a root.
 	Name, Parent *string
-	// Generation, if given, must be the provider's; every write raises it by one.
+	// Generation, if given, must be the provider's. Raise is added to it.
 	Generation *int64
+	Raise      int64
 	// Inventories, Traits and Aggregates replace what there is.
 	Inventories        *map[string]Inventory
 	Traits, Aggregates *[]string
@@ -146,7 +153,7 @@ type ConsumerWrite struct {
 	// ProjectID and UserID are kept when empty; so is Type.
 	ProjectID, UserID, Type string
 	Allocations             Allocations
-	// MustExist refuses (ConsumerNotFound) when there is nothing to delete.
+	// MustExist is DELETE /allocations: refused (ConsumerNotFound) when there is nothing to delete.
 	MustExist bool
 }
 
@@ -211,7 +218,6 @@ const (
 	TraitNotFound
 	ClassInUse
 	TraitInUse
-	StandardName
 	// CrossCell: providers of several cells in one transaction.
 	CrossCell
 	// AgentTree: an agent reports the host's providers; only it can change them.
