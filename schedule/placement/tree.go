@@ -1,0 +1,139 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Provider is a resource provider. UUIDs are compared as text.
+type Provider struct {
+	UUID string
+	// Parent is the uuid of another provider of the tree; empty for the root.
+	Parent string
+	// Traits, Aggregates (uuids) and Inventories (by class) are sorted in a Tree.
+	Traits, Aggregates []string
+	Inventories        []Inventory
+}
+
+// Inventory is what a provider has of a class, and what consumers hold of it.
+type Inventory struct {
+	Class                                       string
+	Total, Reserved, MinUnit, MaxUnit, StepSize int64
+	AllocationRatio                             float64
+	Used                                        int64
+}
+
+// Capacity is how much of the class consumers can hold at most, as Placement shows it.
+func (i *Inventory) Capacity() int64 {
+	capacity := float64(i.Total-i.Reserved) * i.AllocationRatio
+	if capacity >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(capacity)
+}
+
+// fits reports whether one consumer can take the amount now.
+func (i *Inventory) fits(amount int64) bool {
+	return i.MinUnit <= amount && amount%i.StepSize == 0 && i.holds(amount)
+}
+
+// holds is fits for the sum of what several groups take: Placement asks neither min_unit nor step_size of that.
+func (i *Inventory) holds(sum int64) bool {
+	return sum <= i.MaxUnit && sum <= i.Capacity()-i.Used
+}
+
+// Inventory is that of the class; nil when there is none.
+func (p *Provider) Inventory(class string) *Inventory {
+	for i := range p.Inventories {
+		if p.Inventories[i].Class == class {
+			return &p.Inventories[i]
+		}
+	}
+	return nil
+}
+
+// Tree is a root provider and all below it. It never changes.
+type Tree struct {
+	// providers has the root first, and each before what is below it, which stands right behind it.
+	providers []Provider
+	// ends says for each where its subtree ends.
+	ends []int32
+	// sharing are the numbers of providers that share by aggregate.
+	sharing []int32
+}
+
+// SharingTrait marks a provider whose inventories are for all trees that have a provider in one of its aggregates.
+const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
+
+// NewTree makes a tree of its providers, in any order. It refuses what is no tree: several roots or none, a parent that
+// is not there, a loop, two of one uuid, two inventories of one class, a step below 1. It keeps the slices that it is
+// given, and sorts traits, aggregates and inventories in place.
+func NewTree(providers []Provider) (*Tree, error) {
+	children := make(map[string][]int, len(providers))
+	seen := make(map[string]bool, len(providers))
+	for i := range providers {
+		p := &providers[i]
+		if seen[p.UUID] {
+			return nil, fmt.Errorf("provider %q is twice in its tree", p.UUID)
+		}
+		seen[p.UUID] = true
+		children[p.Parent] = append(children[p.Parent], i)
+		if err := p.normalize(); err != nil {
+			return nil, fmt.Errorf("provider %q: %w", p.UUID, err)
+		}
+	}
+	if n := len(children[""]); n != 1 {
+		return nil, fmt.Errorf("a tree of %d providers has %d roots", len(providers), n)
+	}
+	t := &Tree{providers: make([]Provider, 0, len(providers)), ends: make([]int32, len(providers))}
+	var add func(i int)
+	add = func(i int) {
+		at := len(t.providers)
+		t.providers = append(t.providers, providers[i])
+		for _, child := range children[providers[i].UUID] {
+			add(child)
+		}
+		t.ends[at] = int32(len(t.providers))
+	}
+	add(children[""][0])
+	if len(t.providers) != len(providers) {
+		return nil, fmt.Errorf("%d of %d providers are not below the root %q", len(providers)-len(t.providers), len(providers), t.Root().UUID)
+	}
+	for i := range t.providers {
+		if contains(t.providers[i].Traits, SharingTrait) {
+			t.sharing = append(t.sharing, int32(i))
+		}
+	}
+	return t, nil
+}
+
+func (p *Provider) normalize() error {
+	if p.UUID == "" {
+		return fmt.Errorf("has no uuid")
+	}
+	slices.Sort(p.Traits)
+	slices.Sort(p.Aggregates)
+	slices.SortFunc(p.Inventories, func(a, b Inventory) int { return cmp.Compare(a.Class, b.Class) })
+	for i := range p.Inventories {
+		if p.Inventories[i].StepSize < 1 {
+			return fmt.Errorf("step_size %d of %s is not positive", p.Inventories[i].StepSize, p.Inventories[i].Class)
+		}
+		if i > 0 && p.Inventories[i].Class == p.Inventories[i-1].Class {
+			return fmt.Errorf("two inventories of %s", p.Inventories[i].Class)
+		}
+	}
+	return nil
+}
+
+// Root is the provider without a parent.
+func (t *Tree) Root() *Provider { return &t.providers[0] }
+
+// Providers are all of the tree, the root first and each before those below it. They must not be changed.
+func (t *Tree) Providers() []Provider { return t.providers }
+
+func contains(sorted []string, s string) bool {
+	_, ok := slices.BinarySearch(sorted, s)
+	return ok
+}
