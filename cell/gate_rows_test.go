@@ -79,6 +79,34 @@ func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 	})
 }
 
+// The first import opens the cell and has its hosts up at once: a query in between hears that the cell is
+// closed, not that its hosts are down.
+func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		moved := r.cell.writer.gateMoved
+		between := 0
+		r.cell.writer.gateMoved = func() {
+			moved()
+			if r.cell.rows.gateRow().RowsAt.IsZero() {
+				return
+			}
+			between++
+			if p := r.propose(query(1)); p.GetFailure().GetReason() != "CELL_UNAVAILABLE" {
+				t.Errorf("the rows have the gate, the table has not, and the proposal is %v", p)
+			}
+			if s := r.totals(); s.GetAvailable() {
+				t.Errorf("the rows have the gate, the table has not, and the summary is %v", s)
+			}
+		}
+		g := &importing{replica: r, hosts: map[int][]int{1: nil}}
+		g.report(65)
+		if p := r.propose(query(1)); p.GetPassed() != 1 || between != 1 {
+			t.Errorf("after %d moves of the gate: %v", between, p)
+		}
+	})
+}
+
 // In LEGACY and SHADOW what an agent reports is held, and compared; the row is Nova's. Once the gate is
 // NATIVE its next heartbeat has it written, and Nova's row is again when the gate falls back.
 func TestAnAgentUnderAGate(t *testing.T) {

@@ -28,11 +28,13 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	loading, workers := s.loading(), cap(s.slots)
 	var newest proposing.Version
 	name, lags := "", false
+	var gate *shard.Gate
 	if loading {
 		if !s.follower.knowsGate() {
 			return nil, errLoading()
 		}
 		workers = len(queries) // they wait for the shard
+		gate = s.rows.tableGate.Load()
 	} else {
 		if err := s.follower.caughtUp(ctx); err != nil {
 			return nil, err
@@ -40,6 +42,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if lags = s.follower.others(); lags && slices.ContainsFunc(queries, upToDate) {
 			lags = !s.readsOn(ctx)
 		}
+		gate = s.rows.tableGate.Load() // before the table, which is as new then
 		newest.Table, name = s.versions.Newest()
 	}
 	out := make([]*cellv1.Proposal, len(queries))
@@ -48,7 +51,6 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
-		gate := s.rows.gateRow()
 		if why := s.closed(gate); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
 			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gateStateOf(gate)}

@@ -35,6 +35,9 @@ type rows struct {
 	ends *endsSeen
 	// gate is the cell's; nil for none.
 	gate *shard.Gate
+	// tableGate is the gate that the newest table was made under: what a gate says of imported
+	// hosts is in no older one.
+	tableGate atomic.Pointer[shard.Gate]
 	// awaited are the live claims whose instance no report of their host has had, but for
 	// adopted ones, and those that awaitedClaims dropped.
 	awaited map[string]*shard.Claim

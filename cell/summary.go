@@ -24,8 +24,9 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		Totals: &cellgatev1.Cell{Cell: s.cfg.Name, CellUuid: s.uuid, Enabled: true, Available: true},
 	}
 	if !s.loading() {
+		g := s.rows.tableGate.Load() // before the summary, whose table is as new then
 		out = proto.CloneOf(s.newestSummary())
-		if g := s.rows.gateRow(); g != nil {
+		if g != nil {
 			out.Totals.Gate = s.gateMessage(g, verdict{})
 			if why := s.closed(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why

@@ -109,6 +109,7 @@ func (w *writer) apply(feeds []feed) *dirty {
 		w.changed(d, turned)
 		w.versions.Publish(w.edit(d, turned))
 	}
+	w.rows.tableGate.Store(w.rows.gateRow())
 	return d
 }
 
