@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 		"TestI5_MergedOrderEqualsSingleScheduler",
 		"TestI5_OutOfRoundsIsNotExact",
 		"TestAssign_RandomHardware_AgreesWithTheFilters",
+		"TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass",
 		"TestNovaFiltersAllocateNothingPerHost",
 		"TestPlanRoundsOnABusyFleet",
 		"TestProposeAllocatesNothingPerHost",

@@ -1,0 +1,186 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+)
+
+// miss makes a Miss of a condition that a host does not meet.
+func (r *Request) miss(filter, detail string, host *row) Miss {
+	m := Miss{Filter: filter, Detail: detail}
+	if filter == ResourceFilter {
+		if at := slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == detail }); at >= 0 {
+			m.Asked = r.Resources[at].N
+			m.Most = host.most(detail, m.Asked, r.Tree != nil)
+		}
+	}
+	m.Changeable = r.canRelax(&m)
+	return m
+}
+
+// most is the greatest amount of a class, at most asked, that fits on one provider of the host: the root, with
+// children any. 0 when none does.
+func (r *row) most(class string, asked int64, children bool) int64 {
+	best := int64(0)
+	consider := func(resources []Resource, used []int64) {
+		for i := range resources {
+			x := &resources[i]
+			if x.Class != class {
+				continue
+			}
+			n := min(x.Capacity-used[i], x.MaxUnit, asked)
+			if step := max(x.StepSize, 1); n > 0 {
+				n -= n % step
+			}
+			if n >= max(x.MinUnit, 1) {
+				best = max(best, n)
+			}
+		}
+	}
+	consider(r.host.Resources, r.used)
+	if children {
+		for i := range r.host.Children {
+			consider(r.host.Children[i].Resources, r.childUsed[i])
+		}
+	}
+	return best
+}
+
+// neededClasses are those that no instance can do without.
+var neededClasses = map[string]bool{"VCPU": true, "PCPU": true, "MEMORY_MB": true}
+
+// hintOf names the scheduler hint that a filter reads.
+var hintOf = map[string]string{
+	DifferentHostFilter: "different_host", SameHostFilter: "same_host", CIDRFilter: "build_near_host_ip", JSONFilter: "query",
+}
+
+// canRelax reports whether Relaxed can change a condition. What is the host's, an aggregate's or a rule's is for
+// operators to change; so is an amount of which nothing is free, where an instance needs some.
+func (r *Request) canRelax(m *Miss) bool {
+	switch m.Filter {
+	case ZoneFilter, TraitFilter, AffinityFilter, AntiAffinityFilter, NUMAFilter, PCIFilter, ExpressionFilter:
+		return true
+	case AggregateFilter:
+		return m.Detail == "" || m.Detail == "forbidden"
+	case ResourceFilter:
+		switch {
+		case m.Asked == 0: // one of two questions (Fallback)
+			return false
+		case neededClasses[m.Detail]:
+			return m.Most > 0 && r.nova().NUMA == nil
+		}
+		return true
+	case CapabilitiesFilter:
+		return true
+	case ImageFilter:
+		return r.nova().Image != nil
+	}
+	return hintOf[m.Filter] != ""
+}
+
+// Relaxed is the request without the conditions that misses name: traits, zone and aggregates that are not asked
+// for, amounts of what fits on the host of the misses, a soft policy instead of a hard one, no NUMA topology, PCI
+// devices, extra specs on capabilities, image properties on the hypervisor, or hint. What it cannot change stays.
+func (r *Request) Relaxed(misses []Miss) *Request {
+	out := *r
+	nova := *r.nova()
+	out.Nova = &nova
+	for i := range misses {
+		m := &misses[i]
+		if !r.canRelax(m) {
+			continue
+		}
+		switch m.Filter {
+		case ZoneFilter:
+			out.AvailabilityZone = ""
+		case AggregateFilter:
+			if m.Detail == "" {
+				out.MemberOf = nil
+			} else {
+				out.ForbiddenAggregates = nil
+			}
+		case TraitFilter:
+			out.dropTrait(m.Detail)
+		case ResourceFilter:
+			out.lower(m.Detail, m.Most)
+		case AffinityFilter, AntiAffinityFilter:
+			g := *out.Group
+			g.Policy = "soft-" + g.Policy
+			out.Group = &g
+		case NUMAFilter:
+			nova.NUMA, nova.NeedThreads, nova.Networks = nil, false, nil
+		case PCIFilter:
+			nova.PCI = nil
+		case ExpressionFilter:
+			out.Expression = nil
+		case CapabilitiesFilter:
+			flavor := nova.Flavor
+			flavor.ExtraSpecs = slices.DeleteFunc(slices.Clone(flavor.ExtraSpecs), isCapability)
+			nova.Flavor = flavor
+		case ImageFilter:
+			image := *nova.Image
+			image.Properties = slices.DeleteFunc(slices.Clone(image.Properties), func(p Property) bool { return hypervisorProperties[p.Name] })
+			nova.Image = &image
+		default:
+			nova.Hints = slices.DeleteFunc(slices.Clone(nova.Hints), func(h Hint) bool { return h.Name == hintOf[m.Filter] })
+		}
+	}
+	return &out
+}
+
+// hypervisorProperties of images are those that ImageFilter reads.
+var hypervisorProperties = map[string]bool{
+	"hw_architecture": true, "img_hv_type": true, "hw_vm_mode": true, "img_hv_requested_version": true, "hw_maxphysaddr_bits": true,
+}
+
+// isCapability reports whether CapabilitiesFilter may read an extra spec.
+func isCapability(p Pair) bool {
+	scope, _, scoped := strings.Cut(p.Key, ":")
+	return !scoped || scope == "capabilities" || p.Key == "hw:maxphysaddr_bits"
+}
+
+// dropTrait asks no more for a trait, of which detail is as TraitFilter writes it.
+func (r *Request) dropTrait(detail string) {
+	without := func(list []string, trait string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(t string) bool { return t == trait })
+	}
+	if forbidden, is := strings.CutPrefix(detail, "!"); is {
+		r.Forbidden = without(r.Forbidden, forbidden)
+		if f := r.Fallback; f != nil {
+			r.Fallback = &Fallback{f.Resources, f.Required, without(f.Forbidden, forbidden)}
+		}
+		return
+	}
+	r.AnyOf = slices.DeleteFunc(slices.Clone(r.AnyOf), func(set []string) bool { return strings.Join(set, "|") == detail })
+	r.Required = without(r.Required, detail)
+	if f := r.Fallback; f != nil {
+		r.Fallback = &Fallback{f.Resources, without(f.Required, detail), f.Forbidden}
+	}
+}
+
+// lower asks for n of a class, for none of it with 0.
+func (r *Request) lower(class string, n int64) {
+	less := func(amounts []Amount) []Amount {
+		var out []Amount
+		for _, a := range amounts {
+			if a.Class == class {
+				if a.N = n; n == 0 {
+					continue
+				}
+			}
+			out = append(out, a)
+		}
+		return out
+	}
+	r.Resources = less(r.Resources)
+	if f := r.Fallback; f != nil {
+		r.Fallback = &Fallback{less(f.Resources), f.Required, f.Forbidden}
+	}
+	// What Nova's own filters read of the flavor.
+	switch flavor := &r.Nova.Flavor; class {
+	case "VCPU":
+		flavor.VCPUs, r.Consume.VCPUs = min(flavor.VCPUs, n), min(r.Consume.VCPUs, n)
+	case "MEMORY_MB":
+		flavor.MemoryMB, r.Consume.RAMMB = min(flavor.MemoryMB, n), min(r.Consume.RAMMB, n)
+	}
+}
