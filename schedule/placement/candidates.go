@@ -1,13 +1,106 @@
 package placement
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Candidates finds the ways to allocate what q asks for from the providers of trees, which are those of one cell. It
 // returns a *QueryError for a query that asks for nothing sensible, and a *BoundError where the ways are too many.
+//
+// With a limit it goes round: the first request of each tree, then more of each. Placement's own answer to a limit is
+// any subset of that size.
 func Candidates(trees []*Tree, q *Query) (*Result, error) {
-	r, err := naive(trees, q)
-	if err == nil && q.Limit == 0 && len(r.Requests) > cmp.Or(q.MaxRequests, DefaultMaxRequests) {
-		return nil, &BoundError{Requests: cmp.Or(q.MaxRequests, DefaultMaxRequests)}
+	if err := q.validate(); err != nil {
+		return nil, err
 	}
-	return r, err
+	s, ok := newSearch(trees, q)
+	if !ok {
+		return &Result{}, nil
+	}
+	if q.Limit <= 0 {
+		if _, err := s.round(0, unlimited); err != nil {
+			return nil, err
+		}
+		return s.result(), nil
+	}
+	for from, to := 0, 1; ; from, to = to, to*8 {
+		if finished, err := s.round(from, to); err != nil {
+			return nil, err
+		} else if finished {
+			return s.result(), nil
+		}
+	}
 }
+
+const unlimited = int(^uint(0) >> 1)
+
+// round finds of each tree the requests numbered from to to. It is finished when no tree has more, or the answer is
+// full.
+func (s *search) round(from, to int) (finished bool, err error) {
+	s.from, s.to = from, to
+	s.equal = map[shape]*outcome{}
+	finished = true
+	for i, t := range s.trees {
+		if from > 0 && !s.hasMore[i] {
+			continue
+		}
+		s.hasMore[i], err = s.searchTree(i, t)
+		if err != nil {
+			return false, err
+		}
+		if s.full {
+			return true, nil
+		}
+		finished = finished && !s.hasMore[i]
+	}
+	return finished, nil
+}
+
+// outcome is what a round found in a tree. It is kept for trees of the same shape.
+type outcome struct {
+	// picks have as many options each as there are slots.
+	picks []option
+	more  bool
+}
+
+// An outcome is kept when it took many steps and has few picks: others are found again as fast. So many are kept at most.
+const (
+	keptSteps    = 32
+	keptPicks    = 64
+	keptOutcomes = 1000
+)
+
+// searchTree answers from an equal tree's outcome where there is one.
+func (s *search) searchTree(i int, t *Tree) (more bool, err error) {
+	if !s.q.RootTraits.matches(t.Root().Traits) {
+		return false, nil
+	}
+	s.at, s.tree, s.found = i, t, s.found[:0]
+	s.keep = !s.treesNamed && len(t.sharing) == 0
+	if s.keep && len(s.equal) > 0 {
+		if o := s.equal[t.shape]; o != nil {
+			for pick := range slices.Chunk(o.picks, len(s.slots)) {
+				if err := s.emit(pick); err != nil || s.full {
+					return false, err
+				}
+			}
+			return o.more, nil
+		}
+	}
+	s.count, s.more = 0, false
+	before := s.steps
+	if s.collectOptions() {
+		if err := s.place(0); err != nil {
+			return false, err
+		}
+	}
+	if s.keep && !s.full && s.steps-before >= keptSteps && len(s.equal) < keptOutcomes {
+		s.equal[t.shape] = &outcome{slices.Clone(s.found), s.more}
+	}
+	return s.more, nil
+}
+
+func (q *Query) maxRequests() int { return cmp.Or(q.MaxRequests, DefaultMaxRequests) }
+
+func (q *Query) maxSteps() int { return cmp.Or(q.MaxSteps, DefaultMaxSteps) }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,49 @@ func TestCandidates_SenselessQuery_ReturnsQueryError(t *testing.T) {
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, want) {
 			t.Errorf("%v, want a QueryError with %q", err, want)
 		}
+	}
+}
+
+func TestCandidates_TooManyWays_ReturnsBoundError(t *testing.T) {
+	devices := []Provider{{UUID: "host"}}
+	for i := range 12 {
+		devices = append(devices, Provider{UUID: fmt.Sprint("pf", i), Parent: "host", Inventories: []Inventory{inventory("SRIOV_NET_VF", 4, 0)}})
+	}
+	host := tree(t, devices...)
+	for name, c := range map[string]struct {
+		groups int
+		q      Query
+		want   BoundError
+	}{
+		"more requests than an answer has":            {6, Query{}, BoundError{Requests: DefaultMaxRequests}},
+		"more requests than an answer has, by limit":  {6, Query{Limit: 1000, MaxRequests: 10}, BoundError{Requests: 10}},
+		"more steps than a search has, without a way": {13, Query{Isolate: true, Limit: 1}, BoundError{Steps: DefaultMaxSteps, Root: "host"}},
+	} {
+		q := c.q
+		q.Nested = true
+		for i := range c.groups {
+			q.Groups = append(q.Groups, Group{Suffix: fmt.Sprint(i), Resources: map[string]int64{"SRIOV_NET_VF": 1}})
+		}
+		_, err := Candidates([]*Tree{host}, &q)
+		var bound *BoundError
+		if !errors.As(err, &bound) || *bound != c.want || bound.Error() == "" {
+			t.Errorf("%s: %v, want %v", name, err, c.want.Error())
+		}
+	}
+}
+
+func TestCandidates_Limit_GoesRoundTheTrees(t *testing.T) {
+	trees := hosts(t, true, false, false)[:20]
+	got, err := Candidates(trees, &Query{Nested: true, Limit: 50, Groups: ports(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := map[string]int{}
+	for _, r := range got.Requests {
+		roots[r.Allocations[0].Provider.UUID[:8]]++
+	}
+	if len(got.Requests) != 50 || len(roots) != 20 {
+		t.Errorf("%d requests of %d hosts, want 50 of 20", len(got.Requests), len(roots))
 	}
 }
 

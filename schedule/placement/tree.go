@@ -2,6 +2,8 @@ package placement
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -62,7 +64,19 @@ type Tree struct {
 	ends []int32
 	// sharing are the numbers of providers that share by aggregate.
 	sharing []int32
+	// stocks has all inventories by class, those of a class by provider.
+	stocks []stock
+	shape  shape
 }
+
+// stock is an inventory and the number of its provider.
+type stock struct {
+	*Inventory
+	provider int32
+}
+
+// shape is equal for trees that differ in uuids alone.
+type shape [sha256.Size]byte
 
 // SharingTrait marks a provider whose inventories are for all trees that have a provider in one of its aggregates.
 const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
@@ -106,7 +120,41 @@ func NewTree(providers []Provider) (*Tree, error) {
 			t.sharing = append(t.sharing, int32(i))
 		}
 	}
+	for i := range t.providers {
+		for j := range t.providers[i].Inventories {
+			t.stocks = append(t.stocks, stock{&t.providers[i].Inventories[j], int32(i)})
+		}
+	}
+	slices.SortStableFunc(t.stocks, func(a, b stock) int { return cmp.Compare(a.Class, b.Class) })
+	t.shape = t.digest()
 	return t, nil
+}
+
+func (t *Tree) digest() shape {
+	var b []byte
+	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	number := func(n int64) { b = binary.AppendVarint(b, n) }
+	texts := func(list []string) {
+		number(int64(len(list)))
+		for _, s := range list {
+			text(s)
+		}
+	}
+	for i := range t.providers {
+		p := &t.providers[i]
+		number(int64(t.ends[i]))
+		texts(p.Traits)
+		texts(p.Aggregates)
+		number(int64(len(p.Inventories)))
+		for _, inv := range p.Inventories {
+			text(inv.Class)
+			for _, n := range []int64{inv.Total, inv.Reserved, inv.MinUnit, inv.MaxUnit, inv.StepSize, inv.Used} {
+				number(n)
+			}
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(inv.AllocationRatio))
+		}
+	}
+	return sha256.Sum256(b)
 }
 
 func (p *Provider) normalize() error {
@@ -122,6 +170,20 @@ func (p *Provider) normalize() error {
 		}
 		if i > 0 && p.Inventories[i].Class == p.Inventories[i-1].Class {
 			return fmt.Errorf("two inventories of %s", p.Inventories[i].Class)
+		}
+	}
+	return nil
+}
+
+// stocksOf are the inventories of a class.
+func (t *Tree) stocksOf(class string) []stock {
+	for i := range t.stocks {
+		if t.stocks[i].Class == class {
+			n := i + 1
+			for n < len(t.stocks) && t.stocks[n].Class == class {
+				n++
+			}
+			return t.stocks[i:n]
 		}
 	}
 	return nil

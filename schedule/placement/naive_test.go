@@ -8,7 +8,7 @@ import (
 )
 
 // naive answers as Placement 8.0.0 does, step by step and by enumeration (placement/objects/allocation_candidate.py and
-// research_context.py). It differs where Placement changes objects that several candidates share.
+// research_context.py).
 func naive(trees []*Tree, q *Query) (*Result, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
