@@ -171,7 +171,7 @@ func (o *oracle) giveBack() {
 }
 
 // checkDevices compares what is assigned with the naive rules.
-func checkDevices(t *rapid.T, w *world, o *oracle) {
+func checkDevices(t rapid.TB, w *world, o *oracle) {
 	for _, c := range o.claims {
 		row := w.claims[c.ClaimID]
 		if c.Guest == nil || row == nil {

@@ -35,7 +35,8 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 	if over && o.said[host] > o.asOf[host] {
 		return answer{kind: fault.StaleGeneration}
 	}
-	if ends && !o.hosts[host].Imported {
+	// Where nothing of Nova ends nothing is reported anew.
+	if _, follows := o.ratios[host]; ends && follows && !o.hosts[host].Imported {
 		delete(o.ratios, host)
 		o.putRow(o.reported[host])
 		o.reassign(host)

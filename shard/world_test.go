@@ -134,7 +134,7 @@ func (w *world) write(changes []Change) {
 	}
 }
 
-func checkWorld(t *rapid.T, w *world, o *oracle) {
+func checkWorld(t rapid.TB, w *world, o *oracle) {
 	checkDevices(t, w, o)
 	perConsumer := map[string][]*Claim{}
 	for _, c := range w.claims {
