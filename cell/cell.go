@@ -163,7 +163,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		return c.unloaded(ctx, fmt.Errorf("open a lane: %w", err))
 	}
 	c.follower.opened(lane.ID())
-	c.versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Life))
+	c.versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
 	c.pipeline.lane = lane
 	c.readGate(ctx, lane)
 
@@ -204,7 +204,7 @@ func (c *Cell) serve(ctx context.Context) error {
 			}
 		}
 		close(c.ready)
-		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Life, "took", time.Since(start), "cold_queries", c.cold.answered())
+		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.cold.answered())
 		return nil
 	})
 	return g.Wait()

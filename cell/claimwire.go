@@ -24,8 +24,8 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 	case *cellv1.ClaimOp_Release:
 		op.Release = r.claimRef("release", in.Release)
 	case *cellv1.ClaimOp_Keep:
-		op.Keep = r.claimRef("keep", in.Keep)
-		if op.Keep.Attempt == "" {
+		op.TakeOver = r.claimRef("keep", in.Keep)
+		if op.TakeOver.Attempt == "" {
 			r.Problem("keep.attempt", "must not be empty")
 		}
 	case *cellv1.ClaimOp_Pin:
@@ -136,7 +136,7 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 		ClaimID:      in.GetClaimId(),
 		ConsumerUUID: r.UUID(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
-		Retake:       in.GetRetake(),
+		Reinstate:    in.GetRetake(),
 		Attempt:      in.GetAttempt(),
 	}
 	if in.GetLease() != nil {

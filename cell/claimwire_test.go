@@ -43,7 +43,7 @@ func TestOperationsAreReadWhole(t *testing.T) {
 		}}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}}, shard.Op{Confirm: wantRef}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}, shard.Op{Release: wantRef}},
-		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: ref}}, shard.Op{Keep: wantRef}},
+		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: ref}}, shard.Op{TakeOver: wantRef}},
 		{
 			&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: consumerA, UnchangedSince: timestamppb.New(then)}}},
 			shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA, Unchanged: &then}},

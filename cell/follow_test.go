@@ -12,7 +12,7 @@ import (
 // A position takes the place of the one before: lanes that a journal dropped are named
 // no more, and what came by itself meanwhile counts.
 func TestAPositionDoesNotNameDroppedLanes(t *testing.T) {
-	own, other, dropped := shard.LaneID{Replica: "a", Life: 2}, shard.LaneID{Replica: "b", Life: 1}, shard.LaneID{Replica: "a", Life: 1}
+	own, other, dropped := shard.LaneID{Replica: "a", Incarnation: 2}, shard.LaneID{Replica: "b", Incarnation: 1}, shard.LaneID{Replica: "a", Incarnation: 1}
 	f := newFollower(nil, nil, time.Second, nil, nil, slog.New(slog.DiscardHandler))
 	f.opened(own)
 	f.moved(shard.Cursor{other: 3, dropped: 7})

@@ -39,7 +39,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			}
 			ids[c.ClaimID] = id
 			of = append(of, c)
-			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, Gone: &said, Deleted: at}})
+			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, ReportedGoneBy: &said, Deleted: at}})
 		}
 	}
 	answers, err := s.pipeline.do(ctx, ops, false)

@@ -102,8 +102,8 @@ func importOutcome(put *shard.PutHost, a answer) *cellv1.ImportOutcome {
 			fault.New(fault.StaleGeneration, "import %d of host %s comes after a newer one", put.Host.StateVersion, put.Host.ServiceHost))}
 	}
 	return &cellv1.ImportOutcome{
-		Unchanged: o.Unchanged, LeftToAgent: o.LeftToAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
-		Released: int32(o.Released), Conflicts: int32(o.Conflicts), Overcommitted: int32(o.Overcommitted),
-		InstancesTaken: o.InstancesTaken, Kept: int32(o.Kept),
+		Unchanged: o.Unchanged, LeftToAgent: o.OwnedByAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
+		Released: int32(o.Released), Conflicts: int32(o.ClaimedElsewhere), Overcommitted: int32(o.Overcommitted),
+		InstancesTaken: o.InstancesTaken, Kept: int32(o.NewerClaimsSkipped),
 	}
 }

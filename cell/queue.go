@@ -59,7 +59,7 @@ func (i item) settle(a answer) {
 // whose agent has. Operations that give back are done all the same.
 func (i item) abandoned() bool {
 	op := i.op()
-	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.Keep != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
+	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.TakeOver != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
 }
 
 // busyFor is how long after its last urgent job a queue counts as busy.

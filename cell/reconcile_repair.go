@@ -43,7 +43,7 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 	ops := make([]shard.Op, len(ready))
 	for i, g := range ready {
 		said := l.compared[g.claim.HostUUID].saidBy()
-		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, Gone: &said}}
+		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, ReportedGoneBy: &said}}
 	}
 	answers, err := r.pipeline.do(ctx, ops, false)
 	for i, g := range ready {

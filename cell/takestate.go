@@ -115,7 +115,7 @@ func (t *stateTaking) takeState(ctx context.Context, in *agentv1.FullState, deco
 	defer settle()
 	decoded()
 	defer t.rows.expect(put.Host.UUID, facts)()
-	put.Over = &t.asked
+	put.ExpectedBootID = &t.asked
 	if t.asked == "" && t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
 		t.awaitState(ctx, &put.Host)
 	}
@@ -177,7 +177,7 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other stri
 	if !t.rows.gateRow().Native() {
 		return "", nil // Nova's tables speak for the host
 	}
-	if row := t.rows.registered(put.Host.UUID); *put.Over == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
+	if row := t.rows.registered(put.Host.UUID); *put.ExpectedBootID == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
 		return row.BootID, nil
 	}
 	select {
@@ -204,8 +204,8 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other stri
 	if out.Refusal != nil {
 		return "", fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
 	}
-	if out.OtherLife != "" {
-		return out.OtherLife, nil
+	if out.CurrentBootID != "" {
+		return out.CurrentBootID, nil
 	}
 	if len(answers) > 1 {
 		if err := answers[1].err; err != nil {
@@ -215,9 +215,9 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other stri
 			return "", fault.New(refusal.Kind, "%s", refusal.Message)
 		}
 	}
-	if out.Conflicts > 0 || out.Overcommitted > 0 {
+	if out.ClaimedElsewhere > 0 || out.Overcommitted > 0 {
 		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
-			"claimed_elsewhere", out.Conflicts, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
+			"claimed_elsewhere", out.ClaimedElsewhere, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
 	}
 	return "", nil
 }

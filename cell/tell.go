@@ -30,11 +30,11 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpSwap
 	case op.Transfer != nil:
 		return telemetry.OpTransfer
-	case op.Keep != nil:
+	case op.TakeOver != nil:
 		return telemetry.OpKeep
 	case op.PutFacts != nil:
 		return telemetry.OpPutFacts
-	case op.Judge != nil:
+	case op.RecordVerdict != nil:
 		return telemetry.OpJudge
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
@@ -65,7 +65,7 @@ func (p *pipeline) tell(ops []shard.Op, applied shard.Applied, took time.Duratio
 				refused = out.Refusal.Kind
 			}
 			if op.PutHost != nil {
-				p.tel.HostPut(out.Adopted, out.Conflicts, out.Overcommitted)
+				p.tel.HostPut(out.Adopted, out.ClaimedElsewhere, out.Overcommitted)
 			}
 		}
 		p.tel.Operation(opKind(op), refused)

@@ -53,7 +53,7 @@ func (v *verifier) take(a *agentSession, in *agentv1.Verdict) {
 // note has a verdict written; one that finds too many waiting is asked for again.
 func (v *verifier) note(op shard.Op) {
 	if len(v.rejected) >= maxVerdicts {
-		v.askAgain(op.Judge)
+		v.askAgain(op.RecordVerdict)
 		return
 	}
 	v.rejected = append(v.rejected, op)
@@ -64,7 +64,7 @@ func (v *verifier) note(op shard.Op) {
 }
 
 // askAgain has a claim offered anew, some time later.
-func (v *verifier) askAgain(j *shard.Judge) {
+func (v *verifier) askAgain(j *shard.RecordVerdict) {
 	if h := v.hosts[j.HostUUID]; h != nil {
 		delete(h.offers, j.ClaimID)
 		v.look(j.HostUUID, v.now().Add(time.Second))
@@ -97,8 +97,8 @@ func (v *verifier) write(ctx context.Context) error {
 				failed = errors.New(answers[i].outcome.Refusal.Message)
 			}
 			if failed != nil {
-				v.log.Warn("a host's verdict could not be written; it is asked for again", "claim_id", op.Judge.ClaimID, "err", failed)
-				v.askAgain(op.Judge)
+				v.log.Warn("a host's verdict could not be written; it is asked for again", "claim_id", op.RecordVerdict.ClaimID, "err", failed)
+				v.askAgain(op.RecordVerdict)
 			}
 		}
 		v.mu.Unlock()
@@ -237,12 +237,12 @@ func (v *verifier) await(ctx context.Context, w *waiting, ops []shard.Op, answer
 		if failed != nil {
 			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync;
 			// but not when the claim may have ended.
-			if judges[n].Judge.End && fault.KindOf(failed) == fault.OutcomeUnknown {
+			if judges[n].RecordVerdict.End && fault.KindOf(failed) == fault.OutcomeUnknown {
 				answers[i] = answer{err: failed}
 			}
-			v.log.Warn("a rejected claim could not be ended", "claim_id", judges[n].Judge.ClaimID, "err", failed)
+			v.log.Warn("a rejected claim could not be ended", "claim_id", judges[n].RecordVerdict.ClaimID, "err", failed)
 			v.mu.Lock()
-			judges[n].Judge.End = false
+			judges[n].RecordVerdict.End = false
 			v.note(judges[n])
 			v.mu.Unlock()
 			continue

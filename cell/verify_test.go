@@ -174,7 +174,7 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, &shardtest.Faulty{Store: newStore(t), After: func(_ context.Context, c shardtest.Call) error {
-			if slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.Judge != nil && op.Judge.End }) {
+			if slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.RecordVerdict != nil && op.RecordVerdict.End }) {
 				return shardtest.Unknown()
 			}
 			return nil

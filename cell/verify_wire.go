@@ -30,7 +30,7 @@ func judgeOf(host string, in *agentv1.Verdict, end bool) shard.Op {
 	if in.GetOutcome() == agentv1.Verdict_REJECTED {
 		v.Outcome, v.Reason = shard.VerdictRejected, reasonOf(in)
 	}
-	return shard.Op{Judge: &shard.Judge{ClaimID: in.GetClaimId(), HostUUID: host, Verdict: v, End: end}}
+	return shard.Op{RecordVerdict: &shard.RecordVerdict{ClaimID: in.GetClaimId(), HostUUID: host, Verdict: v, End: end}}
 }
 
 // reasonOf is the reason of a rejection, as callers see it.

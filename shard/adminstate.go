@@ -251,7 +251,7 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 		}()
 	}
 	if p.AsOf != 0 && old != nil && old.Generation > p.AsOf {
-		return t.overtaken(p.HostUUID, "what operators want of host "+p.HostUUID, old.Generation, p.AsOf)
+		return t.refuseOvertaken(p.HostUUID, "what operators want of host "+p.HostUUID, old.Generation, p.AsOf)
 	}
 	if old == nil && p.State == AdminEnabled && p.AsOf == 0 {
 		return Outcome{}
@@ -279,8 +279,8 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
-// overtaken refuses what is said over a generation of a host where what it replaces is newer.
-func (t *transaction) overtaken(host, what string, is, asOf int64) Outcome {
+// refuseOvertaken refuses what is said over a generation of a host where what it replaces is newer.
+func (t *transaction) refuseOvertaken(host, what string, is, asOf int64) Outcome {
 	o := refused(fault.StaleGeneration, "%s is of generation %d, after %d", what, is, asOf)
 	o.Newest = t.nextGeneration(host) - 1
 	return o

@@ -73,9 +73,9 @@ func SameState(a, b *Host) bool {
 	return x.Imported == y.Imported && x.AgentVersion == y.AgentVersion && sameHost(&x, &y)
 }
 
-// notGone says why a claim is not released though a report does not have its instance;
-// "" when it may be (ClaimRef.Gone). deleted is ClaimRef.Deleted.
-func (t *transaction) notGone(c *Claim, said Registration, deleted time.Time) string {
+// whyNotGone says why a claim is not released though a report does not have its instance;
+// "" when it may be (ClaimRef.ReportedGoneBy). deleted is ClaimRef.Deleted.
+func (t *transaction) whyNotGone(c *Claim, said Registration, deleted time.Time) string {
 	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
 	switch {
 	case c.State != Confirmed:

@@ -6,21 +6,21 @@ import (
 	"cellgate/internal/fault"
 )
 
-// claim takes resources. The same claim_id again is answered with the claim as
+// makeClaim takes resources. The same claim_id again is answered with the claim as
 // it is; a consumer has at most one live claim, and one beside it that moves it
 // (I2); a provider is never taken over capacity (I1); hard group policies hold
 // (I9).
-func (t *transaction) claim(n *NewClaim) Outcome {
+func (t *transaction) makeClaim(n *NewClaim) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
 	}
 	if c := t.view.Claims[n.ClaimID]; c != nil {
-		return again(c, n)
+		return repeatClaim(c, n)
 	}
 	if other := t.inTheWay(n.ConsumerUUID, n.Moves); other != nil {
 		return hasClaim(n.ConsumerUUID, other)
 	}
-	h, r := t.host(n.HostUUID)
+	h, r := t.openHost(n.HostUUID)
 	if r != nil {
 		return Outcome{Refusal: r}
 	}
@@ -36,7 +36,7 @@ func (t *transaction) claim(n *NewClaim) Outcome {
 	if r := t.roomFor(h, c); r != nil {
 		return Outcome{Refusal: r}
 	}
-	t.hold(c.HostUUID, nil, c)
+	t.moveUsage(c.HostUUID, nil, c)
 	t.putClaim(c)
 	return Outcome{Claim: c}
 }
@@ -78,8 +78,8 @@ func hasClaim(consumer string, c *Claim) Outcome {
 	return o
 }
 
-// host gives a host that takes claims, or why it does not.
-func (t *transaction) host(uuid string) (*Host, *Refusal) {
+// openHost gives a host that takes claims, or why it does not.
+func (t *transaction) openHost(uuid string) (*Host, *Refusal) {
 	h := t.view.Hosts[uuid]
 	if h == nil {
 		return nil, &Refusal{Kind: fault.NotFound, Message: fmt.Sprintf("host_uuid: no host %s in this cell", uuid)}
@@ -99,7 +99,7 @@ func (t *transaction) host(uuid string) (*Host, *Refusal) {
 	return h, nil
 }
 
-func again(c *Claim, n *NewClaim) Outcome {
+func repeatClaim(c *Claim, n *NewClaim) Outcome {
 	switch {
 	case c.ConsumerUUID != n.ConsumerUUID:
 		return refused(fault.InvalidRequest, "consumer_uuid: claim %s is of another consumer", c.ClaimID)

@@ -27,12 +27,12 @@ func Decide(now time.Time, v *View, ops []Op) Result {
 	t := &transaction{now: now.Round(0).UTC(), view: v, seen: make(map[rowKey]struct{}, 2*len(ops)), touched: make([]rowKey, 0, 2*len(ops))}
 	d := Result{Outcomes: make([]Outcome, len(ops))}
 	for i := range ops {
-		d.Outcomes[i] = t.run(&ops[i])
+		d.Outcomes[i] = t.decideOp(&ops[i])
 	}
 	if len(t.touched) > 0 {
 		d.Changes = make([]Change, len(t.touched))
 		for i, k := range t.touched {
-			d.Changes[i] = t.final(k)
+			d.Changes[i] = t.changeOf(k)
 		}
 	}
 	return d
@@ -65,12 +65,12 @@ type rowKey struct {
 	id   string
 }
 
-func (t *transaction) run(op *Op) Outcome {
+func (t *transaction) decideOp(op *Op) Outcome {
 	set := 0
 	for _, is := range [...]bool{
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
-		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.Keep != nil, op.MoveGate != nil,
-		op.PutFacts != nil, op.Judge != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
+		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.TakeOver != nil, op.MoveGate != nil,
+		op.PutFacts != nil, op.RecordVerdict != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
 		op.SetSilent != nil, op.RemoveHost != nil,
 	} {
 		if is {
@@ -84,7 +84,7 @@ func (t *transaction) run(op *Op) Outcome {
 	case op.PutHost != nil:
 		return t.putHost(op.PutHost)
 	case op.Claim != nil:
-		return t.claim(op.Claim)
+		return t.makeClaim(op.Claim)
 	case op.Confirm != nil:
 		return t.confirm(op.Confirm)
 	case op.Release != nil:
@@ -92,19 +92,19 @@ func (t *transaction) run(op *Op) Outcome {
 	case op.Expire != nil:
 		return t.expire(op.Expire)
 	case op.Pin != nil:
-		return t.pin(op.Pin)
+		return t.pinGroup(op.Pin)
 	case op.Swap != nil:
 		return t.swap(op.Swap)
 	case op.Transfer != nil:
 		return t.transfer(op.Transfer)
-	case op.Keep != nil:
-		return t.keep(op.Keep)
+	case op.TakeOver != nil:
+		return t.takeOver(op.TakeOver)
 	case op.MoveGate != nil:
 		return t.moveGate(op.MoveGate)
 	case op.PutFacts != nil:
 		return t.putFacts(op.PutFacts)
-	case op.Judge != nil:
-		return t.judge(op.Judge)
+	case op.RecordVerdict != nil:
+		return t.recordVerdict(op.RecordVerdict)
 	case op.Audit != nil:
 		return t.audit(op.Audit)
 	case op.SetAdminState != nil:
@@ -118,13 +118,13 @@ func (t *transaction) run(op *Op) Outcome {
 	case op.RemoveHost != nil:
 		return t.removeHost(op.RemoveHost)
 	default:
-		return t.unpin(op.Unpin)
+		return t.unpinGroup(op.Unpin)
 	}
 }
 
-// after is when a row is written that replaces another: now, but later than that
+// nextWriteTime is when a row is written that replaces another: now, but later than that
 // one, by what every backend can tell apart.
-func (t *transaction) after(c *Claim) time.Time {
+func (t *transaction) nextWriteTime(c *Claim) time.Time {
 	if next := c.UpdatedAt.Add(time.Microsecond); t.now.Before(next) {
 		return next
 	}
@@ -143,7 +143,7 @@ func (t *transaction) touch(kind rowKind, id string) {
 	}
 }
 
-func (t *transaction) final(k rowKey) Change {
+func (t *transaction) changeOf(k rowKey) Change {
 	switch k.kind {
 	case hostRow:
 		return Change{Host: t.view.Hosts[k.id]}
@@ -174,34 +174,34 @@ func (t *transaction) putClaim(c *Claim) {
 	}
 	v := t.view
 	if old := v.Claims[c.ClaimID]; old != nil && old.State.Live() {
-		without(v.LiveByConsumer, old.ConsumerUUID, old.ClaimID)
+		removeFromIndex(v.LiveByConsumer, old.ConsumerUUID, old.ClaimID)
 		if old.TransferredFrom != "" {
-			without(v.TransferredFrom, old.TransferredFrom, old.ClaimID)
+			removeFromIndex(v.TransferredFrom, old.TransferredFrom, old.ClaimID)
 		}
-		without(v.LiveByHost, old.HostUUID, old.ClaimID)
+		removeFromIndex(v.LiveByHost, old.HostUUID, old.ClaimID)
 		if old.Group != nil {
-			without(v.LiveByGroup, old.Group.UUID, old.ClaimID)
+			removeFromIndex(v.LiveByGroup, old.Group.UUID, old.ClaimID)
 		}
 	}
 	v.Claims[c.ClaimID] = c
 	if c.State.Live() {
-		with(v.LiveByConsumer, c.ConsumerUUID, c.ClaimID)
+		addToIndex(v.LiveByConsumer, c.ConsumerUUID, c.ClaimID)
 		if c.TransferredFrom != "" {
-			with(v.TransferredFrom, c.TransferredFrom, c.ClaimID)
+			addToIndex(v.TransferredFrom, c.TransferredFrom, c.ClaimID)
 		}
-		with(v.LiveByHost, c.HostUUID, c.ClaimID)
+		addToIndex(v.LiveByHost, c.HostUUID, c.ClaimID)
 		if c.Group != nil {
-			with(v.LiveByGroup, c.Group.UUID, c.ClaimID)
+			addToIndex(v.LiveByGroup, c.Group.UUID, c.ClaimID)
 		}
 	}
 	t.touch(claimRow, c.ClaimID)
 }
 
-func with(index map[string][]string, key, id string) {
+func addToIndex(index map[string][]string, key, id string) {
 	index[key] = append(slices.Clip(index[key]), id)
 }
 
-func without(index map[string][]string, key, id string) {
+func removeFromIndex(index map[string][]string, key, id string) {
 	left := slices.DeleteFunc(slices.Clone(index[key]), func(s string) bool { return s == id })
 	if len(left) == 0 {
 		delete(index, key)

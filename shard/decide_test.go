@@ -53,9 +53,9 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 					old, known := o.hosts[p.Host.UUID]
 					wasAgents = known && !old.Imported
 				}
-				if p := op.PutHost; p != nil && p.Over != nil && !p.Host.Imported {
+				if p := op.PutHost; p != nil && p.ExpectedBootID != nil && !p.Host.Imported {
 					old := o.hosts[p.Host.UUID]
-					over = !old.Imported && old.BootID == *p.Over && old.BootID != p.Host.BootID
+					over = !old.Imported && old.BootID == *p.ExpectedBootID && old.BootID != p.Host.BootID
 				}
 				got, want := answerOf(d.Outcomes[i]), o.step(now, op)
 				if op.PutHost != nil || op.SetAdminState != nil && op.SetAdminState.EndsNova {
@@ -283,7 +283,7 @@ func TestReadSetOf_AnyBatch_NamesEachRowOnce(t *testing.T) {
 		{Swap: &Swap{ClaimID: "c5", ConsumerUUID: "i6", HostUUID: "h3"}},
 		{Transfer: &Transfer{ClaimID: "c6", ConsumerUUID: "i7", ToConsumer: "i8"}},
 		{PutFacts: &PutFacts{HostUUID: "h4", Namespace: "n"}},
-		{Judge: &Judge{ClaimID: "c7", HostUUID: "h5"}},
+		{RecordVerdict: &RecordVerdict{ClaimID: "c7", HostUUID: "h5"}},
 		{SetAdminState: &SetAdminState{HostUUID: "h6"}},
 		{EndMaintenance: &EndMaintenance{HostUUID: "h7"}},
 		{SetNovaState: &SetNovaState{HostUUID: "h8"}},

@@ -48,7 +48,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				v.Outcome, v.Reason = VerdictRejected, rapid.SampledFrom([]string{"NO_ROOM", "NO_ROOM", "NO_NUMA", ReasonAborted, ReasonAborted}).Draw(t, "reason")
 				end = rapid.SampledFrom(small).Draw(t, "end") > "5"
 			}
-			return Op{Judge: &Judge{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}
+			return Op{RecordVerdict: &RecordVerdict{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}
 		case "admin":
 			p := &SetAdminState{HostUUID: host.Draw(t, "host"), Reason: "why", By: "me", State: rapid.SampledFrom([]Admin{
 				AdminEnabled, AdminEnabled, AdminDisabled, AdminMaintenance, AdminMaintenance, AdminForcedDown,
@@ -116,7 +116,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			}
 			if rapid.Bool().Draw(t, "over?") {
 				over := rapid.SampledFrom([]string{"", "0", "1", "start"}).Draw(t, "over")
-				p.Over = &over
+				p.ExpectedBootID = &over
 			}
 			if rapid.SampledFrom(small).Draw(t, "unknown") > "4" {
 				p.Host.InstancesUnknown, p.Instances = true, nil
@@ -156,7 +156,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "transfer":
 			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
-			if ref.Retake = rapid.Bool().Draw(t, "retake"); ref.Retake && rapid.Bool().Draw(t, "lease") {
+			if ref.Reinstate = rapid.Bool().Draw(t, "retake"); ref.Reinstate && rapid.Bool().Draw(t, "lease") {
 				ref.Lease = &time.Time{} // nameLeases says which
 			}
 			return Op{Confirm: ref}
@@ -168,7 +168,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			return Op{Release: ref}
 		case "keep":
 			ref.Attempt = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kept by")
-			return Op{Keep: ref}
+			return Op{TakeOver: ref}
 		case "expire":
 			return Op{Expire: ref}
 		case "pin":
@@ -286,11 +286,11 @@ func kindOf(op Op) string {
 		return "swap"
 	case op.Transfer != nil:
 		return "transfer"
-	case op.Keep != nil:
+	case op.TakeOver != nil:
 		return "keep"
 	case op.Pin != nil:
 		return "pin"
-	case op.Judge != nil:
+	case op.RecordVerdict != nil:
 		return "judge"
 	case op.MoveGate != nil:
 		return "gate"

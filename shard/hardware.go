@@ -80,7 +80,7 @@ func (t *transaction) reassign(h *Host) {
 			continue
 		}
 		n := c.assigned(a)
-		n.UpdatedAt = t.after(c)
+		n.UpdatedAt = t.nextWriteTime(c)
 		t.putClaim(n)
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"cellgate/internal/fault"
 )
 
-// over reports whether a lease has ended.
-func (t *transaction) over(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
+// leaseIsOver reports whether a lease has ended.
+func (t *transaction) leaseIsOver(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 
 // confirm ends the lease of a claim, which then stays until it is released. A
 // claim whose lease is over but that nobody expired yet still holds its
 // resources and is confirmed; an EXPIRED one takes the same allocation again if
-// it still fits, CONFIRMED or (ClaimRef.Retake) PENDING, unless it is of a
+// it still fits, CONFIRMED or (ClaimRef.Reinstate) PENDING, unless it is of a
 // hard-affinity group: the group may have gone to another cell, which no shard sees
 // but its own.
 //
 // A PENDING one whose lease is not known to the caller (ClaimRef.Lease) stays as it is.
 //
-// A claim that its host rejected (Judge) is refused, CLAIM_REJECTED.
+// A claim that its host rejected (RecordVerdict) is refused, CLAIM_REJECTED.
 //
 // The claim that it moves, while that is live and of the same consumer, is
 // released with it. Once one of the two was transferred, each is its own
@@ -41,7 +41,7 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 		if ref.Lease != nil && !c.inFirstLease() && !c.ExpiresAt.Equal(*ref.Lease) {
 			return Outcome{Claim: c}
 		}
-		return Outcome{Claim: t.confirmed(c.awaiting(true))}
+		return Outcome{Claim: t.confirmClaim(c.awaiting(true))}
 	case Rejected:
 		return rejection(c)
 	case Expired:
@@ -49,15 +49,15 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 			return rejection(c)
 		}
 		again := *c
-		if why := t.lost(&again); why != "" {
+		if why := t.whyLost(&again); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 			o.Claim = c
 			return o
 		}
-		if ref.Retake {
-			return Outcome{Claim: t.retaken(&again)}
+		if ref.Reinstate {
+			return Outcome{Claim: t.reinstateClaim(&again)}
 		}
-		return Outcome{Claim: t.confirmed(again.awaiting(true))}
+		return Outcome{Claim: t.confirmClaim(again.awaiting(true))}
 	default:
 		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
 		o.Claim = c
@@ -65,31 +65,31 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	}
 }
 
-// retaken gives an expired claim a short lease, never a longer one than its caller
+// reinstateClaim gives an expired claim a short lease, never a longer one than its caller
 // asked for: it may be that nobody comes back to confirm it.
-func (t *transaction) retaken(c *Claim) *Claim {
+func (t *transaction) reinstateClaim(c *Claim) *Claim {
 	again := *c
-	lease := RetakeTTL
+	lease := ReinstateTTL
 	if c.TTL > 0 {
 		lease = min(lease, c.TTL)
 	}
 	again.ExpiresAt = t.now.Add(lease)
-	return t.become(&again, Pending)
+	return t.setState(&again, Pending)
 }
 
 // inFirstLease reports whether a PENDING claim has been live since it was made. Every
 // lease after that begins when the one before is over, or with a Swap.
 func (c *Claim) inFirstLease() bool { return c.ExpiresAt.Equal(c.CreatedAt.Add(c.TTL)) }
 
-// confirmed ends a claim's lease, and the claim that it moves.
-func (t *transaction) confirmed(c *Claim) *Claim {
-	n := t.become(c, Confirmed)
+// confirmClaim ends a claim's lease, and the claim that it moves.
+func (t *transaction) confirmClaim(c *Claim) *Claim {
+	n := t.setState(c, Confirmed)
 	if c.TransferredFrom != "" {
 		return n
 	}
 	for _, id := range t.view.LiveByConsumer[c.ConsumerUUID] {
 		if id == c.Moves {
-			t.become(t.view.Claims[id], Released)
+			t.setState(t.view.Claims[id], Released)
 			break
 		}
 	}
@@ -108,11 +108,11 @@ func (c *Claim) awaiting(awaited bool) *Claim {
 	return &n
 }
 
-// lost says why an expired claim cannot be taken again; "" when it can. It fits
+// whyLost says why an expired claim cannot be taken again; "" when it can. It fits
 // beside the claim that it moves or not at all. A disabled host does not matter:
 // the instance is there already. The claim then has what it takes of the host's NUMA cells
 // and devices.
-func (t *transaction) lost(c *Claim) string {
+func (t *transaction) whyLost(c *Claim) string {
 	if other := t.inTheWay(c.ConsumerUUID, c.Moves); other != nil {
 		return "its consumer has claim " + other.ClaimID
 	}
@@ -138,7 +138,7 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 	}
 	c := t.view.Claims[ref.ClaimID]
 	switch {
-	case c == nil && ref.Gone != nil:
+	case c == nil && ref.ReportedGoneBy != nil:
 		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
 	case c == nil:
 		c = &Claim{
@@ -155,8 +155,8 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		o := refused(fault.StaleGeneration, "claim %s was changed since it was looked at", c.ClaimID)
 		o.Claim = c
 		return o
-	case ref.Gone != nil:
-		if why := t.notGone(c, *ref.Gone, ref.Deleted); why != "" {
+	case ref.ReportedGoneBy != nil:
+		if why := t.whyNotGone(c, *ref.ReportedGoneBy, ref.Deleted); why != "" {
 			o := refused(fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)
 			o.Claim = c
 			return o
@@ -171,12 +171,12 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		return o
 	}
 	// An EXPIRED one too: released, it cannot come back by a late confirm.
-	return Outcome{Claim: t.become(c, Released)}
+	return Outcome{Claim: t.setState(c, Released)}
 }
 
-// keep gives a live claim to another attempt: what the one before it gives back is
+// takeOver gives a live claim to another attempt: what the one before it gives back is
 // refused from then on.
-func (t *transaction) keep(ref *ClaimRef) Outcome {
+func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
 	}
@@ -188,12 +188,12 @@ func (t *transaction) keep(ref *ClaimRef) Outcome {
 	case c == nil || c.ConsumerUUID != ref.ConsumerUUID:
 		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
 	case !c.State.Live():
-		return ended(c, "has ended: "+string(c.State))
+		return refuseEnded(c, "has ended: "+string(c.State))
 	case c.Attempt == ref.Attempt:
 		return Outcome{Claim: c}
 	}
 	n := *c
-	n.Attempt, n.UpdatedAt = ref.Attempt, t.after(c)
+	n.Attempt, n.UpdatedAt = ref.Attempt, t.nextWriteTime(c)
 	t.putClaim(&n)
 	return Outcome{Claim: &n}
 }
@@ -208,21 +208,21 @@ func (t *transaction) expire(ref *ClaimRef) Outcome {
 	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
 		return Outcome{}
 	}
-	if c.State != Pending || !t.over(c) {
+	if c.State != Pending || !t.leaseIsOver(c) {
 		return Outcome{Claim: c}
 	}
-	return Outcome{Claim: t.become(c, Expired)}
+	return Outcome{Claim: t.setState(c, Expired)}
 }
 
-// become moves a claim to another state, with what it holds.
-func (t *transaction) become(c *Claim, s ClaimState) *Claim {
+// setState moves a claim to another state, with what it holds.
+func (t *transaction) setState(c *Claim, s ClaimState) *Claim {
 	n := *c
-	n.State, n.UpdatedAt = s, t.after(c)
+	n.State, n.UpdatedAt = s, t.nextWriteTime(c)
 	if s != Pending {
 		n.ExpiresAt = time.Time{}
 	}
 	if c.State.Live() || s.Live() {
-		t.hold(c.HostUUID, c, &n)
+		t.moveUsage(c.HostUUID, c, &n)
 	}
 	t.putClaim(&n)
 	return &n

@@ -88,7 +88,7 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 		o.Namespace = old
 		return o
 	case p.AsOf != 0 && newest > p.AsOf:
-		return t.overtaken(p.HostUUID, fmt.Sprintf("namespace %s of host %s", p.Namespace, p.HostUUID), newest, p.AsOf)
+		return t.refuseOvertaken(p.HostUUID, fmt.Sprintf("namespace %s of host %s", p.Namespace, p.HostUUID), newest, p.AsOf)
 	case same && p.AsOf == 0:
 		return Outcome{Namespace: old}
 	}
@@ -113,7 +113,7 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 	t.writeNamespace(n)
 	t.touchUsage(p.HostUUID, n.Generation)
 	if text == "" {
-		t.forgetGone(p.HostUUID)
+		t.dropGone(p.HostUUID)
 		n = nil
 	}
 	return Outcome{Namespace: n}
@@ -141,9 +141,9 @@ func (t *transaction) writeNamespace(n *Namespace) {
 	t.touch(namespaceRow, n.HostUUID+" "+n.Name)
 }
 
-// forgetGone drops the rows of those that went first, beyond MaxGone; the one that stands for
+// dropGone drops the rows of those that went first, beyond MaxGone; the one that stands for
 // them counts as gone since then.
-func (t *transaction) forgetGone(host string) {
+func (t *transaction) dropGone(host string) {
 	var kept []*Namespace
 	for name, n := range t.view.Namespaces[host] {
 		if name != "" && n.gone() && !n.Forgotten {

@@ -12,21 +12,21 @@ type Op struct {
 	Claim   *NewClaim
 	Confirm *ClaimRef
 	Release *ClaimRef
-	// Keep gives a live claim, CONFIRMED too, to an attempt; an ended one is refused,
+	// TakeOver gives a live claim, CONFIRMED too, to an attempt; an ended one is refused,
 	// CLAIM_EXPIRED. A claim that has the attempt is answered as it is.
-	Keep *ClaimRef
+	TakeOver *ClaimRef
 	// Expire ends a claim whose lease is over; it is a no-op when the claim is
 	// no longer PENDING or its lease is not over in store time.
 	Expire *ClaimRef
 	Pin    *NewPin
 	Unpin  *Unpin
 	// Swap puts a claim on another host, Transfer gives it to another consumer.
-	Swap     *Swap
-	Transfer *Transfer
-	MoveGate *MoveGate
-	PutFacts *PutFacts
-	Judge    *Judge
-	Audit    *Audit
+	Swap          *Swap
+	Transfer      *Transfer
+	MoveGate      *MoveGate
+	PutFacts      *PutFacts
+	RecordVerdict *RecordVerdict
+	Audit         *Audit
 	// SetAdminState is an operator's word about a host; EndMaintenance ends one whose
 	// time is over. SetNovaState is the word of its service in Nova; SetSilent says whether
 	// its agent is heard.
@@ -46,19 +46,19 @@ type Op struct {
 // transferred: then it is its new consumer's to release. With an imported state a
 // CONFIRMED claim of a request that is Seen is RELEASED too. An instance whose live
 // claims are all on other hosts, or were transferred to it, is left alone and
-// counted (Outcome.Conflicts). A CONFIRMED claim whose instance is awaited
+// counted (Outcome.ClaimedElsewhere). A CONFIRMED claim whose instance is awaited
 // (Guest.Awaited) is so no more; every claim whose instance is on the host is Seen.
 // What Nova says of an agent's host (Host.Nova) stays, whatever its agent reports; of one that
 // was imported until now that is what its row says.
 // With Host.InstancesUnknown no claim is adopted, confirmed, released or Seen.
 // Nothing changes when the stored state has the same BootID and a StateVersion
-// that is not lower. Nor does it with Over while the host's row is of an agent's life that is
-// neither the state's own nor that one (Outcome.OtherLife).
+// that is not lower. Nor does it while the host's row is of an incarnation of the agent that is
+// neither the state's own nor ExpectedBootID (Outcome.CurrentBootID).
 //
 // The gate says who speaks for a host. While it is LEGACY or SHADOW an imported state
 // (Host.Imported) replaces an agent's, and an agent's is not taken (Outcome.Held). Else
 // an agent's state replaces an imported one, of whatever version, and an imported one leaves a host
-// that an agent registered to it (Outcome.LeftToAgent): only what Nova says of it (Host.Nova) is taken,
+// that an agent registered to it (Outcome.OwnedByAgent): only what Nova says of it (Host.Nova) is taken,
 // and where that agent does not know its instances (Host.InstancesUnknown) the claims are
 // brought in line with the import's (Outcome.InstancesTaken).
 // One that says what the row says does not write it, whatever its
@@ -67,14 +67,14 @@ type Op struct {
 //
 // With InstancesAt an import neither ends a claim that was written later nor takes from it:
 // its rows may be older than the instance, as those of a replica that is behind are. Such
-// claims are counted (Outcome.Kept).
+// claims are counted (Outcome.NewerClaimsSkipped).
 type PutHost struct {
 	Host      Host
 	Instances []Instance
-	// Over, with an agent's state, is the BootID of the life that the agent was asked over,
-	// "" for none: what was said before another life came does not replace it. nil: the
-	// state replaces every life's.
-	Over *string
+	// ExpectedBootID, with an agent's state, is the BootID of the row that the agent was asked for
+	// its state over, "" for no row: the state does not replace the row of another incarnation.
+	// nil: it replaces that of any.
+	ExpectedBootID *string
 	// InstancesAt, with an imported state, is a moment up to which its rows are whole: all
 	// that was written before is in them. Zero: not known, and they count as newer than
 	// every claim.
@@ -161,16 +161,16 @@ type ClaimRef struct {
 	ConsumerUUID string
 	// PendingOnly, with Release: a CONFIRMED claim is refused, ALREADY_EXISTS.
 	PendingOnly bool
-	// Retake, with Confirm: an EXPIRED claim that still fits becomes PENDING again
-	// instead of CONFIRMED, for RetakeTTL or its own TTL, whichever is shorter. All see
+	// Reinstate, with Confirm: an EXPIRED claim that still fits becomes PENDING again
+	// instead of CONFIRMED, for ReinstateTTL or its own TTL, whichever is shorter. All see
 	// it then, and it is confirmed by a Confirm that finds it PENDING.
-	Retake bool
+	Reinstate bool
 	// Lease, with Confirm: a PENDING claim that is not in the lease it was made with is
 	// CONFIRMED only when its lease ends then, and else answered as it is. A caller that
 	// looks for other claims of the consumer names the lease that it knew before it
 	// looked. nil: under any lease.
 	Lease *time.Time
-	// Attempt, with Keep: who has the claim from now on. With Release, unless empty:
+	// Attempt, with TakeOver: who has the claim from now on. With Release, unless empty:
 	// a claim that another attempt has, or that is CONFIRMED, is refused,
 	// ALREADY_EXISTS. The run of a request that gives up so leaves alone what a later
 	// one has answered with.
@@ -179,12 +179,12 @@ type ClaimRef struct {
 	// is refused, STALE_GENERATION, unless it has ended: a release that comes late ends no
 	// claim that was transferred, and transferred back, since.
 	Unchanged *time.Time
-	// Gone, with Release: a report of this registration does not have the claim's
+	// ReportedGoneBy, with Release: a report of this registration does not have the claim's
 	// instance any more. Any other row of its host, and a claim that is not a CONFIRMED
 	// one that a report had before, that was transferred, or whose instance has another
 	// live claim, is refused, STALE_GENERATION; a claim that is not known, NOT_FOUND.
-	Gone *Registration
-	// Deleted, with Gone: Nova's row of the instance is deleted, as rows say that are whole up to
+	ReportedGoneBy *Registration
+	// Deleted, with ReportedGoneBy: Nova's row of the instance is deleted, as rows say that are whole up to
 	// this moment. Then a claim that no report had before, or whose instance has another live
 	// claim, is released too, and one that was written later is refused, STALE_GENERATION.
 	Deleted time.Time
@@ -207,37 +207,37 @@ type Unpin struct {
 // Outcome answers one operation. Refusal nil means done (or already done).
 type Outcome struct {
 	Refusal *Refusal
-	// Claim is the claim after Claim, Confirm, Release, Keep, Expire, Swap, Transfer and Judge; after an
+	// Claim is the claim after Claim, Confirm, Release, TakeOver, Expire, Swap, Transfer and RecordVerdict; after an
 	// ALREADY_EXISTS refusal the claim that is in the way.
 	Claim *Claim
 	// PinnedTo is the service host of the group's live pin, after Pin. When it
 	// is not the one asked for, the pin was refused (Refusal is set too).
 	PinnedTo string
-	// Adopted, Confirmed, Released, Conflicts: after PutHost, how many instances were
+	// Adopted, Confirmed, Released, ClaimedElsewhere: after PutHost, how many instances were
 	// adopted, how many claims it confirmed and released, and how many instances have a
 	// live claim on another host.
-	Adopted   int
-	Confirmed int
-	Released  int
-	Conflicts int
-	// LeftToAgent, Unchanged: after PutHost with an imported state, that an agent speaks
+	Adopted          int
+	Confirmed        int
+	Released         int
+	ClaimedElsewhere int
+	// OwnedByAgent, Unchanged: after PutHost with an imported state, that an agent speaks
 	// for the host, and that the row says so already. Held: after PutHost with an agent's, that
 	// Nova's tables speak for the host, and nothing was done.
-	// Followed, with LeftToAgent: what Nova says of the host was another.
-	LeftToAgent bool
-	Held        bool
-	Followed    bool
-	// OtherLife, after PutHost with Over, is the BootID of the row when nothing was done
+	// Followed, with OwnedByAgent: what Nova says of the host was another.
+	OwnedByAgent bool
+	Held         bool
+	Followed     bool
+	// CurrentBootID, after PutHost with ExpectedBootID, is the BootID of the row when nothing was done
 	// for it.
-	OtherLife string
-	// InstancesTaken, with LeftToAgent: the agent does not know its instances
+	CurrentBootID string
+	// InstancesTaken, with OwnedByAgent: the agent does not know its instances
 	// (Host.InstancesUnknown), and the claims were brought in line with the import's.
 	InstancesTaken bool
 	Unchanged      bool
-	// Outdated, with Unchanged: the row is of a newer import, and nothing was done. Kept is
+	// Outdated, with Unchanged: the row is of a newer import, and nothing was done. NewerClaimsSkipped is
 	// how many claims were not brought in line, for they are newer than the import's rows.
-	Outdated bool
-	Kept     int
+	Outdated           bool
+	NewerClaimsSkipped int
 	// Gate is the gate after MoveGate, refused or not; nil for none.
 	Gate *Gate
 	// Namespace is the one after PutFacts, refused or not; nil for none.

@@ -146,7 +146,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 			o.instances(p, &a)
 			o.reassign(p.Host.UUID)
 		}
-	case known && !next.Imported && !old.Imported && !sameLife && p.Over != nil && *p.Over != old.BootID:
+	case known && !next.Imported && !old.Imported && !sameLife && p.ExpectedBootID != nil && *p.ExpectedBootID != old.BootID:
 		a.otherLife = old.BootID
 	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
 		a.same, a.outdated = true, true

@@ -17,7 +17,7 @@ func refusedByHost(c *Claim) *answer {
 	return &a
 }
 
-func (o *oracle) judge(j *Judge) answer {
+func (o *oracle) judge(j *RecordVerdict) answer {
 	c := o.find(j.ClaimID)
 	if c == nil {
 		return answer{}
@@ -99,8 +99,8 @@ func (o *oracle) confirmAs(now time.Time, ref *ClaimRef) answer {
 		a.kind = fault.ClaimExpired
 		return a
 	}
-	if c.State == Expired && ref.Retake {
-		c.State, c.ExpiresAt = Pending, now.Add(min(RetakeTTL, c.TTL))
+	if c.State == Expired && ref.Reinstate {
+		c.State, c.ExpiresAt = Pending, now.Add(min(ReinstateTTL, c.TTL))
 		o.renewed[c.ClaimID] = true
 		return of(c)
 	}

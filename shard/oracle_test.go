@@ -83,7 +83,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.Conflicts, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.LeftToAgent, taken: o.InstancesTaken, same: o.Unchanged, held: o.Held, followed: o.Followed, outdated: o.Outdated, otherLife: o.OtherLife, kept: o.Kept}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.ClaimedElsewhere, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.OwnedByAgent, taken: o.InstancesTaken, same: o.Unchanged, held: o.Held, followed: o.Followed, outdated: o.Outdated, otherLife: o.CurrentBootID, kept: o.NewerClaimsSkipped}
 	if o.AdminState != nil {
 		a.admin, a.until, a.nova, a.silent = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova, o.AdminState.Silent
 	}
@@ -178,23 +178,23 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 			return answer{gate: o.gate, epoch: o.epoch, revision: o.revision}
 		}
 		return answer{kind: fault.StaleGeneration, gate: o.gate, epoch: o.epoch, revision: o.revision}
-	case op.Judge != nil:
-		return o.judge(op.Judge)
+	case op.RecordVerdict != nil:
+		return o.judge(op.RecordVerdict)
 	case op.Swap != nil:
 		return o.swap(now, op.Swap)
 	case op.Transfer != nil:
 		return o.transfer(op.Transfer)
 	case op.Release != nil:
 		return o.release(op.Release)
-	case op.Keep != nil:
-		c := o.find(op.Keep.ClaimID)
+	case op.TakeOver != nil:
+		c := o.find(op.TakeOver.ClaimID)
 		switch {
-		case c == nil || c.ConsumerUUID != op.Keep.ConsumerUUID:
+		case c == nil || c.ConsumerUUID != op.TakeOver.ConsumerUUID:
 			return answer{kind: fault.NotFound}
 		case !c.State.Live():
 			return no(fault.ClaimExpired, c)
 		}
-		c.Attempt = op.Keep.Attempt
+		c.Attempt = op.TakeOver.Attempt
 		return of(c)
 	case op.Expire != nil:
 		c := o.find(op.Expire.ClaimID)

@@ -6,9 +6,9 @@ import (
 	"cellgate/internal/fault"
 )
 
-// pin binds a group to a service host while no live hold binds it to another,
+// pinGroup binds a group to a service host while no live hold binds it to another,
 // and joins or extends a hold of the same host.
-func (t *transaction) pin(n *NewPin) Outcome {
+func (t *transaction) pinGroup(n *NewPin) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
 	}
@@ -32,8 +32,8 @@ func (t *transaction) pin(n *NewPin) Outcome {
 	return Outcome{PinnedTo: n.ServiceHost}
 }
 
-// unpin takes a claim's hold away. The pin goes with its last live hold.
-func (t *transaction) unpin(n *Unpin) Outcome {
+// unpinGroup takes a claim's hold away. The pin goes with its last live hold.
+func (t *transaction) unpinGroup(n *Unpin) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
 	}

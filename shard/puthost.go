@@ -24,17 +24,17 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	case !p.Host.Imported && !t.view.Gate.Native():
 		return Outcome{Held: true}
 	case p.Host.Imported && old != nil && !old.Imported && t.view.Gate.Native():
-		o := Outcome{LeftToAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
+		o := Outcome{OwnedByAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
 		h := t.followNova(old, novaHostOf(&p.Host))
 		if o.Followed = h != old; o.InstancesTaken {
-			t.instances(h, p, &o)
+			t.alignInstances(h, p, &o)
 			t.reassign(h)
 		}
 		o.Overcommitted = overcommitted(h, t.view.Usages[id])
 		return o
-	case p.overOther(old):
-		return Outcome{OtherLife: old.BootID, Overcommitted: overcommitted(old, t.view.Usages[id])}
-	case p.outdated(old):
+	case p.isForOtherIncarnation(old):
+		return Outcome{CurrentBootID: old.BootID, Overcommitted: overcommitted(old, t.view.Usages[id])}
+	case p.isOutdated(old):
 		return Outcome{Unchanged: p.Host.Imported, Outdated: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
 	var o Outcome
@@ -57,12 +57,12 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	}
 
 	if !p.Host.InstancesUnknown {
-		t.instances(h, p, &o)
+		t.alignInstances(h, p, &o)
 	}
 	for _, cid := range t.liveOn(id) {
 		if c := t.view.Claims[cid]; c.ServiceHost != h.ServiceHost {
 			moved := *c
-			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.after(c)
+			moved.ServiceHost, moved.UpdatedAt = h.ServiceHost, t.nextWriteTime(c)
 			t.putClaim(&moved)
 		}
 	}
@@ -78,21 +78,21 @@ func (t *transaction) liveOn(host string) []string {
 	return claims
 }
 
-// instances brings the claims on a host in line with all the instances that exist on it.
-func (t *transaction) instances(h *Host, p *PutHost, o *Outcome) {
+// alignInstances brings the claims on a host in line with all the instances that exist on it.
+func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	exist := make(map[string]struct{}, len(p.Instances))
 	for i := range p.Instances {
 		exist[p.Instances[i].UUID] = struct{}{}
-		t.instance(h, p, &p.Instances[i], o)
+		t.alignInstance(h, p, &p.Instances[i], o)
 	}
 	for _, id := range t.liveOn(h.UUID) {
 		c := t.view.Claims[id]
 		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) {
-			if p.olderThan(c) {
-				o.Kept++
+			if p.mayPredate(c) {
+				o.NewerClaimsSkipped++
 				continue
 			}
-			t.become(c, Released)
+			t.setState(c, Released)
 			o.Released++
 		}
 	}
@@ -105,19 +105,19 @@ func (c *Claim) goesWithout(imported bool) bool {
 	return c.Adopted || imported && c.State == Confirmed && c.Seen
 }
 
-// olderThan reports whether an import's rows may be of a moment before a claim was written.
-func (p *PutHost) olderThan(c *Claim) bool {
+// mayPredate reports whether an import's rows may be of a moment before a claim was written.
+func (p *PutHost) mayPredate(c *Claim) bool {
 	return p.Host.Imported && !p.InstancesAt.IsZero() && c.UpdatedAt.After(p.InstancesAt)
 }
 
-// overOther reports whether the row is of an agent's life that the state was not said over.
-func (p *PutHost) overOther(old *Host) bool {
-	return p.Over != nil && !p.Host.Imported && old != nil && !old.Imported && old.BootID != p.Host.BootID && old.BootID != *p.Over
+// isForOtherIncarnation reports whether the row is of an incarnation of the agent that the state does not replace.
+func (p *PutHost) isForOtherIncarnation(old *Host) bool {
+	return p.ExpectedBootID != nil && !p.Host.Imported && old != nil && !old.Imported && old.BootID != p.Host.BootID && old.BootID != *p.ExpectedBootID
 }
 
-// outdated reports whether the row is of the same life and as new. An imported state of
+// isOutdated reports whether the row is of the same life and as new. An imported state of
 // the row's own version may come with other instances.
-func (p *PutHost) outdated(old *Host) bool {
+func (p *PutHost) isOutdated(old *Host) bool {
 	if old == nil || old.Imported != p.Host.Imported || old.BootID != p.Host.BootID {
 		return false
 	}
@@ -138,11 +138,11 @@ func sameHost(a, b *Host) bool {
 		SameAggregates(a.Aggregates, b.Aggregates)
 }
 
-// instance brings the claim of an instance that exists on the host in line.
-func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
+// alignInstance brings the claim of an instance that exists on the host in line.
+func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 	ids := t.claimsOfInstance(i.UUID)
 	if len(ids) == 0 && len(t.view.LiveByConsumer[i.UUID]) > 0 {
-		o.Conflicts++ // holds what was another's: nothing is adopted beside it (I2)
+		o.ClaimedElsewhere++ // holds what was another's: nothing is adopted beside it (I2)
 		return
 	}
 	if len(ids) == 0 {
@@ -152,7 +152,7 @@ func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 			ProjectID: i.ProjectID, UserID: i.UserID,
 			Adopted: true, Seen: true, CreatedAt: t.now, UpdatedAt: t.now,
 		}
-		t.hold(h.UUID, nil, c)
+		t.moveUsage(h.UUID, nil, c)
 		t.putClaim(c)
 		o.Adopted++
 		return
@@ -165,7 +165,7 @@ func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 	}
 	switch {
 	case len(here) == 0:
-		o.Conflicts++
+		o.ClaimedElsewhere++
 		return
 	case len(here) > 1:
 		// Moved within the host: a report does not say whether it has happened.
@@ -177,27 +177,27 @@ func (t *transaction) instance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 		seen.Seen, seen.Verdict = true, nil
 		if c.GaveBack() {
 			seen.Allocations = i.Allocations
-			t.hold(h.UUID, c, &seen)
+			t.moveUsage(h.UUID, c, &seen)
 		}
-		t.confirmed(&seen)
+		t.confirmClaim(&seen)
 		o.Confirmed++
 	case !c.Adopted && !c.Seen || c.Guest != nil && c.Guest.Awaited:
 		n := *c.awaiting(false)
-		n.Seen, n.UpdatedAt = true, t.after(c)
+		n.Seen, n.UpdatedAt = true, t.nextWriteTime(c)
 		t.putClaim(&n)
 	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
 		takes := i.Allocations
-		if p.olderThan(c) {
+		if p.mayPredate(c) {
 			if takes = most(c.Allocations, i.Allocations); !sameAllocations(takes, i.Allocations) {
-				o.Kept++
+				o.NewerClaimsSkipped++
 			}
 			if sameAllocations(takes, c.Allocations) {
 				return
 			}
 		}
 		n := *c
-		n.Allocations, n.UpdatedAt = takes, t.after(c)
-		t.hold(h.UUID, c, &n)
+		n.Allocations, n.UpdatedAt = takes, t.nextWriteTime(c)
+		t.moveUsage(h.UUID, c, &n)
 		t.putClaim(&n)
 	}
 }

@@ -41,18 +41,18 @@ func ReadSetOf(ops []Op) ReadSet {
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:
 			claims.add(&f.Claims, op.Release.ClaimID)
-			if op.Release.Gone != nil {
+			if op.Release.ReportedGoneBy != nil {
 				consumers.add(&f.Consumers, op.Release.ConsumerUUID)
 			}
-		case op.Keep != nil:
-			claims.add(&f.Claims, op.Keep.ClaimID)
+		case op.TakeOver != nil:
+			claims.add(&f.Claims, op.TakeOver.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
 		case op.Audit != nil:
 			hosts.add(&f.Hosts, op.Audit.HostUUID)
 			hostClaims.add(&f.HostClaims, op.Audit.HostUUID)
-		case op.Judge != nil:
-			claims.add(&f.Claims, op.Judge.ClaimID)
+		case op.RecordVerdict != nil:
+			claims.add(&f.Claims, op.RecordVerdict.ClaimID)
 		case op.Swap != nil:
 			claims.add(&f.Claims, op.Swap.ClaimID)
 			f.Landings = append(f.Landings, Landing{op.Swap.ClaimID, op.Swap.HostUUID})

@@ -156,12 +156,12 @@ type Used struct {
 //	  |   \--------> RELEASED <--/           |
 //	  | lease over      ^ Release            | Confirm, if it still fits
 //	  +-------------> EXPIRED ---------------/
-//	  | Judge, End
+//	  | RecordVerdict, End
 //	  +-------------> REJECTED
 //
-// Confirm with Retake makes an EXPIRED claim PENDING first. Swap makes a PENDING or
+// Confirm with Reinstate makes an EXPIRED claim PENDING first. Swap makes a PENDING or
 // EXPIRED claim PENDING on another host. Transfer changes the consumer of a live claim
-// and nothing else, Keep its attempt. Judge without End changes no state, but a CONFIRMED
+// and nothing else, TakeOver its attempt. RecordVerdict without End changes no state, but a CONFIRMED
 // claim that its host gives back (ReasonAborted) is REJECTED.
 type ClaimState string
 
@@ -186,12 +186,12 @@ const (
 )
 
 // MaxClaimTTL and DefaultClaimTTL bound a lease. An expired claim that is on its
-// way to be confirmed (ClaimRef.Retake) has one of RetakeTTL, or of its own TTL when
+// way to be confirmed (ClaimRef.Reinstate) has one of ReinstateTTL, or of its own TTL when
 // that is shorter.
 const (
 	DefaultClaimTTL = 300 * time.Second
 	MaxClaimTTL     = 3600 * time.Second
-	RetakeTTL       = 30 * time.Second
+	ReinstateTTL    = 30 * time.Second
 	// MaxPinTTL bounds a hold of a pin: a little longer than the lease of the
 	// claim it belongs to.
 	MaxPinTTL = MaxClaimTTL + 60*time.Second
@@ -233,7 +233,7 @@ type Claim struct {
 	// Seen: a report of its host has had the instance since the claim is on the host.
 	// Rows from before it was kept are not Seen until the next report.
 	Seen bool
-	// Verdict is the last word of its host on it that was noted (Judge); nil for none.
+	// Verdict is the last word of its host on it that was noted (RecordVerdict); nil for none.
 	// A claim that a report confirmed has none. What its host gave back (GaveBack) has no
 	// Allocations.
 	Verdict *Verdict

@@ -17,7 +17,7 @@ const ApplyLimit = 10 * time.Second
 type Store interface {
 	// Now is the store's time. It never goes back over restarts.
 	Now(ctx context.Context) (time.Time, error)
-	// OpenLane starts a lane: one life of one replica.
+	// OpenLane starts a lane: one incarnation of one replica.
 	OpenLane(ctx context.Context, replica string) (Lane, error)
 	Synchronizer
 	Reader
@@ -31,7 +31,7 @@ type Store interface {
 // cannot go on: it has to be opened again.
 var ErrBroken = errors.New("the store is broken")
 
-// ErrFenced is in the chain of the errors of a lane that was ended, by a newer life of its
+// ErrFenced is in the chain of the errors of a lane that was ended, by a newer incarnation of its
 // replica or by a step of the schema: nothing can be written through it any more.
 var ErrFenced = errors.New("the replica was fenced")
 
@@ -86,10 +86,10 @@ type Lane interface {
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 }
 
-// LaneID names a lane: the replica and its life.
+// LaneID names a lane: the replica and its incarnation, which counts up.
 type LaneID struct {
-	Replica string
-	Life    uint64
+	Replica     string
+	Incarnation uint64
 }
 
 // Applied is the result of one Apply.

@@ -12,9 +12,9 @@ func (t *transaction) swap(s *Swap) Outcome {
 	case c == nil || c.ConsumerUUID != s.ConsumerUUID:
 		return refused(fault.NotFound, "no claim %s of consumer %s", s.ClaimID, s.ConsumerUUID)
 	case c.State == Released:
-		return ended(c, "was released")
+		return refuseEnded(c, "was released")
 	case c.State == Rejected:
-		return ended(c, "was rejected by its host")
+		return refuseEnded(c, "was rejected by its host")
 	case c.State.Live() && c.HostUUID == s.HostUUID:
 		return Outcome{Claim: c}
 	case c.State == Confirmed:
@@ -26,25 +26,25 @@ func (t *transaction) swap(s *Swap) Outcome {
 			return hasClaim(c.ConsumerUUID, other)
 		}
 		if c.Group != nil && c.Group.Policy == affinity {
-			return ended(c, "expired, and its affinity group may be on another host by now")
+			return refuseEnded(c, "expired, and its affinity group may be on another host by now")
 		}
 	}
-	h, r := t.host(s.HostUUID)
+	h, r := t.openHost(s.HostUUID)
 	if r != nil {
 		return Outcome{Refusal: r}
 	}
 	n := *c
 	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
-	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.after(c), false
+	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.nextWriteTime(c), false
 	n.Verdict, n.Rejections = nil, c.rejections() // of the host before
 	// A live claim is on another host: what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
 		return Outcome{Refusal: r}
 	}
 	if c.State.Live() {
-		t.hold(c.HostUUID, c, nil)
+		t.moveUsage(c.HostUUID, c, nil)
 	}
-	t.hold(h.UUID, nil, &n)
+	t.moveUsage(h.UUID, nil, &n)
 	t.putClaim(&n)
 	return Outcome{Claim: &n}
 }
@@ -61,8 +61,8 @@ func (t *transaction) inTheWayBack(c *Claim) *Claim {
 	return t.inTheWay(c.ConsumerUUID, "")
 }
 
-// ended refuses because of a claim that has ended.
-func ended(c *Claim, how string) Outcome {
+// refuseEnded refuses because of a claim that has ended.
+func refuseEnded(c *Claim, how string) Outcome {
 	o := refused(fault.ClaimExpired, "claim %s %s", c.ClaimID, how)
 	o.Claim = c
 	return o
@@ -78,7 +78,7 @@ func (t *transaction) transfer(f *Transfer) Outcome {
 	case c == nil || c.ConsumerUUID != f.ConsumerUUID && c.ConsumerUUID != f.ToConsumer:
 		return refused(fault.NotFound, "no claim %s of consumer %s", f.ClaimID, f.ConsumerUUID)
 	case !c.State.Live():
-		return ended(c, "has ended: "+string(c.State))
+		return refuseEnded(c, "has ended: "+string(c.State))
 	case c.ConsumerUUID == f.ToConsumer:
 		return Outcome{Claim: c}
 	}
@@ -86,7 +86,7 @@ func (t *transaction) transfer(f *Transfer) Outcome {
 		return hasClaim(f.ToConsumer, other)
 	}
 	n := *c
-	n.ConsumerUUID, n.TransferredFrom, n.UpdatedAt = f.ToConsumer, c.Instance(), t.after(c)
+	n.ConsumerUUID, n.TransferredFrom, n.UpdatedAt = f.ToConsumer, c.Instance(), t.nextWriteTime(c)
 	if n.TransferredFrom == n.ConsumerUUID {
 		n.TransferredFrom = ""
 	}

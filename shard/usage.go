@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// hold replaces what one claim takes from its host: before and after are the
+// moveUsage replaces what one claim takes from its host: before and after are the
 // claim's rows, nil for none. Ended claims take nothing.
-func (t *transaction) hold(host string, before, after *Claim) {
+func (t *transaction) moveUsage(host string, before, after *Claim) {
 	u := &Usage{HostUUID: host, Generation: t.nextGeneration(host)}
 	if old := t.view.Usages[host]; old != nil {
 		u.Used, u.Pending, u.Confirmed = slices.Clone(old.Used), old.Pending, old.Confirmed

@@ -207,7 +207,7 @@ func storeKinds(ops []shard.Op) string {
 			kind = "swap"
 		case op.Transfer != nil:
 			kind = "transfer"
-		case op.Keep != nil:
+		case op.TakeOver != nil:
 			kind = "keep"
 		}
 		if !slices.Contains(kinds, kind) {

@@ -282,7 +282,7 @@ func (r *randomOps) batch() []shard.Op {
 			ops = append(ops, shard.Op{Transfer: &shard.Transfer{ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, ToConsumer: other}})
 		case 8:
 			ref.Attempt = "b"
-			ops = append(ops, shard.Op{Keep: ref})
+			ops = append(ops, shard.Op{TakeOver: ref})
 		case 9:
 			r.made++
 			c := shardtest.NewClaim(r.first+r.made, r.rng.IntN(4), 1)

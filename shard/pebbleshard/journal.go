@@ -68,15 +68,15 @@ type reading struct {
 // s.mu.
 func (s *Store) behind(from shard.Cursor) ([]*reading, error) {
 	for id, seq := range from {
-		if l := s.lanes[id.Life]; l == nil || l.id != id || seq > l.last {
-			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Life)
+		if l := s.lanes[id.Incarnation]; l == nil || l.id != id || seq > l.last {
+			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
 		}
 	}
 	var open []*reading
 	for _, l := range s.lanes {
 		seq := from[l.id]
 		if seq < l.floor {
-			return nil, fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", l.id.Replica, l.id.Life, l.floor, seq)
+			return nil, fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", l.id.Replica, l.id.Incarnation, l.floor, seq)
 		}
 		if seq < l.last {
 			open = append(open, &reading{lane: l.id, next: seq + 1, last: l.last})
@@ -96,8 +96,8 @@ func merge(r pebble.Reader, open []*reading, limit int) (entries []shard.Entry, 
 	}()
 	for _, l := range open {
 		if l.it, err = r.NewIter(&pebble.IterOptions{
-			LowerBound: journalKey(l.lane.Life, l.next),
-			UpperBound: journalKey(l.lane.Life, l.last+1),
+			LowerBound: journalKey(l.lane.Incarnation, l.next),
+			UpperBound: journalKey(l.lane.Incarnation, l.last+1),
 		}); err != nil {
 			return nil, err
 		}
@@ -131,8 +131,8 @@ func (l *reading) read() error {
 	if l.next > l.last {
 		return nil
 	}
-	if !l.it.Valid() || string(l.it.Key()) != string(journalKey(l.lane.Life, l.next)) {
-		return errors.Join(l.it.Error(), fault.New(fault.Internal, "the journal of lane %s/%d has no entry %d", l.lane.Replica, l.lane.Life, l.next))
+	if !l.it.Valid() || string(l.it.Key()) != string(journalKey(l.lane.Incarnation, l.next)) {
+		return errors.Join(l.it.Error(), fault.New(fault.Internal, "the journal of lane %s/%d has no entry %d", l.lane.Replica, l.lane.Incarnation, l.next))
 	}
 	b, err := l.it.ValueAndErr()
 	if err != nil {

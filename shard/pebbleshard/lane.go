@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// lane is one life of one replica.
+// lane is one incarnation of one replica.
 type lane struct {
 	store *Store
 	id    shard.LaneID
@@ -25,7 +25,7 @@ type lane struct {
 	last *commit
 }
 
-// OpenLane starts a lane. Its life is above all lives before it.
+// OpenLane starts a lane. Its incarnation is above all before it.
 func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	if replica == "" {
 		return nil, fault.Invalid("replica", "must not be empty")
@@ -35,9 +35,9 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 		s.mu.Unlock()
 		return nil, err
 	}
-	state := &laneState{id: shard.LaneID{Replica: replica, Life: s.lastLife + 1}}
+	state := &laneState{id: shard.LaneID{Replica: replica, Incarnation: s.lastLife + 1}}
 	b := s.db.NewBatch()
-	err := b.Set(lifeKey, binary.BigEndian.AppendUint64(nil, state.id.Life), nil)
+	err := b.Set(lifeKey, binary.BigEndian.AppendUint64(nil, state.id.Incarnation), nil)
 	if err == nil {
 		err = setLane(b, state)
 	}
@@ -47,8 +47,8 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	}
 	c, err := s.commit(b)
 	if err == nil {
-		s.lastLife = state.id.Life
-		s.lanes[state.id.Life] = state
+		s.lastLife = state.id.Incarnation
+		s.lanes[state.id.Incarnation] = state
 	}
 	s.mu.Unlock()
 	if err == nil {
@@ -61,11 +61,11 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 }
 
 func setLane(b *pebble.Batch, l *laneState) error {
-	row, err := proto.Marshal(&storagev1.Lane{Replica: l.id.Replica, Life: l.id.Life, Floor: l.floor, Last: l.last})
+	row, err := proto.Marshal(&storagev1.Lane{Replica: l.id.Replica, Life: l.id.Incarnation, Floor: l.floor, Last: l.last})
 	if err != nil {
 		return err
 	}
-	return b.Set(numberKey(laneKey, l.id.Life), row, nil)
+	return b.Set(numberKey(laneKey, l.id.Incarnation), row, nil)
 }
 
 func (l *lane) ID() shard.LaneID { return l.id }
@@ -175,7 +175,7 @@ func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]t
 			return err
 		}
 	}
-	return b.Set(journalKey(l.id.Life, e.Seq), journal, nil)
+	return b.Set(journalKey(l.id.Incarnation, e.Seq), journal, nil)
 }
 
 func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.Time) error {

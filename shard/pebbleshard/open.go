@@ -287,7 +287,7 @@ func (s *Store) load() error {
 				return err
 			}
 			s.lanes[m.Life] = &laneState{
-				id:    shard.LaneID{Replica: m.Replica, Life: m.Life},
+				id:    shard.LaneID{Replica: m.Replica, Incarnation: m.Life},
 				floor: m.Floor, last: m.Last,
 			}
 			return nil

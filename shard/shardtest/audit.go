@@ -11,7 +11,7 @@ import (
 // instance.
 func gone(n int, v uint64) release {
 	r := release(*Ref(n))
-	r.Gone = &shard.Registration{BootID: "boot-1", StateVersion: v}
+	r.ReportedGoneBy = &shard.Registration{BootID: "boot-1", StateVersion: v}
 	return r
 }
 
@@ -100,7 +100,7 @@ func auditClauses() []clause {
 			s.do(state(4, 8, map[int]int64{1: 3}))
 			s.refused(gone(1, 3), fault.StaleGeneration)
 			later := gone(1, 4)
-			later.Gone.BootID = "boot-2"
+			later.ReportedGoneBy.BootID = "boot-2"
 			s.refused(later, fault.StaleGeneration)
 			s.state(1, shard.Confirmed)
 		}},

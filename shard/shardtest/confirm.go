@@ -60,9 +60,9 @@ func confirmClauses() []clause {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			retake := confirm(*Ref(1))
-			retake.Retake = true
+			retake.Reinstate = true
 			c := s.do(retake).Claim
-			if lease := c.ExpiresAt.Sub(c.UpdatedAt); c.State != shard.Pending || lease <= 0 || lease > shard.RetakeTTL {
+			if lease := c.ExpiresAt.Sub(c.UpdatedAt); c.State != shard.Pending || lease <= 0 || lease > shard.ReinstateTTL {
 				s.Errorf("claim is %s for %v", c.State, lease)
 			}
 			if u := s.rows().Usages[HostID(1)]; u.Pending != 1 || u.Confirmed != 0 {
@@ -78,13 +78,13 @@ func confirmClauses() []clause {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			ref := confirm(*Ref(1))
-			ref.Retake, ref.Lease = true, &time.Time{}
+			ref.Reinstate, ref.Lease = true, &time.Time{}
 			first := s.do(ref).Claim
 			// Sent twice, it does not confirm what it retook itself.
 			if again := s.nothing(ref).Claim; !equalRows(first, again) {
 				s.Errorf("first %+v, again %+v", first, again)
 			}
-			s.Advance(2 * shard.RetakeTTL)
+			s.Advance(2 * shard.ReinstateTTL)
 			s.do(expire(*Ref(1)))
 			ref.Lease = &first.ExpiresAt
 			second := s.do(ref).Claim
@@ -99,7 +99,7 @@ func confirmClauses() []clause {
 			s.do(NewHost(1, 8))
 			s.do(NewClaim(1, 1, 8))
 			ref := confirm(*Ref(1))
-			ref.Retake, ref.Lease = true, &time.Time{}
+			ref.Reinstate, ref.Lease = true, &time.Time{}
 			s.do(ref)
 			s.state(1, shard.Confirmed)
 		}},
@@ -111,7 +111,7 @@ func confirmClauses() []clause {
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(1)))
 			retake := confirm(*Ref(1))
-			retake.Retake = true
+			retake.Reinstate = true
 			if c := s.do(retake).Claim; c.ExpiresAt.Sub(c.UpdatedAt) > short.TTL {
 				s.Errorf("the claim is retaken for %v; its lease was %v", c.ExpiresAt.Sub(c.UpdatedAt), short.TTL)
 			}
@@ -120,9 +120,9 @@ func confirmClauses() []clause {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			retake := confirm(*Ref(1))
-			retake.Retake = true
+			retake.Reinstate = true
 			s.do(retake)
-			s.Advance(2 * shard.RetakeTTL)
+			s.Advance(2 * shard.ReinstateTTL)
 			s.do(expire(*Ref(1)))
 			s.state(1, shard.Expired)
 			s.do(NewClaim(2, 1, 1))

@@ -21,9 +21,9 @@
 //	               Transfer              transfer.go
 //	               Confirm               confirm.go
 //	               Release               release.go, attempts.go
-//	               Keep                  attempts.go
+//	               TakeOver              attempts.go
 //	               Expire                expire.go
-//	               Judge                 judge.go
+//	               RecordVerdict         verdict.go
 //	               Pin, Unpin            pins.go
 //	               PutHost               puthost.go, imports.go
 //	               MoveGate              gate.go

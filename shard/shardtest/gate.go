@@ -113,7 +113,7 @@ func gateClauses() []clause {
 				s.Errorf("an agent's state under LEGACY: %+v", o)
 			}
 			is("before the first import", false, 16)
-			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 1})); o.LeftToAgent || o.Adopted != 1 {
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 1})); o.OwnedByAgent || o.Adopted != 1 {
 				s.Errorf("an import under LEGACY: %+v", o)
 			}
 			is("after an import", true, 8)
@@ -126,7 +126,7 @@ func gateClauses() []clause {
 				s.Errorf("an agent's state under NATIVE: %+v", o)
 			}
 			is("after its agent's state", false, 16)
-			if o := s.nothing(imported(2, 8, map[int]int64{2: 1})); !o.LeftToAgent {
+			if o := s.nothing(imported(2, 8, map[int]int64{2: 1})); !o.OwnedByAgent {
 				s.Errorf("an import under NATIVE: %+v", o)
 			}
 			s.used(1, 1)

@@ -153,7 +153,7 @@ func hardwareClauses() []clause {
 			s.apply(opOf(k.takes(2, 1, 2)), opOf(k.takes(3, 1, 2)), opOf(confirm(*Ref(2))), opOf(confirm(*Ref(3))))
 			for _, retake := range []bool{false, true} {
 				ref := confirm(*Ref(1))
-				ref.Retake = retake
+				ref.Reinstate = retake
 				if r := s.refused(ref, fault.ClaimExpired).Refusal; !strings.Contains(r.Message, k.lack) {
 					s.Errorf("refused: %s", r.Message)
 				}
@@ -168,7 +168,7 @@ func hardwareClauses() []clause {
 			s.expiredHardware(k, 1, 1)
 			s.do(k.takes(2, 1, 2))
 			ref := confirm(*Ref(1))
-			ref.Retake = true
+			ref.Reinstate = true
 			if c := s.do(ref).Claim; c.State != shard.Pending || c.Guest.Assigned == nil {
 				s.Errorf("the claim is %s with %+v", c.State, c.Guest.Assigned)
 			}

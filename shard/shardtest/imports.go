@@ -22,7 +22,7 @@ func importClauses() []clause {
 	}
 	return []clause{
 		{name: "AnImportAdoptsConfirmsAndReleasesAsAReport", test: func(s *suite) {
-			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2})); o.Adopted != 2 || o.Unchanged || o.LeftToAgent {
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2})); o.Adopted != 2 || o.Unchanged || o.OwnedByAgent {
 				s.Errorf("outcome is %+v", o)
 			}
 			if h := host(s); !h.Imported || h.AgentVersion != 0 {
@@ -75,10 +75,10 @@ func importClauses() []clause {
 		}},
 		{name: "AHostThatAnAgentRegisteredIsLeftToIt", test: func(s *suite) {
 			s.do(state(1, 8, map[int]int64{1: 1}))
-			if o := s.do(imported(1, 16, map[int]int64{2: 2})); !o.LeftToAgent || !o.Followed || o.Adopted != 0 {
+			if o := s.do(imported(1, 16, map[int]int64{2: 2})); !o.OwnedByAgent || !o.Followed || o.Adopted != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
-			if o := s.nothing(imported(2, 16, map[int]int64{2: 2})); !o.LeftToAgent {
+			if o := s.nothing(imported(2, 16, map[int]int64{2: 2})); !o.OwnedByAgent {
 				s.Errorf("outcome is %+v", o)
 			}
 			if h := host(s); h.Imported || h.Providers[0].Inventories[0].Total != 8 {
@@ -90,7 +90,7 @@ func importClauses() []clause {
 			s.do(NewClaim(5, 1, 1))
 			unknown := state(1, 16, nil)
 			unknown.Host.InstancesUnknown = true
-			if o := s.do(unknown); o.Adopted+o.Confirmed+o.Released+o.Conflicts != 0 {
+			if o := s.do(unknown); o.Adopted+o.Confirmed+o.Released+o.ClaimedElsewhere != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			if h := host(s); !h.InstancesUnknown || h.Imported {
@@ -112,7 +112,7 @@ func importClauses() []clause {
 			unknown.Host.InstancesUnknown = true
 			s.do(unknown)
 			s.do(NewClaim(5, 1, 1))
-			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.LeftToAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
+			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.OwnedByAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
 				s.Errorf("outcome is %+v", o)
 			}
 			before := host(s)
@@ -121,7 +121,7 @@ func importClauses() []clause {
 			s.do(NewClaim(6, 1, 1))
 			s.do(NewClaim(7, 1, 1))
 			s.do(confirm(*Ref(7)))
-			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.LeftToAgent || !o.InstancesTaken || o.Released != 2 {
+			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.OwnedByAgent || !o.InstancesTaken || o.Released != 2 {
 				s.Errorf("outcome is %+v", o)
 			}
 			s.state(5, shard.Released)
@@ -132,7 +132,7 @@ func importClauses() []clause {
 				s.Errorf("host is %+v, was %+v", host(s), before)
 			}
 			s.do(state(2, 16, map[int]int64{2: 2}))
-			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.LeftToAgent || o.InstancesTaken {
+			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.OwnedByAgent || o.InstancesTaken {
 				s.Errorf("the agent knows its instances, and the outcome is %+v", o)
 			}
 		}},
@@ -165,7 +165,7 @@ func importClauses() []clause {
 			}
 			follows := func(p *shard.PutHost) {
 				s.Helper()
-				if o := s.do(p); !o.LeftToAgent || !o.Followed {
+				if o := s.do(p); !o.OwnedByAgent || !o.Followed {
 					s.Errorf("the outcome is %+v", o)
 				}
 			}
@@ -229,24 +229,24 @@ func importClauses() []clause {
 					return p
 				}
 				last := s.find(claimed).UpdatedAt
-				if o := s.nothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1})); o.Kept != 3 || o.Released != 0 {
+				if o := s.nothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1})); o.NewerClaimsSkipped != 3 || o.Released != 0 {
 					s.Errorf("an older import's outcome is %+v", o)
 				}
 				s.state(claimed, shard.Confirmed)
 				s.used(1, 5)
 				// More than a claim holds is in use, whoever is newer.
-				if o := s.do(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1})); o.Kept != 0 {
+				if o := s.do(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1})); o.NewerClaimsSkipped != 0 {
 					s.Errorf("an older import's outcome is %+v", o)
 				}
 				s.used(1, 6)
 				now := s.now().Add(time.Second)
-				if o := s.do(older(now, 12, map[int]int64{1: 1})); o.Kept != 0 || o.Released != 2 {
+				if o := s.do(older(now, 12, map[int]int64{1: 1})); o.NewerClaimsSkipped != 0 || o.Released != 2 {
 					s.Errorf("a newer import's outcome is %+v", o)
 				}
 				s.state(claimed, shard.Released)
 				s.used(1, 1)
 			}
-			if o := s.nothing(state(1, 16, nil)); o.Kept+o.Released != 0 || o.Outdated {
+			if o := s.nothing(state(1, 16, nil)); o.NewerClaimsSkipped+o.Released != 0 || o.Outdated {
 				s.Errorf("outcome of an agent's is %+v", o)
 			}
 		}},

@@ -119,8 +119,8 @@ func journalClauses() []clause {
 			s.do(NewHost(1, 8))
 			for _, at := range []shard.Cursor{
 				{s.lane.ID(): 2},
-				{{Replica: "replica-1", Life: 99}: 1},
-				{{Replica: "stranger", Life: s.lane.ID().Life}: 1},
+				{{Replica: "replica-1", Incarnation: 99}: 1},
+				{{Replica: "stranger", Incarnation: s.lane.ID().Incarnation}: 1},
 			} {
 				if _, _, err := s.Tail(s.ctx, at, 10); fault.KindOf(err) != fault.Gone {
 					s.Errorf("Tail from %v: %v, want %s", at, err, fault.Gone)

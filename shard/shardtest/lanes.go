@@ -16,7 +16,7 @@ func laneClauses() []clause {
 			if a.ID().Replica != "a" || c.ID().Replica != "b" {
 				s.Errorf("lanes are %v and %v", a.ID(), c.ID())
 			}
-			if a.ID() == b.ID() || b.ID().Life <= a.ID().Life {
+			if a.ID() == b.ID() || b.ID().Incarnation <= a.ID().Incarnation {
 				s.Errorf("two lives of one replica are %v, %v", a.ID(), b.ID())
 			}
 		}},

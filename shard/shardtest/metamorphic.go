@@ -127,7 +127,7 @@ func (s *storyteller) readJournal(step int) {
 	entries, at, err := s.Tail(s.ctx, s.at, 100)
 	for i := range entries {
 		e := &entries[i]
-		e.Lane.Life = 0 // its number is the store's own
+		e.Lane.Incarnation = 0 // its number is the store's own
 		slices.SortFunc(e.Changes, func(a, b shard.Change) int { return strings.Compare(plain(a), plain(b)) })
 		s.writeLine("journal", e, nil)
 	}
@@ -216,7 +216,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		return []shard.Op{{Transfer: &shard.Transfer{ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, ToConsumer: ConsumerID(500_000 + rng.IntN(4))}}}
 	case 10:
 		ref.Attempt = fmt.Sprint("attempt-", rng.IntN(2))
-		return []shard.Op{{Keep: ref}}
+		return []shard.Op{{TakeOver: ref}}
 	case 11:
 		s.made++
 		c := NewClaim(s.made, rng.IntN(hosts), 1)
@@ -270,7 +270,7 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 		} else {
 			j.End = rng.IntN(3) == 0
 		}
-		return []shard.Op{{Judge: j}}
+		return []shard.Op{{RecordVerdict: j}}
 	case 26, 27:
 		switch rng.IntN(7) {
 		case 6:

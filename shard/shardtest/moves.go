@@ -189,12 +189,12 @@ func moveClauses() []clause {
 			s.do(moving(6, 5, 1))
 			source := NewHost(2, 8)
 			source.Host.StateVersion, source.Instances = 2, []shard.Instance{{UUID: ConsumerID(5)}}
-			if o := s.do(source); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(source); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("the source's outcome is %+v", o)
 			}
 			s.state(5, shard.Confirmed)
 			s.state(6, shard.Pending)
-			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("the destination's outcome is %+v", o)
 			}
 			s.state(5, shard.Released)
@@ -211,7 +211,7 @@ func moveClauses() []clause {
 			n := moving(6, 5, 1)
 			n.Moves = p.Claims[0].ClaimID
 			s.do(n)
-			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			s.state(6, shard.Pending)

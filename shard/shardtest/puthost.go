@@ -83,21 +83,21 @@ func putHostClauses() []clause {
 		{name: "AStateReplacesNoLifeThatItWasNotSaidOver", test: func(s *suite) {
 			said := func(boot string, version uint64, over string, instances map[int]int64) *shard.PutHost {
 				p := state(version, 8, instances)
-				p.Host.BootID, p.Over = boot, &over
+				p.Host.BootID, p.ExpectedBootID = boot, &over
 				return p
 			}
 			s.do(said("boot-1", 5, "", nil))
-			if o := s.nothing(said("boot-2", 1, "", map[int]int64{1: 1})); o.OtherLife != "boot-1" || o.Adopted != 0 {
+			if o := s.nothing(said("boot-2", 1, "", map[int]int64{1: 1})); o.CurrentBootID != "boot-1" || o.Adopted != 0 {
 				s.Errorf("over none: %+v", o)
 			}
 			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}))
 			s.do(said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
 			for _, over := range []string{"", "boot-1", "boot-3"} {
-				if o := s.nothing(said("boot-1", 7, over, nil)); o.OtherLife != "boot-2" || o.Released != 0 {
+				if o := s.nothing(said("boot-1", 7, over, nil)); o.CurrentBootID != "boot-2" || o.Released != 0 {
 					s.Errorf("over %q: %+v", over, o)
 				}
 			}
-			if o := s.nothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1})); o.OtherLife != "" || o.Released != 0 {
+			if o := s.nothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1})); o.CurrentBootID != "" || o.Released != 0 {
 				s.Errorf("an older state of the life: %+v", o)
 			}
 			s.used(1, 2)
@@ -108,7 +108,7 @@ func putHostClauses() []clause {
 			s.used(1, 2)
 		}},
 		{name: "AnInstanceWithoutAClaimIsAdopted", test: func(s *suite) {
-			if o := s.do(state(1, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 2 || o.Conflicts != 0 || o.Overcommitted != 0 {
+			if o := s.do(state(1, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 2 || o.ClaimedElsewhere != 0 || o.Overcommitted != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			s.used(1, 3)
@@ -196,7 +196,7 @@ func putHostClauses() []clause {
 		{name: "AConsumerWithAClaimElsewhereIsLeftAlone", test: func(s *suite) {
 			s.do(NewHost(2, 8))
 			s.do(NewClaim(1, 2, 3))
-			if o := s.do(state(1, 8, map[int]int64{1: 3})); o.Conflicts != 1 || o.Adopted != 0 {
+			if o := s.do(state(1, 8, map[int]int64{1: 3})); o.ClaimedElsewhere != 1 || o.Adopted != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			if c := s.find(1); c.HostUUID != HostID(2) || c.State != shard.Pending {

@@ -35,11 +35,11 @@ func restartClauses() []clause {
 			last := s.lane.ID()
 			for range 3 {
 				s.reopen()
-				if id := s.lane.ID(); id.Replica != last.Replica || id.Life <= last.Life {
+				if id := s.lane.ID(); id.Replica != last.Replica || id.Incarnation <= last.Incarnation {
 					s.Errorf("life %v after %v", id, last)
 				}
 				last = s.lane.ID()
-				s.do(NewHost(int(last.Life), 8))
+				s.do(NewHost(int(last.Incarnation), 8))
 			}
 		}},
 		{name: "ACursorOutlivesIt", needs: reopen, test: func(s *suite) {

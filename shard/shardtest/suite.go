@@ -244,7 +244,7 @@ func opOf(v any) shard.Op {
 	case release:
 		return shard.Op{Release: (*shard.ClaimRef)(&v)}
 	case keep:
-		return shard.Op{Keep: (*shard.ClaimRef)(&v)}
+		return shard.Op{TakeOver: (*shard.ClaimRef)(&v)}
 	case expire:
 		return shard.Op{Expire: (*shard.ClaimRef)(&v)}
 	case *shard.NewPin:
@@ -255,8 +255,8 @@ func opOf(v any) shard.Op {
 		return shard.Op{Swap: v}
 	case *shard.Transfer:
 		return shard.Op{Transfer: v}
-	case *shard.Judge:
-		return shard.Op{Judge: v}
+	case *shard.RecordVerdict:
+		return shard.Op{RecordVerdict: v}
 	case *shard.Audit:
 		return shard.Op{Audit: v}
 	case *shard.MoveGate:

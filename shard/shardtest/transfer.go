@@ -123,7 +123,7 @@ func transferClauses() []clause {
 				s.Fatalf("found %+v, %v", p, err)
 			}
 			s.do(&shard.Transfer{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(50)})
-			if o := s.do(state(2, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(state(2, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			// Its new consumer releases it, not the host that says nothing of it.
@@ -133,13 +133,13 @@ func transferClauses() []clause {
 			n := NewClaim(9, 2, 1)
 			n.ConsumerUUID = ConsumerID(1)
 			s.do(n)
-			if o := s.do(state(4, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(state(4, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
 			s.state(9, shard.Pending)
 			dest := NewHost(2, 8)
 			dest.Host.StateVersion, dest.Instances = 2, []shard.Instance{{UUID: ConsumerID(1)}}
-			if o := s.do(dest); o.Adopted != 0 || o.Conflicts != 0 {
+			if o := s.do(dest); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
 				s.Errorf("the destination's outcome is %+v", o)
 			}
 			s.state(9, shard.Confirmed)

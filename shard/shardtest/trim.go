@@ -114,8 +114,8 @@ func trimClauses() []clause {
 				}
 				s.Advance(time.Hour)
 			}
-			if third := s.openLane("b"); third.ID().Life <= second.ID().Life {
-				s.Errorf("life %d came after %d", third.ID().Life, second.ID().Life)
+			if third := s.openLane("b"); third.ID().Incarnation <= second.ID().Incarnation {
+				s.Errorf("incarnation %d came after %d", third.ID().Incarnation, second.ID().Incarnation)
 			}
 			s.do(NewClaim(2, 1, 1))
 			for name, from := range map[string]shard.Cursor{"all along": at, "since a Load": loaded} {

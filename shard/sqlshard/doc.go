@@ -19,7 +19,7 @@
 //	consumers      which live claims a consumer has
 //	server_groups  which live claims a group has
 //	pins           a pin
-//	lanes          a lane's position, and whether a newer life has fenced it
+//	lanes          a lane's position, and whether a newer incarnation has fenced it
 //	gate           the gate, for who moves it
 //
 // States of hosts read the gate without locking it, after their locks: one that is put while

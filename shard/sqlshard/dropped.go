@@ -41,7 +41,7 @@ func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cu
 		return at, nil
 	}
 	last := lanes[i].last
-	rows, err := c.Query(ctx, readEntries, drops.Replica, int64(drops.Life), int64(at[drops]), int64(last), int64(last))
+	rows, err := c.Query(ctx, readEntries, drops.Replica, int64(drops.Incarnation), int64(at[drops]), int64(last), int64(last))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cu
 		if err := json.Unmarshal(body, &d); err != nil {
 			return damaged("entry %d of the dropped lanes cannot be read: %v", seq, err)
 		}
-		id := shard.LaneID{Replica: d.Replica, Life: d.Life}
+		id := shard.LaneID{Replica: d.Replica, Incarnation: d.Life}
 		if at[id] != d.Last {
 			return fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Life, d.Last, at[id])
 		}
@@ -96,7 +96,7 @@ func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, er
 		return 0, err
 	}
 	var floor, last int64
-	if err := c.QueryRow(ctx, lockFloor, drops.Replica, int64(drops.Life)).Scan(&floor, &last); err != nil {
+	if err := c.QueryRow(ctx, lockFloor, drops.Replica, int64(drops.Incarnation)).Scan(&floor, &last); err != nil {
 		return 0, err
 	}
 	if dead, err = deadLanesOf(ctx, c, before); err != nil || len(dead) == 0 {

@@ -11,13 +11,13 @@ import (
 	"cellgate/shard"
 )
 
-// fenced says what ended a lane. newest is its replica's newest life; 0 when that is not
+// fenced says what ended a lane. newest is its replica's newest incarnation; 0 when that is not
 // known.
 func (s *Store) fenced(id shard.LaneID, newest uint64) error {
-	if newest > id.Life {
-		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun life %d, which ended life %d in cell %s", id.Replica, newest, id.Life, s.opts.Cell)
+	if newest > id.Incarnation {
+		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun incarnation %d, which ended incarnation %d in cell %s", id.Replica, newest, id.Incarnation, s.opts.Cell)
 	}
-	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "life %d of replica %s in cell %s was ended", id.Life, id.Replica, s.opts.Cell)
+	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "incarnation %d of replica %s in cell %s was ended", id.Incarnation, id.Replica, s.opts.Cell)
 }
 
 // stands fails when the lane that this store opened last was fenced.
@@ -26,10 +26,10 @@ func (s *Store) stands(lanes []laneRow) error {
 	if own == nil || !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == *own && l.fenced }) {
 		return nil
 	}
-	newest := own.Life
+	newest := own.Incarnation
 	for _, l := range lanes {
 		if l.id.Replica == own.Replica {
-			newest = max(newest, l.id.Life)
+			newest = max(newest, l.id.Incarnation)
 		}
 	}
 	return s.fenced(*own, newest)

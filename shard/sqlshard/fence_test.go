@@ -20,7 +20,7 @@ func TestAFencedLaneHearsByWhat(t *testing.T) {
 			if _, err := another.OpenLane(t.Context(), "r"); err != nil {
 				t.Fatal(err)
 			}
-		}, "replica r has begun life 2, which ended life 1"},
+		}, "replica r has begun incarnation 2, which ended incarnation 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onServersAndAlike(t, func(t *testing.T, at site) {

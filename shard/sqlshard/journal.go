@@ -29,7 +29,7 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 	var life, floor, last int64
 	var fenced bool
 	_, err = pgx.ForEachRow(rows, []any{&replica, &life, &floor, &last, &fenced}, func() error {
-		all = append(all, laneRow{shard.LaneID{Replica: replica, Life: uint64(life)}, uint64(floor), uint64(last), fenced})
+		all = append(all, laneRow{shard.LaneID{Replica: replica, Incarnation: uint64(life)}, uint64(floor), uint64(last), fenced})
 		return nil
 	})
 	return all, err
@@ -81,7 +81,7 @@ func behind(lanes []laneRow, from shard.Cursor) ([]stretch, error) {
 	}
 	for id, seq := range from {
 		if last, ok := known[id]; !ok || seq > last {
-			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Life)
+			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
 		}
 	}
 	var open []stretch
@@ -98,7 +98,7 @@ func behind(lanes []laneRow, from shard.Cursor) ([]stretch, error) {
 }
 
 func trimmed(id shard.LaneID, floor, seq uint64) error {
-	return fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", id.Replica, id.Life, floor, seq)
+	return fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", id.Replica, id.Incarnation, floor, seq)
 }
 
 // readAfter reads at most limit entries, the oldest of all lanes, in one trip. An
@@ -109,7 +109,7 @@ func readAfter(ctx context.Context, c *pgx.Conn, open []stretch, limit int) ([]s
 	}
 	b := &pgx.Batch{}
 	for _, o := range open {
-		b.Queue(readEntries, o.lane.Replica, int64(o.lane.Life), int64(o.from), int64(o.to), int64(limit))
+		b.Queue(readEntries, o.lane.Replica, int64(o.lane.Incarnation), int64(o.from), int64(o.to), int64(limit))
 	}
 	var found []packedEntry
 	r := c.SendBatch(ctx, b)
@@ -166,7 +166,7 @@ func unpackEntries(packed []packedEntry) ([]shard.Entry, error) {
 			e.At, e.Changes, err = rowcodec.Entry(body)
 		}
 		if err != nil {
-			return nil, damaged("entry %d of lane %s/%d cannot be read: %v", p.seq, p.lane.Replica, p.lane.Life, err)
+			return nil, damaged("entry %d of lane %s/%d cannot be read: %v", p.seq, p.lane.Replica, p.lane.Incarnation, err)
 		}
 		entries[i] = e
 	}

@@ -11,7 +11,7 @@ import (
 	"cellgate/shard"
 )
 
-// lane is one life of one replica.
+// lane is one incarnation of one replica.
 type lane struct {
 	store *Store
 	id    shard.LaneID
@@ -38,7 +38,7 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 		}
 		defer c.Release()
 		life, err := s.newLife(ctx, c.Conn(), replica)
-		id.Life = life
+		id.Incarnation = life
 		return errors.Join(err, s.rollback(c.Conn()))
 	})
 	if err != nil {
@@ -148,7 +148,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 		return applied, false, err
 	}
 	if p.last != l.last {
-		return applied, false, damaged("lane %s/%d is at entry %d in its shard, and at %d here: the database was put back to an earlier state; start the replica again", l.id.Replica, l.id.Life, p.last, l.last)
+		return applied, false, damaged("lane %s/%d is at entry %d in its shard, and at %d here: the database was put back to an earlier state; start the replica again", l.id.Replica, l.id.Incarnation, p.last, l.last)
 	}
 	if err := s.unlocked(p, n); err != nil {
 		return applied, false, err
@@ -212,14 +212,14 @@ func (l *lane) settle(ctx context.Context) error {
 		defer c.Release()
 		var last int64
 		var fenced bool
-		if err := c.QueryRow(ctx, touchLane, l.id.Replica, int64(l.id.Life)).Scan(&last, &fenced); err != nil {
+		if err := c.QueryRow(ctx, touchLane, l.id.Replica, int64(l.id.Incarnation)).Scan(&last, &fenced); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return l.check(false, false, 0, &l.last)
 			}
 			return err
 		}
 		if uint64(last) != l.last && uint64(last) != l.doubt {
-			return damaged("lane %s/%d is at entry %d in its shard, and was at %d or %d", l.id.Replica, l.id.Life, last, l.last, l.doubt)
+			return damaged("lane %s/%d is at entry %d in its shard, and was at %d or %d", l.id.Replica, l.id.Incarnation, last, l.last, l.doubt)
 		}
 		s.count.resolved.Add(1)
 		l.last, l.doubt = uint64(last), 0

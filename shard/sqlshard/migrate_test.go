@@ -82,7 +82,7 @@ func TestReplicasMayStartTogether(t *testing.T) {
 		s := openAt(t, opts)
 		defer mustClose(t, s)
 		l, err := s.OpenLane(t.Context(), "r")
-		if err != nil || l.ID().Life != 9 {
+		if err != nil || l.ID().Incarnation != 9 {
 			t.Errorf("the ninth life is %v, %v", l, err)
 		}
 	})

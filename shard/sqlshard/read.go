@@ -91,7 +91,7 @@ func answers(r pgx.BatchResults, questions []question) (err error) {
 // questions lists the read trip: locks first, in the order in which every
 // transaction takes them.
 func (l *lane) questions(p *picture, n *names) []question {
-	all := []question{{lockLane, []any{l.id.Replica, int64(l.id.Life)}, func(r pgx.Rows) error { return l.position(r, p) }}}
+	all := []question{{lockLane, []any{l.id.Replica, int64(l.id.Incarnation)}, func(r pgx.Rows) error { return l.position(r, p) }}}
 	ask := func(list []string, sql string, scan func(pgx.Rows) error) {
 		if len(list) > 0 {
 			all = append(all, question{sql, []any{list}, scan})
@@ -147,7 +147,7 @@ func (l *lane) position(r pgx.Rows, p *picture) error {
 func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
 	switch {
 	case !found:
-		return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Life)
+		return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
 	case fenced:
 		return shard.ErrFenced
 	}

@@ -121,7 +121,7 @@ WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 ORDER BY seq LIM
 // trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
 func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
 	var floor, last int64
-	replica, life := l.id.Replica, int64(l.id.Life)
+	replica, life := l.id.Replica, int64(l.id.Incarnation)
 	switch err := c.QueryRow(ctx, lockFloor, replica, life).Scan(&floor, &last); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, nil // another replica's trim dropped it

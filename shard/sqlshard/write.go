@@ -79,7 +79,7 @@ func (w *writes) entry(e shard.Entry) error {
 	shard.SortNamespaces(namespaces)
 	w.namespaceRows(namespaces)
 	w.adminRows(admins)
-	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Life), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
+	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Incarnation), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
 	return nil
 }
 

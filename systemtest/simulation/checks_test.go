@@ -172,7 +172,7 @@ func (k *checks) checkEntry(c *checkedCell, e shard.Entry) {
 	for _, ch := range e.Changes {
 		switch {
 		case ch.AdminState != nil:
-			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
+			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Incarnation, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
 		case ch.Host != nil:
 			k.logEntry(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
 			k.life(c, ch.Host)
@@ -199,7 +199,7 @@ func (k *checks) checkEntry(c *checkedCell, e shard.Entry) {
 func (k *checks) logEntry(c *checkedCell, e shard.Entry, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	k.history = append(k.history, fmt.Sprintf("%s %s", c.cell.name, what))
-	k.world.trace("%s, lane %s/%d entry %d: %s", c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, what)
+	k.world.trace("%s, lane %s/%d entry %d: %s", c.cell.name, e.Lane.Replica, e.Lane.Incarnation, e.Seq, what)
 }
 
 // room: new claims never take a provider over capacity (I1). What hosts report may.

@@ -28,7 +28,7 @@ func (k *checks) step(c *checkedCell, e shard.Entry, was, is *shard.Claim) {
 	k.world.trace("    it is %s", short8(is.ClaimID))
 	bad := func(format string, args ...any) {
 		k.world.wrong("%s, lane %s/%d entry %d: claim %s of %s on %s: "+format, append([]any{
-			c.cell.name, e.Lane.Replica, e.Lane.Life, e.Seq, short8(is.ClaimID), is.ConsumerUUID, is.ServiceHost,
+			c.cell.name, e.Lane.Replica, e.Lane.Incarnation, e.Seq, short8(is.ClaimID), is.ConsumerUUID, is.ServiceHost,
 		}, args...)...)
 	}
 	k.gaveBack(was, is, bad)

@@ -9,26 +9,26 @@ import (
 )
 
 // rejects is the word of a host, at a version of its agent, that claim n does not fit.
-func rejects(n, host int, version uint64) *shard.Judge {
-	return &shard.Judge{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{
+func rejects(n, host int, version uint64) *shard.RecordVerdict {
+	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{
 		Outcome: shard.VerdictRejected, Reason: "NO_ROOM", Detail: "2 VCPU asked for, 1 free", BootID: "boot-1", Version: version,
 	}}
 }
 
 // aborts is the word of a host that the operation that was to use claim n was given up.
-func aborts(n, host int, version uint64) *shard.Judge {
+func aborts(n, host int, version uint64) *shard.RecordVerdict {
 	j := rejects(n, host, version)
 	j.Verdict.Reason, j.Verdict.Detail = shard.ReasonAborted, "an operation on the host gave it back"
 	return j
 }
 
 // accepts is the word of a host that claim n is fine.
-func accepts(n, host int, version uint64) *shard.Judge {
-	return &shard.Judge{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
+func accepts(n, host int, version uint64) *shard.RecordVerdict {
+	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
 }
 
 // ends makes a rejection one that ends its claim.
-func ends(j *shard.Judge) *shard.Judge {
+func ends(j *shard.RecordVerdict) *shard.RecordVerdict {
 	j.End = true
 	return j
 }
@@ -195,7 +195,7 @@ func judgeClauses() []clause {
 			s.do(expire(*Ref(1)))
 			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
 			again := *Ref(1)
-			again.Retake = true
+			again.Reinstate = true
 			s.refused(confirm(again), fault.ClaimRejected)
 			s.state(1, shard.Expired)
 		}},
@@ -327,15 +327,15 @@ func judgeClauses() []clause {
 		}},
 		{name: "ABadVerdictIsRefusedByField", test: func(s *suite) {
 			two(s)
-			for field, spoil := range map[string]func(*shard.Judge){
-				"claim_id":        func(j *shard.Judge) { j.ClaimID = "" },
-				"host_uuid":       func(j *shard.Judge) { j.HostUUID = "a b" },
-				"verdict.outcome": func(j *shard.Judge) { j.Verdict.Outcome = "MAYBE" },
-				"verdict.reason":  func(j *shard.Judge) { j.Verdict.Reason = "" },
-				"verdict.detail":  func(j *shard.Judge) { j.Verdict.Detail = strings.Repeat("x", shard.MaxVerdictDetail+1) },
-				"verdict.boot_id": func(j *shard.Judge) { j.Verdict.BootID = "" },
-				"verdict.version": func(j *shard.Judge) { j.Verdict.Version = 1 << 63 },
-				"end":             func(j *shard.Judge) { *j = *ends(accepts(1, 1, 1)) },
+			for field, spoil := range map[string]func(*shard.RecordVerdict){
+				"claim_id":        func(j *shard.RecordVerdict) { j.ClaimID = "" },
+				"host_uuid":       func(j *shard.RecordVerdict) { j.HostUUID = "a b" },
+				"verdict.outcome": func(j *shard.RecordVerdict) { j.Verdict.Outcome = "MAYBE" },
+				"verdict.reason":  func(j *shard.RecordVerdict) { j.Verdict.Reason = "" },
+				"verdict.detail":  func(j *shard.RecordVerdict) { j.Verdict.Detail = strings.Repeat("x", shard.MaxVerdictDetail+1) },
+				"verdict.boot_id": func(j *shard.RecordVerdict) { j.Verdict.BootID = "" },
+				"verdict.version": func(j *shard.RecordVerdict) { j.Verdict.Version = 1 << 63 },
+				"end":             func(j *shard.RecordVerdict) { *j = *ends(accepts(1, 1, 1)) },
 			} {
 				j := rejects(1, 1, 7)
 				spoil(j)

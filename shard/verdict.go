@@ -8,7 +8,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Judge notes what a host says of a claim that it was offered. A word that comes late
+// RecordVerdict notes what a host says of a claim that it was offered. A word that comes late
 // changes nothing: about a claim that is not PENDING or is not there, on another host,
 // or of a lower version of the agent life whose word is noted. Neither does the same
 // word again.
@@ -23,7 +23,7 @@ import (
 // it, which ends it, where the life of the agent that says so is the host's, knows its
 // instances, and no report has had this one; not when it was transferred, nor when it moves
 // another: that one has ended, and the instance may run where it was.
-type Judge struct {
+type RecordVerdict struct {
 	ClaimID  string
 	HostUUID string
 	// Verdict is noted with the store's time; its At is Decide's to set.
@@ -93,8 +93,8 @@ func (c *Claim) GaveBack() bool {
 
 func (v *Verdict) aborts() bool { return v.Outcome == VerdictRejected && v.Reason == ReasonAborted }
 
-// goesBack reports whether a CONFIRMED claim ends by its host's word.
-func (t *transaction) goesBack(c *Claim, v *Verdict) bool {
+// endsConfirmed reports whether a CONFIRMED claim ends by its host's word.
+func (t *transaction) endsConfirmed(c *Claim, v *Verdict) bool {
 	h := t.view.Hosts[c.HostUUID]
 	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" && c.Moves == "" &&
 		h != nil && !h.Imported && !h.InstancesUnknown && h.BootID == v.BootID
@@ -116,8 +116,8 @@ func (v *Verdict) text() string {
 	return v.Reason + ": " + v.Detail
 }
 
-// judge notes a verdict; see Judge.
-func (t *transaction) judge(j *Judge) Outcome {
+// recordVerdict notes a verdict; see RecordVerdict.
+func (t *transaction) recordVerdict(j *RecordVerdict) Outcome {
 	if r := j.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
 	}
@@ -131,10 +131,10 @@ func (t *transaction) judge(j *Judge) Outcome {
 	v := j.Verdict
 	v.At = t.now
 	switch {
-	case t.goesBack(c, &v):
+	case t.endsConfirmed(c, &v):
 		n := *c
 		n.Verdict = &v
-		return Outcome{Claim: t.become(&n, Rejected)}
+		return Outcome{Claim: t.setState(&n, Rejected)}
 	case c.State != Pending, c.GaveBack():
 		return Outcome{Claim: c}
 	}
@@ -150,19 +150,19 @@ func (t *transaction) judge(j *Judge) Outcome {
 	n := *c
 	n.Verdict = &v
 	if j.End {
-		return Outcome{Claim: t.become(&n, Rejected)}
+		return Outcome{Claim: t.setState(&n, Rejected)}
 	}
-	n.UpdatedAt = t.after(c)
+	n.UpdatedAt = t.nextWriteTime(c)
 	if v.aborts() {
 		n.Allocations = nil
-		t.hold(c.HostUUID, c, &n)
+		t.moveUsage(c.HostUUID, c, &n)
 	}
 	t.putClaim(&n)
 	return Outcome{Claim: &n}
 }
 
 // problem says what is wrong with the operation; "" when nothing is.
-func (j *Judge) problem() string {
+func (j *RecordVerdict) problem() string {
 	v := &j.Verdict
 	switch {
 	case !isID(j.ClaimID):
