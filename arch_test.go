@@ -41,6 +41,7 @@ var rules = []rule{
 	{folder: "shard/sqlshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
+	{folder: "gateway/cellclient", may: []string{"internal/fault", "internal/rpc", "internal/telemetry", "proto", "schedule"}, why: "how a cell is called knows nothing of requests, of gates or of Nova's tables"},
 	{folder: "gateway/admission", may: []string{"internal/fault"}, why: "who gets a place is decided without knowing what a call does"},
 	{folder: "gateway/rest", may: []string{"internal/fault", "internal/health", "internal/ingress", "internal/rpc", "internal/security", "internal/telemetry", "proto"}, why: "REST is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/rpc", "internal/telemetry", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},

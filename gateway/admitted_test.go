@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -67,7 +68,7 @@ func TestAReplicaThatDoesNotAdmitTheGatewayIsPassedOver(t *testing.T) {
 			t.Errorf("%d warnings, want one:\n%s", n, &text)
 		}
 		w.cells[0].hook(nil, nil)
-		time.Sleep(2 * summaryEvery) // virtual
+		time.Sleep(2 * cellclient.SummaryEvery) // virtual
 		w.choose(ask(2, 1))
 		if n := logged(`msg="a cell admits this gateway again" cell=cell1 replica=cell1`); n != 1 {
 			t.Errorf("%d times admitted again:\n%s", n, &text)

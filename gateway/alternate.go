@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -21,15 +22,15 @@ import (
 // so that the request that made the claim is answered with it from here on. A claim
 // that is on that host already is answered as it is.
 func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.Claim, error) {
-	cells, err := g.cellsFor(req.GetCell())
+	cells, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	h, err := g.claimWithOrigin(ctx, cells, canonical(req.GetConsumerUuid()), req.GetClaimId())
+	h, err := g.claimWithOrigin(ctx, cells, cellclient.Canonical(req.GetConsumerUuid()), req.GetClaimId())
 	if err != nil {
 		return nil, err
 	}
-	host := canonical(req.GetHostUuid())
+	host := cellclient.Canonical(req.GetHostUuid())
 	if isOn(h.claim, host) {
 		return h.claim, nil
 	}
@@ -56,7 +57,7 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 		}
 	}
 	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
-	out, err := h.in.change(ctx, g.cfg.ClaimBudget, op)
+	out, err := h.in.ChangeClaim(ctx, g.cfg.ClaimBudget, op)
 	if err != nil {
 		// When nobody knows where the claim is, both holds stay for their time.
 		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {
@@ -69,30 +70,30 @@ func (g *Gateway) claimAlternate(ctx context.Context, req *cellgatev1.ClaimAlter
 
 // claimIn is a live claim with what it keeps of its request.
 type claimIn struct {
-	in     *cell
+	in     *cellclient.Cell
 	claim  *cellgatev1.Claim
 	origin *cellv1.ClaimOrigin
 }
 
 // claimWithOrigin finds a live claim in the cells; ids are of one claim, so where it is
 // found ends the search.
-func (g *Gateway) claimWithOrigin(ctx context.Context, cells []*cell, consumer, id string) (claimIn, error) {
+func (g *Gateway) claimWithOrigin(ctx context.Context, cells []*cellclient.Cell, consumer, id string) (claimIn, error) {
 	has := func(r *cellv1.ListClaimsResponse) bool { return hasClaim(r.GetClaims(), id) }
-	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (*cellv1.ListClaimsResponse, error) {
-		return call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
+	replies := cellclient.Search(ctx, g.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListClaimsResponse, error) {
+		return cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
 			cellv1.CellSchedulerClient.ListClaims)
 	})
 	if ctx.Err() != nil {
 		return claimIn{}, ctx.Err()
 	}
 	for _, r := range replies {
-		for i, c := range r.got.GetClaims() {
-			if c.GetClaimId() == id && i < len(r.got.GetClaimOrigins()) {
-				return claimIn{r.cell, c, r.got.GetClaimOrigins()[i]}, nil
+		for i, c := range r.Got.GetClaims() {
+			if c.GetClaimId() == id && i < len(r.Got.GetClaimOrigins()) {
+				return claimIn{r.Cell, c, r.Got.GetClaimOrigins()[i]}, nil
 			}
 		}
 	}
-	return claimIn{}, notFound(replies, fmt.Sprintf("live claim %s of consumer %s", id, consumer))
+	return claimIn{}, cellclient.NotFound(replies, fmt.Sprintf("live claim %s of consumer %s", id, consumer))
 }
 
 // isOn reports whether the claim is on a host, or takes of a provider.

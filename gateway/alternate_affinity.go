@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -30,14 +31,14 @@ func (g *Gateway) moveAffinity(ctx context.Context, h claimIn, to string, ttl ti
 	}
 	refused := func(host string) error {
 		return fault.New(fault.NoValidHost, "server group %s has affinity and is on host %s: its member cannot go to %s alone", group, host, to).
-			With("claim_id", id).With("cell", h.in.cfg.Name)
+			With("claim_id", id).With("cell", h.in.Name())
 	}
 	arbiter := g.arbiter(group)
 	if arbiter == nil {
 		return nil, fault.New(fault.CellUnavailable, "server group %s has no arbiter: no cell is enabled", group)
 	}
 	back := func() {
-		g.background(ctx, func(ctx context.Context) { g.movePin(ctx, arbiter, group, id, old, ttl) })
+		g.cells.Background(ctx, func(ctx context.Context) { g.movePin(ctx, arbiter, group, id, old, ttl) })
 	}
 	pinned, err := g.movePin(ctx, arbiter, group, id, to, ttl)
 	switch {
@@ -62,21 +63,21 @@ func (g *Gateway) moveAffinity(ctx context.Context, h claimIn, to string, ttl ti
 
 // movePin makes a claim's hold of its group's pin one of another service host. It
 // gives the host that the group is pinned to then.
-func (g *Gateway) movePin(ctx context.Context, arbiter *cell, group, claim, to string, ttl time.Duration) (string, error) {
-	outcomes, _, err := arbiter.operate(ctx, g.cfg.ClaimBudget, []*cellv1.ClaimOp{
+func (g *Gateway) movePin(ctx context.Context, arbiter *cellclient.Cell, group, claim, to string, ttl time.Duration) (string, error) {
+	outcomes, _, err := arbiter.Operate(ctx, g.cfg.ClaimBudget, []*cellv1.ClaimOp{
 		{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: claim}}},
 		{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{GroupUuid: group, ServiceHost: to, ClaimId: claim, Ttl: durationpb.New(ttl + pinMargin)}}},
 	})
 	if err == nil && outcomes[1].GetPinnedServiceHost() == "" {
 		r := outcomes[1].GetRefusal()
-		err = refusedBy(r.GetReason(), r.GetMessage())
+		err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
 	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
 		return "", fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
-			group, arbiter.cfg.Name, reasonOf(err)).With("cells", arbiter.cfg.Name)
+			group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
 	}
 	return outcomes[1].GetPinnedServiceHost(), nil
 }
@@ -94,16 +95,16 @@ func (g *Gateway) otherMembers(ctx context.Context, h claimIn) ([]string, error)
 	var lock sync.Mutex
 	var hosts, lost, names []string
 	var all sync.WaitGroup
-	for _, c := range g.cells {
-		if c.cfg.Disabled {
+	for _, c := range g.cells.All {
+		if c.Disabled() {
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
+			p, _, err := c.Propose(ctx, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				lost, names = append(lost, c.cfg.Name+" ("+reasonOf(err)+")"), append(names, c.cfg.Name)
+				lost, names = append(lost, c.Name()+" ("+cellclient.ReasonOf(err)+")"), append(names, c.Name())
 				return
 			}
 			for _, m := range p.GetGroupHosts() {

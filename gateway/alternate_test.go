@@ -93,7 +93,7 @@ func TestClaimAlternateRefusals(t *testing.T) {
 	})
 	w.cells[0].mu.Unlock()
 	for _, tt := range []struct {
-		name, claim, host, cell string
+		name, claim, host, Cell string
 		want                    fault.Kind
 		code                    int
 		field                   string
@@ -106,7 +106,7 @@ func TestClaimAlternateRefusals(t *testing.T) {
 		{"no uuid", id, "x", "", fault.InvalidRequest, http.StatusBadRequest, "host_uuid"},
 	} {
 		got, err := w.claims.ClaimAlternate(context.Background(), &cellgatev1.ClaimAlternateRequest{
-			ConsumerUuid: instance, ClaimId: tt.claim, HostUuid: tt.host, Cell: tt.cell,
+			ConsumerUuid: instance, ClaimId: tt.claim, HostUuid: tt.host, Cell: tt.Cell,
 		})
 		e := mustFail(t, got, err, tt.want)
 		if tt.field != "" && (len(e.Fields) != 1 || e.Fields[0].Path != tt.field) {
@@ -115,7 +115,7 @@ func TestClaimAlternateRefusals(t *testing.T) {
 		if tt.name == "no alternate" && !strings.Contains(e.Message, d.GetAlternates()[1].GetComputeNodeUuid()) {
 			t.Errorf("does not list the alternates: %s", e.Message)
 		}
-		rec := w.send("POST", "/v1/claims/"+instance+":claim_alternate", fmt.Sprintf(`{"claim_id": %q, "host_uuid": %q, "cell": %q}`, tt.claim, tt.host, tt.cell))
+		rec := w.send("POST", "/v1/claims/"+instance+":claim_alternate", fmt.Sprintf(`{"claim_id": %q, "host_uuid": %q, "cell": %q}`, tt.claim, tt.host, tt.Cell))
 		if p := problemOf(t, rec); rec.Code != tt.code || p.Reason != tt.want {
 			t.Errorf("%s over REST: %d %v", tt.name, rec.Code, p)
 		}
@@ -174,7 +174,7 @@ func TestI9_ClaimAlternateKeepsAffinity(t *testing.T) {
 		}
 		_, err := w.alternate(id, alternates[1].GetComputeNodeUuid())
 		mustFail(t, nil, err, fault.NoValidHost)
-		w.g.tasks.Wait()
+		w.g.cells.Wait()
 		// The pin is still where the members are.
 		three := ask(3, 1)
 		three.GetRequestSpec().InstanceGroup = affinity
@@ -202,7 +202,7 @@ func TestTransferClaim(t *testing.T) {
 	}
 	other := w.choose(ask(3, 1)).GetDestinations()[0].GetSelected()
 	for _, tt := range []struct {
-		name, from, to, claim, cell string
+		name, from, to, claim, Cell string
 		want                        fault.Kind
 		code                        int
 		field                       string
@@ -214,7 +214,7 @@ func TestTransferClaim(t *testing.T) {
 		{"another cell", to, testUUID(0x2, 9), s.GetClaimId(), "cell2", fault.NotFound, http.StatusNotFound, ""},
 		{"no such cell", to, testUUID(0x2, 9), s.GetClaimId(), "cell9", fault.InvalidRequest, http.StatusBadRequest, "cell"},
 	} {
-		_, err := transfer(tt.from, tt.to, tt.claim, tt.cell)
+		_, err := transfer(tt.from, tt.to, tt.claim, tt.Cell)
 		e := mustFail(t, nil, err, tt.want)
 		if tt.field != "" && (len(e.Fields) != 1 || e.Fields[0].Path != tt.field) {
 			t.Errorf("%s: fields %v", tt.name, e.Fields)
@@ -222,7 +222,7 @@ func TestTransferClaim(t *testing.T) {
 		if tt.want == fault.AlreadyExists && e.Metadata["claim_id"] != other.GetClaimId() {
 			t.Errorf("%s: %v", tt.name, e.Metadata)
 		}
-		rec := w.send("POST", "/v1/claims/"+tt.from+":transfer", fmt.Sprintf(`{"claim_id": %q, "to_consumer": %q, "cell": %q}`, tt.claim, tt.to, tt.cell))
+		rec := w.send("POST", "/v1/claims/"+tt.from+":transfer", fmt.Sprintf(`{"claim_id": %q, "to_consumer": %q, "cell": %q}`, tt.claim, tt.to, tt.Cell))
 		if p := problemOf(t, rec); rec.Code != tt.code || p.Reason != tt.want {
 			t.Errorf("%s over REST: %d %v", tt.name, rec.Code, p)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -16,7 +17,7 @@ const allocationVersion = "1.36"
 
 // destinationsOf gives an instance's answer as it is known before its claim: all
 // but the claim's lease. claimID is "" in a dry run.
-func (s *selection) destinationsOf(instance schedule.ID, c *cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
+func (s *selection) destinationsOf(instance schedule.ID, c *cellclient.Cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
 	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
 	if s.claims() {
 		d.Selected.Claimed, d.Selected.ClaimId, d.Selected.ClaimState = true, claimID, cellgatev1.ClaimState_PENDING
@@ -27,15 +28,15 @@ func (s *selection) destinationsOf(instance schedule.ID, c *cell, pick schedule.
 	return d
 }
 
-func (s *selection) selectionOf(c *cell, h *schedule.Candidate) *cellgatev1.Selection {
+func (s *selection) selectionOf(c *cellclient.Cell, h *schedule.Candidate) *cellgatev1.Selection {
 	sel := &cellgatev1.Selection{
 		ComputeNodeUuid:  h.Host.String(),
 		ServiceHost:      h.ServiceHost,
 		Nodename:         h.NodeName,
-		CellUuid:         c.uuid(),
+		CellUuid:         c.UUID(),
 		Limits:           limitsOf(h.Limits, s.request.Nova),
 		AvailabilityZone: h.Zone,
-		Cell:             c.cfg.Name,
+		Cell:             c.Name(),
 		Weight:           h.Weight,
 	}
 	// A rebuild takes nothing; in Nova too both are null then.

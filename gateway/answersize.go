@@ -66,9 +66,9 @@ const fieldBytes = 8
 func (s *selection) selectionBytes() int {
 	name := strings.Repeat("n", maxName)
 	cell := ""
-	for _, c := range s.g.cells {
-		if len(c.cfg.Name) > len(cell) {
-			cell = c.cfg.Name
+	for _, c := range s.g.cells.All {
+		if len(c.Name()) > len(cell) {
+			cell = c.Name()
 		}
 	}
 	id := schedule.ID{}.String()
@@ -115,8 +115,8 @@ func (s *selection) reportBytes() int {
 	}
 	count(s.g.cfg.Filters...)
 	total := 0
-	for _, c := range s.g.cells {
-		total += reportBytes + len(c.cfg.Name) + names
+	for _, c := range s.g.cells.All {
+		total += reportBytes + len(c.Name()) + names
 	}
 	return total
 }
@@ -144,8 +144,8 @@ func (s *selection) largest() *schedule.Allocation {
 
 // spreads reports whether some cell tells of a class on child providers.
 func (s *selection) spreads(resources []schedule.Amount) bool {
-	for _, c := range s.g.cells {
-		told := s.g.freshSummary(c)
+	for _, c := range s.g.cells.All {
+		told := s.g.cells.FreshSummary(c)
 		if told != nil && slices.ContainsFunc(resources, func(a schedule.Amount) bool { return slices.Contains(told.GetChildClasses(), a.Class) }) {
 			return true
 		}

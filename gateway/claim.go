@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/internal/wire"
@@ -38,7 +39,7 @@ type claimResult struct {
 // ClaimBatch.
 type claimTarget struct {
 	cell  int
-	owner *replica
+	owner *cellclient.Replica
 }
 
 // orders mints a claim for each pick. The answer that a repeated request will
@@ -49,7 +50,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 		index, cell := pending[k], m.cells[pick.Cell]
 		id := s.g.newID()
 		s.attemptID = cmp.Or(s.attemptID, id)
-		answer := s.destinationsOf(s.instances[index], s.g.cells[cell], pick, id)
+		answer := s.destinationsOf(s.instances[index], s.g.cells.All[cell], pick, id)
 		// Marshalling fails only on invalid UTF-8, which came in as valid.
 		text, _ := proto.Marshal(answer)
 		out = append(out, claimOrder{
@@ -120,7 +121,7 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.ClaimRejected:
 			s.rejectedBy(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
-			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells[o.cell].cfg.Name, o.claim.GetClaimId(), r.refusal.GetMessage())
+			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.g.cells.All[o.cell].Name(), o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
 		case r.err != nil:
@@ -162,11 +163,11 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 	results := make([]claimResult, len(orders))
 	byLane := map[claimTarget][]int{}
 	for i, o := range orders {
-		l := claimTarget{o.cell, s.g.cells[o.cell].inOrder(o.claim.GetHostUuid())[0]}
+		l := claimTarget{o.cell, s.g.cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
 		byLane[l] = append(byLane[l], i)
 	}
-	budget := stepBudget(ctx, s.g.cfg.ClaimBudget)
-	within, cancel := allot(ctx, budget)
+	budget := cellclient.StepBudget(ctx, s.g.cfg.ClaimBudget)
+	within, cancel := cellclient.StartBudget(ctx, budget)
 	defer cancel()
 	sendLane := func(l claimTarget, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
@@ -203,24 +204,24 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 
 // batch does operations in one cell, as part of a step of the request that has begun,
 // within budget. See cell.operate.
-func (s *selection) batch(ctx context.Context, within *allotment, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
-	c := s.g.cells[cell]
+func (s *selection) batch(ctx context.Context, within *cellclient.Budget, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	c := s.g.cells.All[cell]
 	at, span := s.g.tel.Span(ctx, telemetry.SpanClaimCell)
-	span.Text(telemetry.AttrCell, c.cfg.Name)
+	span.Text(telemetry.AttrCell, c.Name())
 	span.Int(telemetry.AttrOps, len(ops))
 	if span.On() { // the step's context is not below the span
 		var cancel context.CancelFunc
-		within, cancel = allot(at, budget)
+		within, cancel = cellclient.StartBudget(at, budget)
 		defer cancel()
 	}
-	outcomes, sent, err = c.operateWithin(at, within, budget, ops)
+	outcomes, sent, err = c.OperateWithin(at, within, budget, ops)
 	span.End(err)
 	return outcomes, sent, err
 }
 
 func madeOf(o *cellv1.ClaimOutcome) claimResult {
 	if r := o.GetRefusal(); r != nil {
-		if err := refusedBy(r.GetReason(), r.GetMessage()); couldNot(err) {
+		if err := cellclient.RefusalError(r.GetReason(), r.GetMessage()); cellclient.IsInconclusive(err) {
 			return claimResult{err: err, sent: true}
 		}
 		return claimResult{refusal: r, sent: true}

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -268,4 +271,60 @@ func TestRoundsArePinned(t *testing.T) {
 	if pinned == 0 || w.cells[0].queries[0].GetTableVersion() != "" {
 		t.Errorf("%d pinned queries", pinned)
 	}
+}
+
+// The reply of a call of several requests is lost, after it was done: each of them is
+// answered with a claim of its own elsewhere, and what the call did is given back.
+func TestI4_LostReplyOfASharedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 100)), newFakeCell(2, testHost(2, 50))}, nil)
+		gate := make(chan struct{})
+		lost := 0
+		w.cells[0].hook(func(_ context.Context, method string, _ any) error {
+			if method == "ClaimBatch" {
+				<-gate
+			}
+			return nil
+		}, func(_ string, req any) error {
+			if b, ok := req.(*cellv1.ClaimBatchRequest); ok && len(b.GetOps()) > 1 && b.GetOps()[0].GetClaim() != nil {
+				lost += len(b.GetOps())
+				return fault.New(fault.CellUnavailable, "the reply is lost")
+			}
+			return nil
+		})
+		const n = 5 // a call of four fails: fewer than open the breaker, so that they can be given back
+		answered := make([]*cellgatev1.Selection, n)
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				resp, err := w.scheduler.SelectDestinations(t.Context(), ask(i, 1))
+				if err != nil {
+					t.Errorf("request %d: %v", i, err)
+					return
+				}
+				answered[i] = resp.GetDestinations()[0].GetSelected()
+			})
+			synctest.Wait()
+		}
+		close(gate)
+		all.Wait()
+		time.Sleep(cellclient.BackgroundBudget) // virtual: what was given back is
+		if lost != n-1 {
+			t.Errorf("the replies of %d claims were lost, want %d", lost, n-1)
+		}
+		live := map[string]string{}
+		for _, c := range w.cells {
+			for _, claim := range c.live() {
+				if other := live[claim.GetConsumerUuid()]; other != "" {
+					t.Errorf("instance %s has claims %s and %s", claim.GetConsumerUuid(), other, claim.GetClaimId())
+				}
+				live[claim.GetConsumerUuid()] = claim.GetClaimId()
+			}
+		}
+		for i, s := range answered {
+			if id := testUUID(1, i); s.GetClaimId() == "" || live[id] != s.GetClaimId() {
+				t.Errorf("instance %s was answered %q, and has %q", id, s.GetClaimId(), live[id])
+			}
+		}
+	})
 }

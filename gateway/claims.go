@@ -4,23 +4,24 @@ import (
 	"context"
 	"slices"
 
+	"cellgate/gateway/cellclient"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // findClaims asks cells for the live claims of consumers.
-func (g *Gateway) findClaims(ctx context.Context, cells []*cell, consumers ...string) []reply[[]*cellgatev1.Claim] {
-	return askAll(ctx, cells, g.liveClaims(consumers...))
+func (g *Gateway) findClaims(ctx context.Context, cells []*cellclient.Cell, consumers ...string) []cellclient.Reply[[]*cellgatev1.Claim] {
+	return cellclient.AskAll(ctx, cells, g.liveClaims(consumers...))
 }
 
 // liveClaims is the call that asks a cell for the live claims of consumers.
-func (g *Gateway) liveClaims(consumers ...string) func(context.Context, *cell) ([]*cellgatev1.Claim, error) {
-	return func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+func (g *Gateway) liveClaims(consumers ...string) func(context.Context, *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+	return func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
 		req := &cellv1.ListClaimsRequest{}
 		for _, uuid := range consumers {
-			req.ConsumerUuids = append(req.ConsumerUuids, canonical(uuid))
+			req.ConsumerUuids = append(req.ConsumerUuids, cellclient.Canonical(uuid))
 		}
-		resp, err := call(ctx, c, g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+		resp, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 		return resp.GetClaims(), err
 	}
 }
@@ -36,15 +37,15 @@ func hasClaim(claims []*cellgatev1.Claim, id string) bool {
 // do not answer are waited for as long as a proposal is: another claim is the
 // exception.
 func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
-	cells, err := g.cellsFor(req.GetCell())
+	cells, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
 	has := func(claims []*cellgatev1.Claim) bool { return len(claims) > 0 }
-	replies := search(ctx, g, cells, g.cfg.ProposeBudget, has, g.liveClaims(req.GetConsumerUuid()))
+	replies := cellclient.Search(ctx, g.cells, cells, g.cfg.ProposeBudget, has, g.liveClaims(req.GetConsumerUuid()))
 	var best *cellgatev1.Claim
 	for _, r := range replies {
-		for _, c := range r.got {
+		for _, c := range r.Got {
 			if confirmedApart(c, best) {
 				g.twoConfirmed(ctx, best, c)
 			}
@@ -54,7 +55,7 @@ func (g *Gateway) getClaim(ctx context.Context, req *cellgatev1.GetClaimRequest)
 		}
 	}
 	if best == nil {
-		return nil, notFound(replies, "live claim of consumer "+req.GetConsumerUuid())
+		return nil, cellclient.NotFound(replies, "live claim of consumer "+req.GetConsumerUuid())
 	}
 	return best, nil
 }
@@ -65,28 +66,28 @@ func (g *Gateway) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 	if c.GetGroupUuid() == "" {
 		return
 	}
-	g.background(ctx, func(ctx context.Context) { g.unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
+	g.cells.Background(ctx, func(ctx context.Context) { g.unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
 }
 
 // listClaims lists live claims by cell, then by claim_id.
 func (g *Gateway) listClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
 	resp := &cellgatev1.ListClaimsResponse{}
 	var err error
-	resp.NextPageToken, resp.UnavailableCells, err = g.pages(req,
-		func(c *cell, size int32, from token) (int, token, bool, error) {
-			got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
-				HostUuid: canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
+	resp.NextPageToken, resp.UnavailableCells, err = g.cells.Pages(req,
+		func(c *cellclient.Cell, size int32, from cellclient.PageToken) (int, cellclient.PageToken, bool, error) {
+			got, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
+				HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
 			}, cellv1.CellSchedulerClient.ListClaims)
 			if err != nil {
-				return 0, token{}, false, err
+				return 0, cellclient.PageToken{}, false, err
 			}
-			rows := fitting(resp.Claims, got.GetClaims())
+			rows := cellclient.FitPage(resp.Claims, got.GetClaims())
 			more := got.GetMore() || len(rows) < len(got.GetClaims())
 			resp.Claims = append(resp.Claims, rows...)
 			if len(rows) == 0 {
-				return 0, token{}, more, nil
+				return 0, cellclient.PageToken{}, more, nil
 			}
-			return len(rows), token{After: rows[len(rows)-1].GetClaimId()}, more, nil
+			return len(rows), cellclient.PageToken{After: rows[len(rows)-1].GetClaimId()}, more, nil
 		})
 	if err != nil {
 		return nil, err

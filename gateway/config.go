@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 )
 
 // checkConfig reports every problem of a configuration at once.
-func checkConfig(cfg Config) error {
+func checkConfig(cfg Config, legacy map[string]Legacy) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if len(cfg.Cells) == 0 {
@@ -41,10 +40,10 @@ func checkConfig(cfg Config) error {
 			}
 			seen[word] = path
 		}
-		if l := c.Legacy; l != nil && (l.Refresh < 0 || l.ServiceDownTime < 0 || l.RequiredVersion < 0) {
-			bad("%s.legacy: must not be negative", path)
-		} else if l != nil && l.RequiredVersion > math.MaxInt32 {
-			bad("%s.legacy: the required version is greater than %d", path, math.MaxInt32)
+		if l, ok := legacy[c.Name]; ok {
+			if err := l.Config.check(); err != nil {
+				bad("%s.legacy: %w", path, err)
+			}
 		}
 		if len(c.Replicas) == 0 {
 			bad("%s.replicas: at least one address is needed", path)
@@ -79,8 +78,7 @@ func checkConfig(cfg Config) error {
 			bad("nova.image_properties_default_architecture: %q is no architecture that Nova knows", o.DefaultArchitecture)
 		}
 	}
-	legacy := slices.ContainsFunc(cfg.Cells, func(c CellConfig) bool { return c.Legacy != nil })
-	for _, f := range CheckExpressions(cfg.FilterExpression, cfg.WeighExpression, cfg.WeighMultiplier, legacy) {
+	for _, f := range CheckExpressions(cfg.FilterExpression, cfg.WeighExpression, cfg.WeighMultiplier, len(legacy) > 0) {
 		bad("%s: %s", f.Path, f.Problem)
 	}
 	return errors.Join(problems...)

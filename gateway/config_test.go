@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/rpc"
 )
 
@@ -13,7 +14,7 @@ func lazy(target string) (*grpc.ClientConn, error) { return rpc.Dial("passthroug
 
 func TestConfigReportsEveryProblem(t *testing.T) {
 	_, err := New(Config{
-		Cells: []CellConfig{
+		Cells: []cellclient.CellConfig{
 			{Name: "", UUID: "x", Replicas: []string{"a"}},
 			{Name: "cell2", UUID: testUUID(0xc, 1)},
 			{Name: "cell3", UUID: testUUID(0xc, 1), Replicas: []string{"a"}},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -118,21 +119,20 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 func TestBadConfiguredExpressionsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
+		legacy map[string]Legacy
 		want   string
 	}{
-		{func(c *Config) { c.FilterExpression = `host.free.VCPU >` }, "filter_expression: line 1, column 17: Syntax error"},
-		{func(c *Config) { c.FilterExpression = `1 + 1` }, "filter_expression: must be a bool, is int"},
-		{func(c *Config) { c.FilterExpression = ` ` }, "filter_expression: must not be empty"},
-		{func(c *Config) { c.WeighExpression = `host.zone` }, "weigh_expression: must be a number, is string"},
-		{func(c *Config) { c.WeighMultiplier = 2e6 }, "weigh_multiplier: is not between"},
-		{func(c *Config) { c.WeighMultiplier = math.NaN() }, "weigh_multiplier: is not between"},
-		{func(c *Config) {
-			c.FilterExpression, c.Cells[0].Legacy = `!has(facts.cinder)`, &LegacyConfig{}
-		}, "filter_expression: reads facts, which the tables of cells in gateway.legacy do not have"},
+		{func(c *Config) { c.FilterExpression = `host.free.VCPU >` }, nil, "filter_expression: line 1, column 17: Syntax error"},
+		{func(c *Config) { c.FilterExpression = `1 + 1` }, nil, "filter_expression: must be a bool, is int"},
+		{func(c *Config) { c.FilterExpression = ` ` }, nil, "filter_expression: must not be empty"},
+		{func(c *Config) { c.WeighExpression = `host.zone` }, nil, "weigh_expression: must be a number, is string"},
+		{func(c *Config) { c.WeighMultiplier = 2e6 }, nil, "weigh_multiplier: is not between"},
+		{func(c *Config) { c.WeighMultiplier = math.NaN() }, nil, "weigh_multiplier: is not between"},
+		{func(c *Config) { c.FilterExpression = `!has(facts.cinder)` }, map[string]Legacy{"cell1": {}}, "filter_expression: reads facts, which the tables of cells in gateway.legacy do not have"},
 	} {
-		cfg := Config{Cells: []CellConfig{{Name: "cell1", Replicas: []string{"a"}}}}
+		cfg := Config{Cells: []cellclient.CellConfig{{Name: "cell1", Replicas: []string{"a"}}}}
 		c.change(&cfg)
-		if _, err := New(cfg, Deps{Dial: lazy}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(cfg, Deps{Dial: lazy, Legacy: c.legacy}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}

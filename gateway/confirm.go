@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -24,7 +25,7 @@ const maxRetakes = 2
 // which was known before the look: whoever took the claim again, and however often a
 // confirm is sent, the claim is confirmed only after a look that began when it was live.
 func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
-	cells, err := g.cellsFor(req.GetCell())
+	cells, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 			return nil, err
 		}
 		if seen.found != nil && req.GetCell() == "" {
-			cells = []*cell{seen.found}
+			cells = []*cellclient.Cell{seen.found}
 		}
 		in, got, err := g.confirmIn(ctx, cells, req, lease)
 		if err != nil {
@@ -50,7 +51,7 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 			}
 			return got.GetClaim(), g.releaseSource(ctx, in, got, seen.source)
 		}
-		cells, lease = []*cell{in}, got.GetClaim().GetExpiresAt()
+		cells, lease = []*cellclient.Cell{in}, got.GetClaim().GetExpiresAt()
 	}
 	return nil, fault.New(fault.ClaimExpired, "claim %s expires again before it is confirmed", req.GetClaimId()).With("claim_id", req.GetClaimId())
 }
@@ -61,23 +62,23 @@ func (g *Gateway) confirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaim
 // not know the claim changes nothing, so all can be asked at once; one that knows
 // it and refuses says why. A tombstone, which a release left where the claim never
 // came, tells less than a cell that does not answer: the claim may live there.
-func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cell, *cellv1.ClaimOutcome, error) {
-	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid()), Retake: true, Lease: lease}
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ClaimOutcome, error) {
-		return c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+func (g *Gateway) confirmIn(ctx context.Context, cells []*cellclient.Cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cellclient.Cell, *cellv1.ClaimOutcome, error) {
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid()), Retake: true, Lease: lease}
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ClaimOutcome, error) {
+		return c.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	})
 	var refusals []error
 	buried, unknown := error(nil), false
 	for i, r := range replies {
-		switch kind := fault.KindOf(r.err); {
-		case r.err == nil:
-			return r.cell, r.got, nil
-		case kind == fault.ClaimExpired && r.got.GetClaim() != nil && r.got.GetClaim().GetHostUuid() == "":
-			buried, replies[i].err = r.err, nil
+		switch kind := fault.KindOf(r.Err); {
+		case r.Err == nil:
+			return r.Cell, r.Got, nil
+		case kind == fault.ClaimExpired && r.Got.GetClaim() != nil && r.Got.GetClaim().GetHostUuid() == "":
+			buried, replies[i].Err = r.Err, nil
 		case kind == fault.NotFound:
-			replies[i].err = nil
-		case kind == fault.OutcomeUnknown, !couldNot(r.err):
-			refusals = append(refusals, r.err)
+			replies[i].Err = nil
+		case kind == fault.OutcomeUnknown, !cellclient.IsInconclusive(r.Err):
+			refusals = append(refusals, r.Err)
 		default:
 			unknown = true
 		}
@@ -88,5 +89,5 @@ func (g *Gateway) confirmIn(ctx context.Context, cells []*cell, req *cellgatev1.
 	case buried != nil && !unknown:
 		return nil, nil, fault.Wrap(fault.ClaimExpired, buried, "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
 	}
-	return nil, nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+	return nil, nil, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 }

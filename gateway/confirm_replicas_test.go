@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -25,7 +26,7 @@ func replicated(t *testing.T) (w *world, replicas []*fakeCell) {
 	second.name = "cell1"
 	second.mu.Unlock()
 	w.cells = w.cells[:2]
-	time.Sleep(2 * summaryEvery) // virtual: until it is no stranger
+	time.Sleep(2 * cellclient.SummaryEvery) // virtual: until it is no stranger
 	return w, []*fakeCell{first, second}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 )
 
@@ -19,7 +20,7 @@ const maxConfirmed = 32768
 // another gateway, or this one started again, does not know. Safe for concurrent use.
 type confirmedRequests struct {
 	mu         sync.Mutex
-	young, old map[requestKey][]*cell
+	young, old map[requestKey][]*cellclient.Cell
 }
 
 // requestKey names a request with an id and all that it asks for.
@@ -34,7 +35,7 @@ func confirmedKey(requestID string, fingerprint []byte) requestKey {
 	return requestKey(sum[:])
 }
 
-func (r *confirmedRequests) put(key requestKey, in *cell) {
+func (r *confirmedRequests) put(key requestKey, in *cellclient.Cell) {
 	if key == (requestKey{}) {
 		return
 	}
@@ -45,20 +46,20 @@ func (r *confirmedRequests) put(key requestKey, in *cell) {
 		return
 	}
 	if len(r.young) >= maxConfirmed || r.young == nil {
-		r.old, r.young = r.young, map[requestKey][]*cell{}
+		r.old, r.young = r.young, map[requestKey][]*cellclient.Cell{}
 	}
 	r.young[key] = append(slices.Clip(cells), in)
 }
 
 // in gives the cells in which claims of a request were confirmed.
-func (r *confirmedRequests) in(key requestKey) []*cell {
+func (r *confirmedRequests) in(key requestKey) []*cellclient.Cell {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.find(key)
 }
 
 // find needs mu.
-func (r *confirmedRequests) find(key requestKey) []*cell {
+func (r *confirmedRequests) find(key requestKey) []*cellclient.Cell {
 	if cells := r.young[key]; cells != nil {
 		return cells
 	}
@@ -74,9 +75,9 @@ func (s *selection) confirmedVisible() error {
 	}
 	cells := s.g.confirmed.in(confirmedKey(s.req.GetRequestId(), s.fingerprint))
 	var missing []string
-	for i, c := range s.g.cells {
+	for i, c := range s.g.cells.All {
 		if !s.answered[i] && slices.Contains(cells, c) {
-			missing = append(missing, c.cfg.Name)
+			missing = append(missing, c.Name())
 		}
 	}
 	if len(missing) == 0 {

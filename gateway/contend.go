@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/schedule"
@@ -92,7 +93,7 @@ func (s *selection) spreadPicks(m *merged) {
 
 // backOff waits a little after a lost race, longer the more were lost.
 func (s *selection) backOff(ctx context.Context) error {
-	return pause(ctx, rand.N(min(time.Duration(s.losses)*pauseStep, maxPause)))
+	return cellclient.Pause(ctx, rand.N(min(time.Duration(s.losses)*pauseStep, maxPause)))
 }
 
 // startOver gives back what this call claimed, when it found no host for the
@@ -126,7 +127,7 @@ func (s *selection) startOver(ctx context.Context) (bool, error) {
 	s.restarts++
 	s.g.tel.Restarted()
 	s.request = s.originalRequest
-	return true, pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
+	return true, cellclient.Pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
 }
 
 // outOfTime reports whether what is left of the request's time is too little for

@@ -16,10 +16,10 @@ import (
 // As many instances as there is room for, in requests of several, all at once:
 // what a request is refused is not left over.
 func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
-	for _, c := range []struct{ cells, hosts, requests, instances int }{
+	for _, c := range []struct{ Cells, hosts, requests, instances int }{
 		{3, 40, 60, 2}, {2, 20, 40, 2}, {3, 40, 40, 3}, {3, 40, 12, 10},
 	} {
-		w := start(t, cellsOf(c.cells, c.hosts), patient)
+		w := start(t, cellsOf(c.Cells, c.hosts), patient)
 		var reqs []*cellgatev1.SelectDestinationsRequest
 		for i := range c.requests {
 			reqs = append(reqs, whole(1+c.instances*i, c.instances))
@@ -29,8 +29,8 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 				t.Errorf("%v: request %d: %v", c, i, err)
 			}
 		}
-		if left := c.cells*c.hosts - w.liveClaims(); left%c.instances != 0 || left > c.cells*c.hosts/4 {
-			t.Errorf("%v: %d of %d hosts are left", c, left, c.cells*c.hosts)
+		if left := c.Cells*c.hosts - w.liveClaims(); left%c.instances != 0 || left > c.Cells*c.hosts/4 {
+			t.Errorf("%v: %d of %d hosts are left", c, left, c.Cells*c.hosts)
 		}
 	}
 }

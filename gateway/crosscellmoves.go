@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/gateway/cellclient"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -49,7 +50,7 @@ func (g *Gateway) watchMoves(ctx context.Context) {
 		found, _ := g.moves.look(ctx, g, seen)
 		repairs := map[string]bool{}
 		for _, s := range seen {
-			repairs[s.cell.cfg.Name] = s.repairs && s.shown.GetError() == ""
+			repairs[s.cell.Name()] = s.repairs && s.shown.GetError() == ""
 		}
 		for _, f := range found {
 			if ctx.Err() != nil {
@@ -73,7 +74,7 @@ func (m *unfinishedMoves) look(ctx context.Context, g *Gateway, seen []*cellFind
 			if looked++; looked > maxMoves || ctx.Err() != nil {
 				break
 			}
-			from := g.cellNamed(in.GetFromCell())
+			from := g.cells.Named(in.GetFromCell())
 			if from == nil {
 				g.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
 				continue
@@ -90,8 +91,8 @@ func (m *unfinishedMoves) look(ctx context.Context, g *Gateway, seen []*cellFind
 				found = append(found, &cellgatev1.Finding{
 					Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
 					ClaimId: source.GetClaimId(), ConsumerUuid: source.GetConsumerUuid(),
-					OtherCell: s.cell.cfg.Name, OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
-					Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), s.cell.cfg.Name, in.GetClaimId()),
+					OtherCell: s.cell.Name(), OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
+					Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), s.cell.Name(), in.GetClaimId()),
 				})
 			}
 		}
@@ -116,8 +117,8 @@ func live(c *cellgatev1.Claim) bool {
 }
 
 // claimIn gives a cell's claim, live or ended; nil for none.
-func (g *Gateway) claimIn(ctx context.Context, c *cell, id string) (*cellgatev1.Claim, error) {
-	resp, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+func (g *Gateway) claimIn(ctx context.Context, c *cellclient.Cell, id string) (*cellgatev1.Claim, error) {
+	resp, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
 	if err != nil || len(resp.GetClaims()) == 0 {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (g *Gateway) claimIn(ctx context.Context, c *cell, id string) (*cellgatev1.
 // it left does not report the instance.
 func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
-	from, to := g.cellNamed(f.GetCell()), g.cellNamed(f.GetOtherCell())
+	from, to := g.cells.Named(f.GetCell()), g.cells.Named(f.GetOtherCell())
 	// The source first: what is done to it after the new claim was found confirmed refuses the release.
 	var arrived *cellgatev1.Claim
 	left, err := g.claimIn(ctx, from, f.GetClaimId())
@@ -142,11 +143,11 @@ func (g *Gateway) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	var released *cellv1.ClaimOutcome
 	if err == nil {
 		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true, UnchangedSince: left.GetUpdatedAt()}
-		released, err = from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		released, err = from.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
 	g.tel.MoveFinished(err)
 	if err != nil {
-		if g.moves.keep(f.GetClaimId(), "not released: "+reasonOf(err)) {
+		if g.moves.keep(f.GetClaimId(), "not released: "+cellclient.ReasonOf(err)) {
 			g.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
 		}
 		return

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -17,7 +18,7 @@ import (
 func slowProposals(c *fakeCell, d time.Duration, probes bool) {
 	c.hook(func(ctx context.Context, method string, _ any) error {
 		if method == "ProposeBatch" || probes && method == "GetSummary" {
-			return pause(ctx, d)
+			return cellclient.Pause(ctx, d)
 		}
 		return nil
 	}, nil)

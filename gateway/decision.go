@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/internal/wire"
@@ -36,21 +37,21 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	if !errors.As(err, &e) {
 		return err
 	}
-	var answered []*cell
-	for i, c := range s.g.cells {
+	var answered []*cellclient.Cell
+	for i, c := range s.g.cells.All {
 		if s.answered[i] {
 			answered = append(answered, c)
 		}
 	}
 	id := s.g.newID()
-	keeper := rendezvous(id, answered)
+	keeper := cellclient.Rendezvous(id, answered)
 	if keeper == nil {
 		s.g.decisions.put(nil, nil)
 		return err
 	}
-	id = keeper.cfg.Name + "." + id
+	id = keeper.Name() + "." + id
 	d := s.decisionOf(id)
-	d.Refusal, d.Message = string(e.Kind), reasonOf(e)
+	d.Refusal, d.Message = string(e.Kind), cellclient.ReasonOf(e)
 	d.Cells, d.Partial = s.cellReports()
 	if detail, ok := e.Detail.(*cellgatev1.NoValidHost); ok {
 		d.NoValidHost, d.Cells = detail, detail.GetCells()
@@ -79,13 +80,13 @@ func (s *selection) allKept() bool {
 
 // keeperOf gives the cell that keeps a decision, by its id; nil when none is
 // configured.
-func (g *Gateway) keeperOf(id string) *cell {
+func (g *Gateway) keeperOf(id string) *cellclient.Cell {
 	name, _ := splitDecision(id)
-	i := slices.IndexFunc(g.cells, func(c *cell) bool { return c.cfg.Name == name })
+	i := slices.IndexFunc(g.cells.All, func(c *cellclient.Cell) bool { return c.Name() == name })
 	if i < 0 {
 		return nil
 	}
-	return g.cells[i]
+	return g.cells.All[i]
 }
 
 // splitDecision gives the cell and the ulid of a decision_id.

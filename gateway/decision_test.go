@@ -93,7 +93,7 @@ func TestDecisionOfARefusal(t *testing.T) {
 			req  *cellgatev1.SelectDestinationsRequest
 			kind fault.Kind
 			// What the cells did; none was searched for a consumer that has a claim.
-			cells string
+			Cells string
 		}{{large, fault.NoValidHost, "cell1 SEARCHED, cell2 SEARCHED"}, {ask(2, 1), fault.AlreadyExists, ""}} {
 			e := w.refused(tt.req, tt.kind)
 			id := e.Metadata["decision_id"]
@@ -105,7 +105,7 @@ func TestDecisionOfARefusal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.GetRefusal() != string(tt.kind) || d.GetMessage() != e.Message || len(d.GetDestinations()) > 0 || outcomes(d.GetCells()) != tt.cells {
+			if d.GetRefusal() != string(tt.kind) || d.GetMessage() != e.Message || len(d.GetDestinations()) > 0 || outcomes(d.GetCells()) != tt.Cells {
 				t.Errorf("%v", d)
 			}
 			if (d.GetNoValidHost() != nil) != (tt.kind == fault.NoValidHost) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -22,15 +23,15 @@ func (g *Gateway) getDecision(ctx context.Context, id string) (*cellgatev1.Decis
 	if c == nil {
 		return nil, fault.New(fault.NotFound, "there is no decision %s: no cell %q is configured", id, name)
 	}
-	got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+	got, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
 	switch {
 	case err == nil:
 		g.join(ctx, got.GetDecision())
 		return got.GetDecision(), nil
 	case fault.KindOf(err) == fault.NotFound:
 		return nil, fault.New(fault.NotFound, "there is no decision %s: it was not written, or is no longer kept", id)
-	case ctx.Err() == nil && couldNot(err):
-		return nil, fault.Wrap(fault.CellUnavailable, err, "decision %s is kept by cell %s, which could not give it: %s", id, name, reasonOf(err)).
+	case ctx.Err() == nil && cellclient.IsInconclusive(err):
+		return nil, fault.Wrap(fault.CellUnavailable, err, "decision %s is kept by cell %s, which could not give it: %s", id, name, cellclient.ReasonOf(err)).
 			With("cells", name)
 	}
 	return nil, err
@@ -40,25 +41,25 @@ func (g *Gateway) getDecision(ctx context.Context, id string) (*cellgatev1.Decis
 // its own in that order; the page ends where a cell has more that it did not give,
 // so that none is passed over.
 func (g *Gateway) listDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
-	cells, err := g.cellsFor(req.GetCell())
+	cells, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	list := listOf(req)
-	var from token
+	list := cellclient.ListName(req)
+	var from cellclient.PageToken
 	if s := req.GetPageToken(); s != "" {
-		if from, err = readToken(s, list); err != nil {
+		if from, err = cellclient.ReadToken(s, list); err != nil {
 			return nil, err
 		}
 	}
-	size := cmp.Or(req.GetPageSize(), defaultPageSize)
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (*cellv1.ListDecisionsResponse, error) {
-		got, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListDecisionsRequest{
-			InstanceUuid: canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
+	size := cmp.Or(req.GetPageSize(), cellclient.DefaultPageSize)
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListDecisionsResponse, error) {
+		got, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListDecisionsRequest{
+			InstanceUuid: cellclient.Canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
 			Refused: req.GetRefused(), PageSize: size, Before: from.After,
 		}, cellv1.CellSchedulerClient.ListDecisions)
 		if err == nil && got.GetMore() && len(got.GetDecisions()) == 0 {
-			err = fault.New(fault.Internal, "cell %s has more decisions and gives none", c.cfg.Name)
+			err = fault.New(fault.Internal, "cell %s has more decisions and gives none", c.Name())
 		}
 		return got, err
 	})
@@ -69,13 +70,13 @@ func (g *Gateway) listDecisions(ctx context.Context, req *cellgatev1.ListDecisio
 	var all []*cellgatev1.Decision
 	more, least := false, ""
 	for _, r := range replies {
-		if r.err != nil {
-			resp.UnavailableCells = append(resp.UnavailableCells, r.cell.cfg.Name)
+		if r.Err != nil {
+			resp.UnavailableCells = append(resp.UnavailableCells, r.Cell.Name())
 			continue
 		}
-		rows := r.got.GetDecisions()
+		rows := r.Got.GetDecisions()
 		all = append(all, rows...)
-		if r.got.GetMore() {
+		if r.Got.GetMore() {
 			more, least = true, max(least, ulidOf(rows[len(rows)-1]))
 		}
 	}
@@ -84,10 +85,10 @@ func (g *Gateway) listDecisions(ctx context.Context, req *cellgatev1.ListDecisio
 	for provable > 0 && ulidOf(all[provable-1]) < least {
 		provable--
 	}
-	rows := fitting(nil, all[:min(provable, int(size))])
+	rows := cellclient.FitPage(nil, all[:min(provable, int(size))])
 	resp.Decisions = rows
 	if more || len(rows) < len(all) {
-		resp.NextPageToken = token{List: list, After: ulidOf(rows[len(rows)-1])}.String()
+		resp.NextPageToken = cellclient.PageToken{List: list, After: ulidOf(rows[len(rows)-1])}.String()
 	}
 	return resp, nil
 }

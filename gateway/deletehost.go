@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -14,7 +15,7 @@ func (g *Gateway) deleteHost(ctx context.Context, req *cellgatev1.DeleteHostRequ
 	c, err := g.removeHost(ctx, req)
 	told := []any{"host_uuid", req.GetHostUuid(), "reason", req.GetReason()}
 	if c != nil {
-		told = append(told, "cell", c.cfg.Name)
+		told = append(told, "cell", c.Name())
 	}
 	if who := security.FromContext(ctx); who != nil {
 		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
@@ -24,18 +25,18 @@ func (g *Gateway) deleteHost(ctx context.Context, req *cellgatev1.DeleteHostRequ
 		return nil, err
 	}
 	g.log.InfoContext(ctx, "an operator removed a host", append(told, "outcome", "OK")...)
-	return &cellgatev1.DeleteHostResponse{Cell: c.cfg.Name}, nil
+	return &cellgatev1.DeleteHostResponse{Cell: c.Name()}, nil
 }
 
-func (g *Gateway) removeHost(ctx context.Context, req *cellgatev1.DeleteHostRequest) (*cell, error) {
-	uuid := canonical(req.GetHostUuid())
+func (g *Gateway) removeHost(ctx context.Context, req *cellgatev1.DeleteHostRequest) (*cellclient.Cell, error) {
+	uuid := cellclient.Canonical(req.GetHostUuid())
 	c, _, err := g.cellOfHost(ctx, req.GetCell(), uuid)
 	switch {
 	case err != nil:
 		return nil, err
-	case c.gate != nil && c.gate.cfg.Only:
-		return c, fault.Invalid("host_uuid", "cell %s has the hosts of Nova's tables (legacy_only): delete the host there", c.cfg.Name)
+	case g.gates[c].only():
+		return c, fault.Invalid("host_uuid", "cell %s has the hosts of Nova's tables (legacy_only): delete the host there", c.Name())
 	}
-	_, err = callFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.RemoveHostRequest{HostUuid: uuid, Reason: req.GetReason(), By: whoAsks(ctx)}, cellv1.CellSchedulerClient.RemoveHost)
+	_, err = cellclient.CallFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.RemoveHostRequest{HostUuid: uuid, Reason: req.GetReason(), By: whoAsks(ctx)}, cellv1.CellSchedulerClient.RemoveHost)
 	return c, err
 }

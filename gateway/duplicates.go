@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -36,16 +37,17 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 	var answered []int
 	var missed error
 	var all sync.WaitGroup
-	for i, c := range s.g.cells {
-		if s.skip[i] == "" || c.cfg.Disabled && !s.moves() {
+	for i, c := range s.g.cells.All {
+		if s.skip[i] == "" || c.Disabled() && !s.moves() {
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.propose(ctx, nil, stepBudget(ctx, c.proposeTime()), query, nil)
+			got := s.ask(ctx, i, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			p, err := got.Proposal, got.Err
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.cfg.Name, "error", err)
+				s.g.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.Name(), "error", err)
 				missed = cmp.Or(missed, s.unheard(i, err))
 				return
 			}
@@ -106,7 +108,7 @@ const yieldFor = 100 * time.Millisecond
 func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (confirmView, error) {
 	v, err := g.viewFor(ctx, consumer, claimID)
 	if err == nil && v.yields() {
-		if err := pause(ctx, yieldFor); err != nil {
+		if err := cellclient.Pause(ctx, yieldFor); err != nil {
 			return v, err
 		}
 		v, err = g.viewFor(ctx, consumer, claimID)
@@ -121,14 +123,14 @@ func (g *Gateway) soleClaim(ctx context.Context, consumer, claimID string) (conf
 type confirmView struct {
 	// found is the cell that has the live claim to confirm, itself; nil when none that
 	// answered has it.
-	found  *cell
+	found  *cellclient.Cell
 	itself *cellgatev1.Claim
 	// source is the live claim of the consumer that it moves; nil when none was seen.
 	source *cellgatev1.Claim
 	// others are pending and in the way.
-	others []reply[*cellgatev1.Claim]
+	others []cellclient.Reply[*cellgatev1.Claim]
 	// unheard are the cells that did not answer.
-	unheard []*cell
+	unheard []*cellclient.Cell
 }
 
 // settled: the claim is confirmed already.
@@ -136,7 +138,7 @@ func (v confirmView) settled() bool { return v.itself.GetState() == cellgatev1.C
 
 // yields reports whether another claim stands before this one.
 func (v confirmView) yields() bool {
-	return v.found != nil && slices.ContainsFunc(v.others, func(o reply[*cellgatev1.Claim]) bool { return compareClaims(o.got, v.itself) < 0 })
+	return v.found != nil && slices.ContainsFunc(v.others, func(o cellclient.Reply[*cellgatev1.Claim]) bool { return compareClaims(o.Got, v.itself) < 0 })
 }
 
 // viewFor asks all cells what the consumer of a claim has; an error says why the claim
@@ -144,20 +146,20 @@ func (v confirmView) yields() bool {
 func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v confirmView, err error) {
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
-	replies := g.findClaims(bounded, g.cells, consumer)
+	replies := g.findClaims(bounded, g.cells.All, consumer)
 	for _, r := range replies {
-		if r.err != nil {
-			v.unheard = append(v.unheard, r.cell)
+		if r.Err != nil {
+			v.unheard = append(v.unheard, r.Cell)
 		}
-		for _, c := range r.got {
+		for _, c := range r.Got {
 			if c.GetClaimId() == claimID {
-				v.found, v.itself = r.cell, c
+				v.found, v.itself = r.Cell, c
 			}
 		}
 	}
 	unanswered := len(v.unheard) > 0
 	for _, r := range replies {
-		for _, c := range r.got {
+		for _, c := range r.Got {
 			switch {
 			case c.GetClaimId() == claimID:
 			case v.itself != nil && beside(v.itself, c):
@@ -167,25 +169,25 @@ func (g *Gateway) viewFor(ctx context.Context, consumer, claimID string) (v conf
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.itself == nil && unanswered:
 				// The one to confirm may be in a cell that did not answer, and take over
 				// from this one.
-				return v, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
+				return v, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.settled():
 				g.twoConfirmed(ctx, v.itself, c)
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED:
 				return v, cmp.Or(g.neverKnown(ctx, consumer, claimID, v, c), duplicate(consumer, c))
 			default:
-				v.others = append(v.others, reply[*cellgatev1.Claim]{cell: r.cell, got: c})
+				v.others = append(v.others, cellclient.Reply[*cellgatev1.Claim]{Cell: r.Cell, Got: c})
 			}
 		}
 	}
 	if v.found == nil && len(v.others) > 0 && unanswered {
 		// It may be alive in a cell that did not answer: nothing is released for it.
-		return v, notFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
+		return v, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 	}
 	if v.found == nil && len(v.others) > 0 {
 		// Ended, and the consumer went on without it.
-		return v, cmp.Or(g.neverKnown(ctx, consumer, claimID, v, v.others[0].got), error(fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
-			claimID, consumer, v.others[0].got.GetClaimId(), v.others[0].cell.cfg.Name).
-			With("claim_id", v.others[0].got.GetClaimId()).With("cell", v.others[0].cell.cfg.Name)))
+		return v, cmp.Or(g.neverKnown(ctx, consumer, claimID, v, v.others[0].Got), error(fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
+			claimID, consumer, v.others[0].Got.GetClaimId(), v.others[0].Cell.Name()).
+			With("claim_id", v.others[0].Got.GetClaimId()).With("cell", v.others[0].Cell.Name())))
 	}
 	return v, nil
 }
@@ -196,7 +198,7 @@ func (g *Gateway) neverKnown(ctx context.Context, consumer, claimID string, v co
 	if v.itself != nil {
 		return nil
 	}
-	if in, _ := g.whereIs(ctx, g.cells, claimID); in != nil {
+	if in, _ := g.whereIs(ctx, g.cells.All, claimID); in != nil {
 		return nil
 	}
 	return fault.New(fault.NotFound, "claim %s of instance %s is not known; the instance has claim %s, %s, in cell %s",
@@ -206,19 +208,19 @@ func (g *Gateway) neverKnown(ctx context.Context, consumer, claimID string, v co
 // releaseOthers releases what is in a confirm's way.
 func (g *Gateway) releaseOthers(ctx context.Context, consumer string, v confirmView) error {
 	for _, p := range v.others {
-		ref := &cellv1.ClaimRef{ClaimId: p.got.GetClaimId(), ConsumerUuid: canonical(consumer), PendingOnly: true}
-		switch _, err := p.cell.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
+		ref := &cellv1.ClaimRef{ClaimId: p.Got.GetClaimId(), ConsumerUuid: cellclient.Canonical(consumer), PendingOnly: true}
+		switch _, err := p.Cell.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
 		case err != nil && v.settled():
 			// It ends with its lease, or was confirmed just now and is seen the next time.
 			g.log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
-				"cell", p.cell.cfg.Name, "claim", p.got.GetClaimId(), "error", err)
+				"cell", p.Cell.Name(), "claim", p.Got.GetClaimId(), "error", err)
 			continue
 		case fault.KindOf(err) == fault.AlreadyExists:
-			return duplicate(consumer, p.got)
+			return duplicate(consumer, p.Got)
 		case err != nil:
 			return err
 		}
-		g.log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.cell.cfg.Name, "claim", p.got.GetClaimId())
+		g.log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.Cell.Name(), "claim", p.Got.GetClaimId())
 	}
 	return nil
 }

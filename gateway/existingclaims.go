@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -43,14 +44,14 @@ func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	spellAlike(r.GetInstanceUuids())
 	spec := r.GetRequestSpec()
 	if g := spec.GetInstanceGroup(); g != nil {
-		g.Uuid = canonical(g.GetUuid())
+		g.Uuid = cellclient.Canonical(g.GetUuid())
 	}
 	for _, set := range spec.GetMemberOf() {
 		spellAlike(set.GetAggregates())
 	}
 	spellAlike(spec.GetForbiddenAggregates())
 	if d := spec.GetRequestedDestination(); d != nil {
-		d.Cell = canonical(d.GetCell())
+		d.Cell = cellclient.Canonical(d.GetCell())
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
@@ -63,7 +64,7 @@ func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 // spellAlike writes each uuid in the canonical form; other texts stay.
 func spellAlike(texts []string) {
 	for i, t := range texts {
-		texts[i] = canonical(t)
+		texts[i] = cellclient.Canonical(t)
 	}
 }
 
@@ -90,7 +91,7 @@ func (s *selection) takeOver(ctx context.Context, claims []existingClaim) error 
 	for _, h := range claims {
 		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
-			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.g.cells[h.cell].cfg.Name, h.claim.GetConsumerUuid())
+			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.g.cells.All[h.cell].Name(), h.claim.GetConsumerUuid())
 		}
 		id := s.req.GetRequestId()
 		if first[index] || s.places[index] != nil {
@@ -130,16 +131,16 @@ func (s *selection) takeOver(ctx context.Context, claims []existingClaim) error 
 // the background, unless another attempt keeps it meanwhile; its lease ends anyway. A
 // confirmed one is only reported: which of two is right, no gateway knows.
 func (s *selection) giveBack(ctx context.Context, h existingClaim) {
-	c := s.g.cells[h.cell]
+	c := s.g.cells.All[h.cell]
 	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
 		s.g.log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),
-			"claim", h.claim.GetClaimId(), "cell", c.cfg.Name, "state", h.claim.GetState().String())
+			"claim", h.claim.GetClaimId(), "cell", c.Name(), "state", h.claim.GetState().String())
 		return
 	}
 	g, ref := s.g, &cellv1.ClaimRef{
 		ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true, Attempt: h.origin.GetAttempt(),
 	}
-	g.background(ctx, func(ctx context.Context) {
+	g.cells.Background(ctx, func(ctx context.Context) {
 		// Logged there; the lease catches what is left.
 		_, _ = g.release(ctx, c, []*cellv1.ClaimRef{ref})
 	})

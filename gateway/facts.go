@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -27,51 +27,36 @@ func (g *Gateway) putFacts(ctx context.Context, req *cellgatev1.PutFactsRequest)
 		return nil, fault.Invalid("facts", "has %d bytes as JSON, must have at most %d", text.Len(), maxFacts)
 	}
 	c, got, err := g.sendFacts(ctx, req.GetCell(), &cellv1.PutFactsRequest{
-		HostUuid: canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), Facts: text.String(), IfGeneration: req.GetIfGeneration(),
+		HostUuid: cellclient.Canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), Facts: text.String(), IfGeneration: req.GetIfGeneration(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &cellgatev1.PutFactsResponse{
-		Namespace: &cellgatev1.HostNamespace{Name: req.GetNamespace(), Facts: req.GetFacts(), Generation: got.GetGeneration()}, Cell: c.cfg.Name,
+		Namespace: &cellgatev1.HostNamespace{Name: req.GetNamespace(), Facts: req.GetFacts(), Generation: got.GetGeneration()}, Cell: c.Name(),
 	}, nil
 }
 
 // deleteFacts takes a namespace of a host away.
 func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRequest) (*cellgatev1.DeleteFactsResponse, error) {
 	c, _, err := g.sendFacts(ctx, req.GetCell(), &cellv1.PutFactsRequest{
-		HostUuid: canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), IfGeneration: req.GetIfGeneration(),
+		HostUuid: cellclient.Canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), IfGeneration: req.GetIfGeneration(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &cellgatev1.DeleteFactsResponse{Cell: c.cfg.Name}, nil
+	return &cellgatev1.DeleteFactsResponse{Cell: c.Name()}, nil
 }
 
 // sendFacts asks the cell that has the host, which is looked for when none is named.
-func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cell, *cellv1.PutFactsResponse, error) {
+func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cellclient.Cell, *cellv1.PutFactsResponse, error) {
 	c, known, err := g.cellOfHost(ctx, name, req.GetHostUuid())
 	if err != nil {
 		return nil, nil, err
 	}
 	got, err := updateIfCurrent(ctx, g, c, req.GetHostUuid(), known, func(generation int64) (*cellv1.PutFactsResponse, error) {
 		req.AsOfGeneration = generation
-		return callFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
+		return cellclient.CallFor(ctx, c, req.GetHostUuid(), g.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.PutFacts)
 	})
 	return c, got, err
-}
-
-// changed is the error of a call that changes a row of a cell: OUTCOME_UNKNOWN when that
-// may have happened.
-func changed(ctx context.Context, c *cell, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errNotSent), turnedAway(err), !couldNot(err):
-		return err
-	}
-	return fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
-		With("cell", c.cfg.Name).With("cells", c.cfg.Name)
 }

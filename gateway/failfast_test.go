@@ -7,8 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -106,44 +105,6 @@ func TestReadUnderWayEndsWithTheTrip(t *testing.T) {
 	})
 }
 
-// A breaker that opens between a proposal and its claim: the claim is not sent, so
-// nothing is in doubt and nothing has to be released.
-func TestClaimThatIsNotSentIsNotInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
-		w.cells[1].hook(nil, func(method string, _ any) error {
-			if method != "ProposeBatch" {
-				return nil
-			}
-			go func() {
-				b := w.g.cells[1].replicas[0].breaker
-				for b.view().state == gobreaker.StateClosed {
-					if p, err := b.enter(asks); err == nil {
-						p.leave(failed, fault.New(fault.Internal, "broken"))
-					}
-				}
-			}()
-			return nil
-		})
-		var resp *cellgatev1.SelectDestinationsResponse
-		for n := range 50 { // whether the breaker is open before the answer is a matter of scheduling
-			if resp = w.choose(ask(n, 1)); resp.GetPartial() {
-				break
-			}
-			time.Sleep(3 * time.Second) // virtual
-		}
-		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" || !resp.GetPartial() {
-			t.Fatalf("selected %v", s)
-		}
-		synctest.Wait()
-		for _, did := range w.cells[1].did() {
-			if strings.HasPrefix(did, "release ") {
-				t.Errorf("cell2 did %v", w.cells[1].did())
-			}
-		}
-	})
-}
-
 // Every call to a cell has a deadline: its budget, or what the caller leaves.
 func TestEveryCallHasItsBudget(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Second} {
@@ -191,7 +152,7 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 			synctest.Wait()
 			for method, want := range map[string]time.Duration{
 				"ProposeBatch": w.g.cfg.ProposeBudget, "ListClaims": w.g.cfg.ClaimBudget, "ListHosts": w.g.cfg.ClaimBudget,
-				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": stepBudget(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": stepBudget(ctx, w.g.cfg.ClaimBudget),
+				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": cellclient.StepBudget(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": cellclient.StepBudget(ctx, w.g.cfg.ClaimBudget),
 				"ClaimBatch confirm": w.g.cfg.ClaimBudget, "ClaimBatch release": w.g.cfg.ClaimBudget, "ClaimBatch unpin": w.g.cfg.ClaimBudget,
 			} {
 				if limit > 0 && method != "ClaimBatch unpin" { // that one outlives its caller
@@ -204,4 +165,37 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A breaker that opens after a proposal and before its claim: the claim is not sent, so nothing is in doubt and
+// nothing has to be released.
+func TestClaim_BreakerOpenedAfterProposal_NotInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		// The group's pin is in the first cell: it is asked between the proposals and the claim.
+		req, n := ask(1, 1), 1
+		for w.g.arbiter(testUUID(0xe, n)).Name() != "cell1" {
+			n++
+		}
+		req.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, n), Policy: "affinity"}
+		w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+			if method == "ListClaims" {
+				return fault.New(fault.Internal, "broken")
+			}
+			return nil
+		}, nil)
+		w.cells[0].hook(func(ctx context.Context, _ string, req any) error {
+			if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetPin() != nil {
+				for range w.g.cfg.Breaker.Failures {
+					_, _ = w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 9), Cell: "cell2"})
+				}
+			}
+			return nil
+		}, nil)
+		w.refused(req, fault.CellUnavailable)
+		synctest.Wait()
+		if did := w.cells[1].did(); len(did) > 0 {
+			t.Errorf("cell2 did %v", did)
+		}
+	})
 }

@@ -149,12 +149,14 @@ func unreachable() error {
 
 // upgrading is the legacy side of a fake cell.
 type upgrading struct {
+	config  LegacyConfig
 	reader  *fakeReader
 	imports *fakeImporter
 }
 
 func newUpgrading() *upgrading {
 	return &upgrading{
+		config:  LegacyConfig{Refresh: time.Second, RequiredVersion: 68},
 		reader:  &fakeReader{services: []legacy.Service{{ID: 1, Host: "host001", Version: 60, LastSeenUp: time.Now()}}},
 		imports: &fakeImporter{begun: make(chan struct{}, 1)},
 	}
@@ -162,6 +164,7 @@ func newUpgrading() *upgrading {
 
 func (u *upgrading) parts() Legacy {
 	return Legacy{
+		Config:   u.config,
 		Open:     func(context.Context) (LegacyReader, error) { return u.reader, nil },
 		Importer: func(HostImporter) Importer { return u.imports },
 	}
@@ -174,12 +177,5 @@ func startGated(t testing.TB, cells []*fakeCell, sides map[int]*upgrading, chang
 	for i, u := range sides {
 		deps.Legacy[cells[i].name] = u.parts()
 	}
-	return startWith(t, cells, func(c *Config) {
-		for i := range sides {
-			c.Cells[i].Legacy = &LegacyConfig{Refresh: time.Second, RequiredVersion: 68}
-		}
-		if change != nil {
-			change(c)
-		}
-	}, deps)
+	return startWith(t, cells, change, deps)
 }

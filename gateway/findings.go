@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -14,7 +15,7 @@ import (
 // listFindings asks every replica of the cells what it found, for each compares its own
 // table, and adds what only the cells together show.
 func (g *Gateway) listFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
-	if req.GetCell() != "" && g.cellNamed(req.GetCell()) == nil {
+	if req.GetCell() != "" && g.cells.Named(req.GetCell()) == nil {
 		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
 	}
 	seen := g.askFindings(ctx)
@@ -22,7 +23,7 @@ func (g *Gateway) listFindings(ctx context.Context, req *cellgatev1.ListFindings
 	resp := &cellgatev1.ListFindingsResponse{}
 	wanted := func(cell string) bool { return req.GetCell() == "" || req.GetCell() == cell }
 	for _, s := range seen {
-		if wanted(s.cell.cfg.Name) {
+		if wanted(s.cell.Name()) {
 			resp.Cells = append(resp.Cells, s.shown)
 			found = append(found, s.findings...)
 		}
@@ -41,7 +42,7 @@ func (g *Gateway) listFindings(ctx context.Context, req *cellgatev1.ListFindings
 
 // cellFindings is what the replicas of a cell found.
 type cellFindings struct {
-	cell     *cell
+	cell     *cellclient.Cell
 	shown    *cellgatev1.ReconciledCell
 	findings []*cellgatev1.Finding
 	movedIn  []*cellv1.MovedIn
@@ -53,8 +54,8 @@ type cellFindings struct {
 func (g *Gateway) askFindings(ctx context.Context) []*cellFindings {
 	var list []*cellFindings
 	var all sync.WaitGroup
-	for _, c := range g.cells {
-		if c.gate != nil && c.gate.cfg.Only {
+	for _, c := range g.cells.All {
+		if g.gates[c].only() {
 			continue
 		}
 		s := &cellFindings{cell: c}
@@ -62,24 +63,24 @@ func (g *Gateway) askFindings(ctx context.Context) []*cellFindings {
 		all.Go(func() { s.ask(ctx) })
 	}
 	all.Wait()
-	slices.SortFunc(list, func(a, b *cellFindings) int { return cmp.Compare(a.cell.cfg.Name, b.cell.cfg.Name) })
+	slices.SortFunc(list, func(a, b *cellFindings) int { return cmp.Compare(a.cell.Name(), b.cell.Name()) })
 	return list
 }
 
 // ask joins the answers of the cell's replicas. Each has seen most findings; the one
 // that saw it first tells of it, and what one put right is right.
 func (s *cellFindings) ask(ctx context.Context) {
-	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.cfg.Name}, true
-	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.replicas)), make([]error, len(s.cell.replicas))
+	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.Name()}, true
+	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.Replicas)), make([]error, len(s.cell.Replicas))
 	var all sync.WaitGroup
-	for i, r := range s.cell.replicas {
-		all.Go(func() { answers[i], errs[i] = r.listFindings(ctx) })
+	for i, r := range s.cell.Replicas {
+		all.Go(func() { answers[i], errs[i] = r.ListFindings(ctx) })
 	}
 	all.Wait()
 	moved, byKey := map[string]bool{}, map[[7]string]int{}
 	for i, got := range answers {
 		if errs[i] != nil {
-			s.shown.Error = cmp.Or(s.shown.GetError(), s.cell.replicas[i].addr+": "+reasonOf(errs[i]))
+			s.shown.Error = cmp.Or(s.shown.GetError(), s.cell.Replicas[i].Addr+": "+cellclient.ReasonOf(errs[i]))
 			continue
 		}
 		s.repairs = s.repairs && got.GetRepairs()
@@ -95,7 +96,7 @@ func (s *cellFindings) ask(ctx context.Context) {
 			}
 		}
 		for _, f := range got.GetFindings() {
-			f.Cell = s.cell.cfg.Name
+			f.Cell = s.cell.Name()
 			key := findingKey(f)
 			at, there := byKey[key]
 			if !there {
@@ -117,13 +118,4 @@ func findingKey(f *cellgatev1.Finding) [7]string {
 		at = f.GetRepairedAt().AsTime().String()
 	}
 	return [7]string{f.GetKind().String(), f.GetHostUuid(), f.GetClaimId(), f.GetConsumerUuid(), f.GetProviderUuid(), f.GetResourceClass(), at}
-}
-
-func (r *replica) listFindings(ctx context.Context) (*cellv1.ListFindingsResponse, error) {
-	if err := r.strange(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cell.claimBudget)
-	defer cancel()
-	return r.client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -22,10 +24,11 @@ import (
 //
 // watchGate owns it. Its methods are safe for concurrent use.
 type gate struct {
-	cell  *cell
+	cell  *cellclient.Cell
 	cfg   LegacyConfig
 	parts Legacy
-	g     *Gateway
+	log   *slog.Logger
+	now   func() time.Time
 	tel   *telemetry.Gate
 	// known is what the cell said last, nil before; unheard why it did not answer since.
 	known   atomic.Pointer[knownGate]
@@ -61,7 +64,7 @@ func (w *gate) doubt() (why string, unsure bool) {
 		return "", false
 	}
 	if w.tooOld() {
-		return "they were last read " + rows.age(w.g.now()).Round(time.Second).String() + " ago", false
+		return "they were last read " + rows.age(w.now()).Round(time.Second).String() + " ago", false
 	}
 	if why := w.noBeats(); why != "" || w.gateless {
 		return why, false
@@ -73,7 +76,7 @@ func (w *gate) doubt() (why string, unsure bool) {
 // tooOld reports whether the rows were read too long ago to go by.
 func (w *gate) tooOld() bool {
 	rows := w.rows.Load()
-	return rows != nil && rows.age(w.g.now()) > w.cfg.rowsMaxAge()
+	return rows != nil && rows.age(w.now()) > w.cfg.rowsMaxAge()
 }
 
 type knownRows struct {
@@ -91,77 +94,36 @@ func (k *knownRows) age(now time.Time) time.Duration {
 	return max(now.Sub(k.at), now.Round(0).Sub(k.at.Round(0)))
 }
 
-func newGate(c *cell, cfg LegacyConfig, parts Legacy, g *Gateway) *gate {
+// newGate makes what watches a cell's gate. gateway names this incarnation of the gateway, name is what people call it.
+func newGate(c *cellclient.Cell, parts Legacy, gateway, name string, log *slog.Logger, now func() time.Time) *gate {
 	out := &gate{
-		cell: c, cfg: cfg.withDefaults(), parts: parts, g: g, tel: c.tel.Gate(), asking: make(chan struct{}, 1), first: make(chan struct{}),
+		cell: c, cfg: parts.Config.withDefaults(), parts: parts, log: log, now: now, tel: c.Telemetry.Gate(), asking: make(chan struct{}, 1), first: make(chan struct{}),
+		report: gateReport{gateway: gateway, name: name},
 	}
-	out.report = gateReport{gateway: g.newID(), name: g.cfg.Name}
 	if parts.Importer != nil {
 		out.importer = parts.Importer(out)
 	}
 	return out
 }
 
-// sourceUnder is where a cell's candidates come from, with its gate at a state that its answer
-// named; unspecified for one that did not answer.
-func (c *cell) sourceUnder(s cellgatev1.Gate_State) cellgatev1.CellSource {
-	if s == cellgatev1.Gate_STATE_UNSPECIFIED {
-		s = c.knownGate().GetState()
-	}
-	if s == cellgatev1.Gate_LEGACY || s == cellgatev1.Gate_SHADOW {
-		return cellgatev1.CellSource_LEGACY
-	}
-	return cellgatev1.CellSource_NATIVE
-}
-
-// knownGate is what is known of a cell's gate, by its reports or its summary; nil for nothing.
-func (c *cell) knownGate() *cellgatev1.Gate {
-	if c.gate != nil {
-		if known := c.gate.known.Load(); known != nil {
-			return known.Gate
-		}
-	}
-	return c.lastSummary().GetTotals().GetGate()
-}
-
-// whyLegacy says why Nova's tables speak for a cell's hosts.
-func (c *cell) whyLegacy() string {
-	known := c.knownGate()
-	text := "the gate is " + known.GetState().String()
-	switch {
-	case c.gate != nil && c.gate.cfg.Only:
-		text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
-	case known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
-		text += ", pinned by an operator"
-		if why := known.GetPinReason(); why != "" {
-			text += ": " + why
-		}
-	case len(known.GetWaitsFor()) > 0:
-		text += ", and waits for: " + strings.Join(known.GetWaitsFor(), "; ")
-	case known.GetReason() != "":
-		text += ": " + known.GetReason()
-	}
-	return text
-}
-
 // ImportHosts is HostImporter's.
 func (w *gate) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
-	return callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
+	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
 }
 
 // ListHosts and ListClaims show an importer what the cell has.
 func (w *gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
-	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListHosts)
+	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListHosts)
 }
 
 // FindUnclaimed is HostImporter's.
 func (w *gate) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
-	return callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
+	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
 }
 
 // ListClaims is described at ListHosts.
 func (w *gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
-	return call(ctx, w.cell, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 }
 
 // learn takes what the cell said. That of a replica which is behind others is left.
@@ -172,7 +134,7 @@ func (w *gate) learn(ctx context.Context, told *cellgatev1.Gate) {
 	}
 	w.unheard.Store(nil)
 	for {
-		old, now := w.known.Load(), w.g.now()
+		old, now := w.known.Load(), w.now()
 		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= gateMaxAge {
 			return
 		}
@@ -199,7 +161,7 @@ func (w *gate) moved(ctx context.Context, old *knownGate, to *cellgatev1.Gate) {
 	if w.tel.Is(state); old != nil && old.GetState() != to.GetState() {
 		w.tel.Moved(state)
 	}
-	w.g.log.InfoContext(ctx, "the gate of a cell", "cell", w.cell.cfg.Name, "from", from, "to", to.GetState().String(), "epoch", to.GetEpoch(),
+	w.log.InfoContext(ctx, "the gate of a cell", "cell", w.cell.Name(), "from", from, "to", to.GetState().String(), "epoch", to.GetEpoch(),
 		"since", to.GetSince().AsTime(), "reason", to.GetReason(), "pin", pinText(to), "pin_reason", to.GetPinReason(), "waits_for", to.GetWaitsFor())
 }
 
@@ -232,15 +194,15 @@ func (w *gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 			req.ImportedAge = durationpb.New(age)
 		}
 	}
-	resp, err := callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+	resp, err := cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {
 		// It has taken all else of the report.
 		req.Unchanged, req.Services = false, w.report.services
-		resp, err = callFor(ctx, w.cell, w.cell.cfg.Name, w.cell.claimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+		resp, err = cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	}
 	w.report.ended(err)
 	if err != nil {
-		why := reasonOf(err)
+		why := cellclient.ReasonOf(err)
 		w.unheard.Store(&why)
 		return nil, err
 	}

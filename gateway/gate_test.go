@@ -165,7 +165,7 @@ func TestAwaitedClaimsThatAreCutAreLoggedOnce(t *testing.T) {
 		f.moveGate(cellgatev1.Gate_LEGACY)
 		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
 		var out bytes.Buffer
-		startWith(t, []*fakeCell{f}, func(c *Config) { c.Cells[0].Legacy = &LegacyConfig{Refresh: time.Second} },
+		startWith(t, []*fakeCell{f}, nil,
 			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]Legacy{"cell1": u.parts()}})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -291,7 +291,7 @@ func TestGateMovesAreLogged(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
 		f.moveGate(cellgatev1.Gate_LEGACY)
 		var out bytes.Buffer
-		startWith(t, []*fakeCell{f}, func(c *Config) { c.Cells[0].Legacy = &LegacyConfig{Refresh: time.Second} },
+		startWith(t, []*fakeCell{f}, nil,
 			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]Legacy{"cell1": u.parts()}})
 		f.moveGate(cellgatev1.Gate_SHADOW)
 		time.Sleep(5 * time.Second)

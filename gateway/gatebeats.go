@@ -13,10 +13,10 @@ func (k *watching) heardBefore(ctx context.Context, x *legacy.Snapshot) {
 	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
 	switch {
 	case now != "" && !before:
-		k.g.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and the cell has no answer while its gate is LEGACY or SHADOW",
-			"cell", k.cell.cfg.Name, "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
+		k.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and the cell has no answer while its gate is LEGACY or SHADOW",
+			"cell", k.cell.Name(), "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
 	case before && now == "":
-		k.g.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.cfg.Name)
+		k.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.Name())
 	}
 }
 

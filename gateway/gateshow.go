@@ -5,30 +5,32 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // showGate puts into a row, which has what the cell says of itself, what this gateway
 // knows of its gate.
-func (g *Gateway) showGate(row *cellgatev1.Cell, c *cell) {
-	if c.gate == nil {
+func (g *Gateway) showGate(row *cellgatev1.Cell, c *cellclient.Cell) {
+	w := g.gates[c]
+	if w == nil {
 		return
 	}
-	if known := c.gate.known.Load(); known != nil {
+	if known := w.known.Load(); known != nil {
 		row.Gate = proto.CloneOf(known.Gate)
 	} else {
-		row.Gate = &cellgatev1.Gate{Reason: c.gate.notKnown()}
+		row.Gate = &cellgatev1.Gate{Reason: w.notKnown()}
 	}
-	if c.gate.disabledByNova() {
+	if w.disabledByNova() {
 		addReason(row, disabledInNova)
 	}
-	if why := c.gate.unread.Load(); why != nil {
+	if why := w.unread.Load(); why != nil {
 		addReason(row, "this gateway cannot read the legacy database: "+*why)
 	}
-	if why := c.gate.noBeats(); why != "" {
+	if why := w.noBeats(); why != "" {
 		addReason(row, "this gateway's legacy database tells nothing of now: "+why)
-		if c.gate.importer != nil {
+		if w.importer != nil {
 			addReason(row, "nothing is imported from it")
 		}
 	}
@@ -49,14 +51,15 @@ func addReason(row *cellgatev1.Cell, why string) {
 
 // readLegacy gives what is to be told of each cell's legacy rows that were ever read.
 func (g *Gateway) readLegacy(each func(telemetry.LegacyReading)) {
-	for _, c := range g.cells {
-		if c.gate == nil {
+	for _, c := range g.cells.All {
+		w := g.gates[c]
+		if w == nil {
 			continue
 		}
-		rows := c.gate.rows.Load()
+		rows := w.rows.Load()
 		if rows == nil {
 			continue
 		}
-		each(telemetry.LegacyReading{Cell: c.cfg.Name, Age: g.now().Sub(rows.at)})
+		each(telemetry.LegacyReading{Cell: c.Name(), Age: g.now().Sub(rows.at)})
 	}
 }

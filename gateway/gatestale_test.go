@@ -39,7 +39,7 @@ func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
 		f.moveGate(cellgatev1.Gate_NATIVE)
 		var paused atomic.Int64
-		startWith(t, []*fakeCell{f}, func(c *Config) { c.Cells[0].Legacy = &LegacyConfig{Refresh: time.Second, RequiredVersion: 68} },
+		startWith(t, []*fakeCell{f}, nil,
 			Deps{Legacy: map[string]Legacy{"cell1": u.parts()}, Now: func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }})
 		time.Sleep(5 * time.Second)
 		for _, p := range []time.Duration{14 * time.Second, 5 * time.Minute} {

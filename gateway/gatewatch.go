@@ -25,17 +25,6 @@ const (
 	firstWithin = 5 * time.Second
 )
 
-// watchGates watches the gates until ctx ends.
-func (g *Gateway) watchGates(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, c := range g.cells {
-		if c.gate != nil {
-			all.Go(func() { c.gate.watch(ctx) })
-		}
-	}
-	all.Wait()
-}
-
 // watching is what the watch of a gate keeps from round to round.
 type watching struct {
 	*gate
@@ -74,7 +63,7 @@ func (w *gate) watch(ctx context.Context) {
 	if w.importer != nil {
 		parts.Go(func() {
 			if err := w.importer.Run(ctx); err != nil && ctx.Err() == nil {
-				w.g.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.cfg.Name, "error", err)
+				w.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.Name(), "error", err)
 			}
 		})
 	}
@@ -127,15 +116,15 @@ func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 // round asks the cell, then starts to read the rows. Rows of before a pause are no report: the
 // cell is told when they have been read again.
 func (k *watching) round(ctx context.Context) {
-	began := k.g.now()
+	began := k.now()
 	reads := !k.reading && !began.Before(k.readFrom)
 	k.tell(ctx, reads && k.tooOld())
 	if !reads || ctx.Err() != nil {
 		return
 	}
 	k.reading = true
-	got := read{reader: k.reader, began: k.g.now()}
-	full := !k.g.now().Before(k.fullFrom)
+	got := read{reader: k.reader, began: k.now()}
+	full := !k.now().Before(k.fullFrom)
 	var instances []schedule.ID
 	if !k.native() {
 		instances = k.awaited
@@ -158,27 +147,27 @@ func (k *watching) tell(ctx context.Context, look bool) {
 	resp, err := k.ask(ctx, look)
 	if err != nil {
 		if !k.silent && ctx.Err() == nil {
-			k.g.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.cfg.Name, "error", err)
+			k.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.Name(), "error", err)
 		}
 		k.silent = true
 		return
 	}
 	if k.silent {
-		k.g.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.cfg.Name)
+		k.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.Name())
 	}
 	k.silent = false
 	k.awaited = instancesOf(resp.GetAwaited())
 	if cut := resp.GetAwaitedCut(); cut != k.cut {
 		if k.cut = cut; cut {
-			k.g.log.WarnContext(ctx, "a cell awaits more claims than it names: its hosts may look fuller than they are", "cell", k.cell.cfg.Name, "named", len(k.awaited))
+			k.log.WarnContext(ctx, "a cell awaits more claims than it names: its hosts may look fuller than they are", "cell", k.cell.Name(), "named", len(k.awaited))
 		} else {
-			k.g.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.cfg.Name)
+			k.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.Name())
 		}
 	}
-	imports := k.g.now().Before(k.importUntil)
+	imports := k.now().Before(k.importUntil)
 	k.importUntil = time.Time{}
 	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
-		k.importUntil = k.g.now().Add(d)
+		k.importUntil = k.now().Add(d)
 		if rows := k.rows.Load(); !imports && k.answerable() {
 			k.importer.Offer(rows.Snapshot, k.native())
 		}
@@ -208,7 +197,7 @@ func (k *watching) holdAtLegacy(ctx context.Context) {
 		GatePin: cellgatev1.Gate_LEGACY, Reason: "legacy_only: the cell has no scheduler of its own", Force: true,
 	}, "gateway")
 	if err != nil && !k.silent {
-		k.g.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.cfg.Name, "error", err)
+		k.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.Name(), "error", err)
 	}
 }
 
@@ -236,7 +225,7 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	now := k.g.now()
+	now := k.now()
 	k.tel.Read(now.Sub(got.began), got.err)
 	if k.enter(ctx) != nil {
 		return false
@@ -249,12 +238,12 @@ func (k *watching) took(ctx context.Context, got read) (tell bool) {
 		why := unreadBecause(got.err)
 		k.unread.Store(&why)
 		if k.failures == 1 {
-			k.g.log.WarnContext(ctx, "the legacy database of a cell cannot be read", "cell", k.cell.cfg.Name, "trouble", string(legacy.TroubleOf(got.err)), "error", got.err)
+			k.log.WarnContext(ctx, "the legacy database of a cell cannot be read", "cell", k.cell.Name(), "trouble", string(legacy.TroubleOf(got.err)), "error", got.err)
 		}
 		return k.report.notRead(why)
 	}
 	if k.failures > 0 {
-		k.g.log.InfoContext(ctx, "the legacy database of a cell is read again", "cell", k.cell.cfg.Name, "failures", k.failures)
+		k.log.InfoContext(ctx, "the legacy database of a cell is read again", "cell", k.cell.Name(), "failures", k.failures)
 	}
 	k.failures, k.readFrom = 0, time.Time{}
 	if got.rows.Full {

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/expression"
 	"cellgate/internal/health"
 	"cellgate/internal/ingress"
@@ -24,7 +25,7 @@ type Config struct {
 	// are under upgrade are told it.
 	Name string
 	// Cells in the order in which answers list them.
-	Cells []CellConfig
+	Cells []cellclient.CellConfig
 	// ProposeBudget bounds a cell's answer to one round of a merge (250 ms); it
 	// is never more than half of the time a request has left.
 	ProposeBudget time.Duration
@@ -63,25 +64,14 @@ type Config struct {
 	// (1 m).
 	ReconcileEvery time.Duration
 	// Breaker is of every replica.
-	Breaker BreakerConfig
+	Breaker cellclient.BreakerConfig
 }
 
 // CellConfig is one cell.
-type CellConfig struct {
-	// Name and UUID are the cell's own; a cell that answers under others is not
-	// used. An empty UUID is learned from the cell.
-	Name string
-	UUID string
-	// Replicas are addresses, host:port. Claims go to the owner of their host among
-	// them, proposals to any; what has no owner goes to the first that is not in doubt.
-	Replicas []string
-	// Disabled: nothing new is placed there. Its claims and hosts are still
-	// read, confirmed and released.
-	Disabled bool
-	// Legacy is set for a cell under upgrade from Nova's own tables; Deps.Legacy has its
-	// parts.
-	Legacy *LegacyConfig
-}
+type CellConfig = cellclient.CellConfig
+
+// BreakerConfig says when a replica is left alone and when it is tried again.
+type BreakerConfig = cellclient.BreakerConfig
 
 // WeigherConfig is a weigher and its multiplier.
 type WeigherConfig struct {
@@ -98,7 +88,7 @@ type Deps struct {
 	// *fault.Error.
 	Dial func(target string) (*grpc.ClientConn, error)
 	Log  *slog.Logger
-	// Legacy has the parts of each cell that has a LegacyConfig, by its name.
+	// Legacy has the parts of each cell under upgrade from Nova's own tables, by its name.
 	Legacy map[string]Legacy
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
@@ -119,10 +109,9 @@ type Gateway struct {
 	now   func() time.Time
 	tel   *telemetry.Gateway
 	in    *ingress.Ingress
-	cells []*cell
-	// onBreaker is Deps.OnBreaker.
-	onBreaker func(cell, replica string, from, to gobreaker.State)
-	hints     *hints
+	cells *cellclient.Cells
+	gates gates
+	hints *hints
 	// expressions of requests, compiled.
 	expressions expression.Cache
 	// configured are those of the configuration.
@@ -145,22 +134,16 @@ type Gateway struct {
 	moves     unfinishedMoves
 	// lanes admit calls.
 	lanes lanes
-	// life ends with Run, after its tasks had their time; tasks are the
-	// goroutines that outlive the request that started them: batches of
-	// proposals and releases. All are bounded by their own timeouts.
-	life  context.Context
-	end   context.CancelFunc
-	tasks sync.WaitGroup
 }
 
 // New makes a gateway and its connections; nothing is sent before Run or the
 // first request. Every problem of the configuration is reported at once.
 func New(cfg Config, deps Deps) (*Gateway, error) {
 	cfg = withDefaults(cfg)
-	if err := checkConfig(cfg); err != nil {
+	if err := checkConfig(cfg, deps.Legacy); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker, hints: newHints(maxHints), flights: newFlights(), lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, hints: newHints(maxHints), flights: newFlights(), lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
 	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
 	if err != nil {
 		return nil, err // checkConfig has said so
@@ -181,17 +164,14 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	g.unreleased.log = g.log
 	g.unreadable.log, g.unreadable.now = g.log, g.now
 	g.health = health.New(g.aliveChecks, g.readyChecks)
-	g.life, g.end = context.WithCancel(context.Background())
-	for _, c := range cfg.Cells {
-		link, err := newCell(c, deps.Dial, deps.Legacy[c.Name], g)
-		if err != nil {
-			g.close()
-			return nil, err
-		}
-		g.cells = append(g.cells, link)
+	g.cells, err = cellclient.New(cfg.Cells, cellclient.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, Breaker: cfg.Breaker},
+		cellclient.Deps{Dial: deps.Dial, Log: g.log, Now: g.now, OnBreaker: deps.OnBreaker, Telemetry: g.tel})
+	if err != nil {
+		return nil, err
 	}
+	g.gates = newGates(g, deps.Legacy)
 	g.decisions = newRecorder(g, cfg.DecisionQueue)
-	g.tel.Watch(g.lanes.each, g.summaryAges)
+	g.tel.Watch(g.lanes.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
 }
@@ -214,27 +194,20 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 func (g *Gateway) Run(ctx context.Context) error {
 	stop, told := g.decisions.start(), g.unreleased.start()
 	var gates sync.WaitGroup
-	gates.Go(func() { g.watchGates(ctx) })
+	gates.Go(func() { g.gates.watch(ctx) })
 	gates.Go(func() { g.watchMoves(ctx) })
-	g.watchCells(ctx)
+	g.cells.Watch(ctx, func() { g.gates.first(); close(g.ready) }, g.lookAgain)
 	gates.Wait()
-	g.tasks.Wait()
+	g.cells.Wait()
 	told()
 	stop()
-	g.close()
+	g.cells.Close()
 	return nil
 }
 
 // Ready is closed when every cell has been asked for its summary once, whether
 // it answered or not, and the gates of cells under upgrade have been looked for.
 func (g *Gateway) Ready() <-chan struct{} { return g.ready }
-
-func (g *Gateway) close() {
-	g.end()
-	for _, c := range g.cells {
-		c.close()
-	}
-}
 
 func withDefaults(cfg Config) Config {
 	setDefault(&cfg.ProposeBudget, 250*time.Millisecond)

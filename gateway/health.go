@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/health"
 )
 
@@ -20,13 +21,8 @@ func (g *Gateway) Health() *health.Monitor { return g.health }
 
 func (g *Gateway) aliveChecks() []health.Check {
 	check := health.Check{Name: "directory", OK: true}
-	for _, c := range g.cells {
-		for _, r := range c.replicas {
-			at := r.watched.Load()
-			if d := g.now().Sub(time.Unix(0, at)); at > 0 && d > watchedWithin {
-				check.OK, check.Why = false, fmt.Sprintf("cell %s was to be asked every %v, and was not for %v", c.cfg.Name, summaryEvery, d.Round(time.Second))
-			}
-		}
+	if late := g.cells.Unwatched(watchedWithin); late != "" {
+		check.OK, check.Why = false, late
 	}
 	return []health.Check{check}
 }
@@ -44,20 +40,20 @@ func (g *Gateway) readyChecks() []health.Check {
 func (g *Gateway) cellsCheck() health.Check {
 	var silent, strange []string
 	fresh, enabled := 0, 0
-	for _, c := range g.cells {
-		if c.cfg.Disabled {
+	for _, c := range g.cells.All {
+		if c.Disabled() {
 			continue
 		}
 		enabled++
-		s := c.heard()
-		who := c.strange()
+		s := c.NewestSummary()
+		who := c.WrongCell()
 		switch {
 		case who != "":
 			strange = append(strange, who)
 		case s == nil:
-			silent = append(silent, c.cfg.Name+" never")
-		case g.now().Sub(s.at) > summaryMaxAge:
-			silent = append(silent, fmt.Sprintf("%s %v ago", c.cfg.Name, g.now().Sub(s.at).Round(time.Second)))
+			silent = append(silent, c.Name()+" never")
+		case g.now().Sub(s.At) > cellclient.SummaryMaxAge:
+			silent = append(silent, fmt.Sprintf("%s %v ago", c.Name(), g.now().Sub(s.At).Round(time.Second)))
 		default:
 			fresh++
 		}
@@ -71,5 +67,5 @@ func (g *Gateway) cellsCheck() health.Check {
 	case enabled == 0:
 		return health.Check{Name: "cells", Why: "every cell is disabled"}
 	}
-	return health.Check{Name: "cells", Why: fmt.Sprintf("no cell has answered in the last %v: %s", summaryMaxAge, seen)}
+	return health.Check{Name: "cells", Why: fmt.Sprintf("no cell has answered in the last %v: %s", cellclient.SummaryMaxAge, seen)}
 }

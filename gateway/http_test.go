@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"cellgate/gateway/admission"
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -211,11 +212,11 @@ func TestRESTPaths(t *testing.T) {
 }
 
 func TestReadyOnlyWhenTheCellsWereAsked(t *testing.T) {
-	g, err := New(Config{Cells: []CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}}, Deps{Dial: lazy})
+	g, err := New(Config{Cells: []cellclient.CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}}, Deps{Dial: lazy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.close()
+	defer g.cells.Close()
 	conn, err := lazy("gateway")
 	if err != nil {
 		t.Fatal(err)
@@ -245,13 +246,13 @@ func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
 			t.Errorf("no cell answers: %d %s", rec.Code, rec.Body)
 		}
 		cells[1].hook(nil, nil)
-		time.Sleep(2 * summaryEvery) // virtual
+		time.Sleep(2 * cellclient.SummaryEvery) // virtual
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 200 {
 			t.Errorf("one cell answers: %d %s", rec.Code, rec.Body)
 		}
 		// What was answered long ago does not count.
 		cells[1].hook(down, nil)
-		time.Sleep(summaryMaxAge + 2*summaryEvery) // virtual
+		time.Sleep(cellclient.SummaryMaxAge + 2*cellclient.SummaryEvery) // virtual
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), "cell1 never, cell2 1") {
 			t.Errorf("no cell answers any more: %d %s", rec.Code, rec.Body)
 		}
@@ -259,7 +260,7 @@ func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
 			t.Errorf("alive without cells: %d %s", rec.Code, rec.Body)
 		}
 		cells[1].hook(nil, nil)
-		time.Sleep(2 * summaryEvery) // virtual
+		time.Sleep(2 * cellclient.SummaryEvery) // virtual
 		w.g.Health().Drain()
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), `{"name":"draining","ok":false,`) {
 			t.Errorf("draining: %d %s", rec.Code, rec.Body)

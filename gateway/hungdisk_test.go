@@ -8,10 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // hungDisk answers from memory and commits nothing. With tells, a cell that has not
@@ -79,7 +78,7 @@ func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 		if waited == 0 {
 			t.Error("no request met the cell")
 		}
-		if s := w.state(1); s == gobreaker.StateClosed {
+		if s := w.state(1); s == cellgatev1.BreakerState_CLOSED {
 			t.Error("the breaker is closed")
 		}
 		w.cells[1].hook(nil, nil)
@@ -113,7 +112,7 @@ func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
 		if err == nil {
 			t.Fatal("a claim that hung was answered")
 		}
-		if w.state(0) != gobreaker.StateClosed {
+		if w.state(0) != cellgatev1.BreakerState_CLOSED {
 			return
 		}
 	}
@@ -136,7 +135,7 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 		for range 200 {
 			time.Sleep(100 * time.Millisecond) // virtual
 			now := w.state(1)
-			if last == gobreaker.StateClosed && now != gobreaker.StateClosed {
+			if last == cellgatev1.BreakerState_CLOSED && now != cellgatev1.BreakerState_CLOSED {
 				opened++
 			}
 			last = now
@@ -147,57 +146,4 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 			t.Errorf("opened %d times", opened)
 		}
 	})
-}
-
-// What was served between does not make up for probes, nor a refusal for writes.
-func TestStreaksAreOfTheirOwn(t *testing.T) {
-	broken := fault.New(fault.Internal, "broken")
-	const failures = 3
-	for name, c := range map[string]struct {
-		enter   func(b *breaker) (*pass, error)
-		between func(b *breaker) (*pass, error)
-		err     error
-		want    gobreaker.State
-	}{
-		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, gobreaker.StateOpen},
-		"writes, users served":  {entering(commits), entering(asks), nil, gobreaker.StateOpen},
-		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, gobreaker.StateOpen},
-		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), gobreaker.StateOpen},
-		"writes, one served":    {entering(commits), entering(commits), nil, gobreaker.StateClosed},
-		"reads, others served":  {entering(asks), entering(asks), nil, gobreaker.StateClosed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBreaker(BreakerConfig{Failures: failures, Window: time.Minute, OpenFor: time.Minute}, func(change) {})
-			for range failures {
-				if s := b.view().state; s != gobreaker.StateClosed {
-					t.Fatalf("%v too early", s)
-				}
-				for _, step := range []struct {
-					enter func(*breaker) (*pass, error)
-					v     verdict
-					err   error
-				}{{c.between, served, c.err}, {c.enter, failed, broken}} {
-					p, err := step.enter(b)
-					if err != nil {
-						t.Fatal(err)
-					}
-					p.leave(step.v, step.err)
-				}
-			}
-			if s := b.view().state; s != c.want {
-				t.Errorf("the breaker is %v", s)
-			}
-		})
-	}
-}
-
-func entering(k callKind) func(*breaker) (*pass, error) {
-	return func(b *breaker) (*pass, error) { return b.enter(k) }
-}
-
-// Decisions are kept without the disk, so that they say nothing of it.
-func TestOnlyClaimsCommit(t *testing.T) {
-	if kindOf(&cellv1.ClaimBatchRequest{}) != commits || kindOf(&cellv1.PutDecisionsRequest{}) != asks || kindOf(&cellv1.ListClaimsRequest{}) != asks {
-		t.Error("wrong kinds")
-	}
 }

@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,6 +29,7 @@ type LegacyConfig struct {
 
 // Legacy are the parts that read a cell's tables of Nova, and import them.
 type Legacy struct {
+	Config LegacyConfig
 	// Open opens the cell's databases. It is called again until it succeeds.
 	Open func(context.Context) (LegacyReader, error)
 	// Importer makes what writes the hosts of the tables into the cell; nil: this
@@ -64,6 +68,17 @@ type Importer interface {
 	Unclaimed() *cellv1.UnclaimedInstances
 }
 
+// check gives what is wrong with the configuration; nil for nothing.
+func (c LegacyConfig) check() error {
+	switch {
+	case c.Refresh < 0 || c.ServiceDownTime < 0 || c.RequiredVersion < 0:
+		return errors.New("must not be negative")
+	case c.RequiredVersion > math.MaxInt32:
+		return fmt.Errorf("the required version is greater than %d", math.MaxInt32)
+	}
+	return nil
+}
+
 func (c LegacyConfig) withDefaults() LegacyConfig {
 	setDefault(&c.Refresh, 2*time.Second)
 	setDefault(&c.ServiceDownTime, time.Minute)
@@ -75,3 +90,6 @@ func (c LegacyConfig) withDefaults() LegacyConfig {
 func (c LegacyConfig) rowsMaxAge() time.Duration {
 	return min(max(15*time.Second, 3*c.Refresh), c.ServiceDownTime/2)
 }
+
+// only reports whether the cell has no scheduler but one in this process; false for a nil gate.
+func (w *gate) only() bool { return w != nil && w.cfg.Only }

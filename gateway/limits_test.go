@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // nested is an object of n levels, objects and lists in turn.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -60,14 +61,14 @@ func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)
 		w.cells[0].load(true)
-		time.Sleep(2 * summaryEvery)
+		time.Sleep(2 * cellclient.SummaryEvery)
 		large := ask(1, 1)
 		large.GetRequestSpec().Flavor.Vcpus = 1000
 		e := w.refused(large, fault.NoValidHost)
 		if !strings.Contains(e.Message, "no host is large enough") && !strings.Contains(e.Message, "ResourceFilter") {
 			t.Errorf("%v", e)
 		}
-		if s := w.g.freshSummary(w.g.cells[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {
+		if s := w.g.cells.FreshSummary(w.g.cells.All[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {
 			t.Errorf("the cell is routed by %v", s)
 		}
 	})
@@ -79,7 +80,7 @@ func TestALoadingReplicaIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)
 		w.cells[0].load(true)
-		time.Sleep(2 * summaryEvery)
+		time.Sleep(2 * cellclient.SummaryEvery)
 		asked := 0
 		count := func(_ context.Context, method string, _ any) error {
 			if method == "ProposeBatch" || method == "ClaimBatch" {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/internal/wire"
@@ -104,28 +106,28 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		step.Without(took)
 		for i, got := range answers {
 			k := asks[i].Cell
-			s.gates[m.cells[k]] = cmp.Or(got.proposal.GetGate(), s.gates[m.cells[k]])
-			if got.err != nil {
-				if err := fatalError(ctx, got.err, pin); err != nil {
+			s.gates[m.cells[k]] = cmp.Or(got.Proposal.GetGate(), s.gates[m.cells[k]])
+			if got.Err != nil {
+				if err := fatalError(ctx, got.Err, pin); err != nil {
 					return nil, err
 				}
-				if err := s.unheard(m.cells[k], got.err); err != nil {
+				if err := s.unheard(m.cells[k], got.Err); err != nil {
 					return nil, err
 				}
-				s.markUnavailable(ctx, m.cells[k], got.err)
+				s.markUnavailable(ctx, m.cells[k], got.Err)
 				plan.Lost(k)
 				continue
 			}
 			s.answered[m.cells[k]] = true
-			if got.by != nil {
-				s.nextReplica[m.cells[k]] = got.by
+			if got.By != nil {
+				s.nextReplica[m.cells[k]] = got.By
 			}
 			if pin {
-				versions[k] = got.proposal.GetTableVersion()
+				versions[k] = got.Proposal.GetTableVersion()
 			}
-			m.truncated, m.mayBeStale = m.truncated || got.proposal.GetCut(), m.mayBeStale || got.proposal.GetLags()
-			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.proposal)...)
-			p, err := wire.DecodeProposal(got.proposal)
+			m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetCut(), m.mayBeStale || got.Proposal.GetLags()
+			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.Proposal)...)
+			p, err := wire.DecodeProposal(got.Proposal)
 			if err == nil {
 				err = plan.Answer(k, p)
 			}
@@ -162,27 +164,37 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 // round asks all cells of a round at once and gives their answers in the order
 // of asks, and how long that took: as long as the slowest, and its budget at
 // most. n counts the rounds of a merge from 1.
-func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]proposed, time.Duration) {
+func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.g.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
-	budget := stepBudget(ctx, s.g.cfg.ProposeBudget)
-	got := make([]proposed, len(asks))
-	within, cancel := allot(ctx, budget)
+	budget := cellclient.StepBudget(ctx, s.g.cfg.ProposeBudget)
+	got := make([]cellclient.Answer, len(asks))
+	within, cancel := cellclient.StartBudget(ctx, budget)
 	defer cancel()
 	var all sync.WaitGroup
 	for i, a := range asks {
 		all.Go(func() {
 			cell := cells[a.Cell]
 			round, given := within, budget
-			if own := s.g.cells[cell].proposeTime(); own != s.g.cfg.ProposeBudget {
-				round, given = nil, stepBudget(ctx, own)
+			if own := s.g.cells.All[cell].ProposeBudget(); own != s.g.cfg.ProposeBudget {
+				round, given = nil, cellclient.StepBudget(ctx, own)
 			}
-			got[i].proposal, got[i].by, got[i].err = s.g.cells[cell].propose(ctx, round, given, queries[i], s.askFirst(cell))
-			got[i].err = s.ownField(got[i].err)
+			got[i] = s.ask(ctx, cell, round, given, queries[i], s.g.cells.All[cell].OrderFrom(s.nextReplica[cell], strconv.FormatUint(s.seed, 36)))
+			got[i].Err = s.ownField(got[i].Err)
 		})
 	}
 	all.Wait()
 	return got, step.End(nil)
+}
+
+// ask asks one cell. An answer that the standing of the cell makes worthless is an error.
+func (s *selection) ask(ctx context.Context, cell int, round *cellclient.Budget, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
+	c := s.g.cells.All[cell]
+	got.Proposal, got.By, got.Err = c.Propose(ctx, round, budget, q, order)
+	if got.Err == nil {
+		got.Err = s.g.gates.Accept(c, got.Proposal)
+	}
+	return got
 }
 
 // fatalError gives the error that ends a merge, nil when only one cell is lost.
@@ -200,21 +212,12 @@ func fatalError(ctx context.Context, err error, pin bool) error {
 // askable lists the cells to ask: configured, not left out, not lost.
 func (s *selection) askable() []int {
 	var cells []int
-	for i := range s.g.cells {
+	for i := range s.g.cells.All {
 		if s.skip[i] == "" && s.lost[i] == nil {
 			cells = append(cells, i)
 		}
 	}
 	return cells
-}
-
-// stepBudget is how long one step may take: budget, but at most half of the time that the
-// request has left, so that it can still act on a cell that does not answer.
-func stepBudget(ctx context.Context, budget time.Duration) time.Duration {
-	if until, ok := ctx.Deadline(); ok {
-		return min(budget, time.Until(until)/2)
-	}
-	return budget
 }
 
 // markUnavailable leaves a cell out of the rest of the request.
@@ -224,16 +227,16 @@ func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
 	}
 	s.lost[cell] = err
 	if errors.Is(err, &fault.Error{Kind: fault.Internal}) {
-		s.g.log.ErrorContext(ctx, "cell lost for a request", "cell", s.g.cells[cell].cfg.Name, "error", err)
+		s.g.log.ErrorContext(ctx, "cell lost for a request", "cell", s.g.cells.All[cell].Name(), "error", err)
 	}
 }
 
 // lostReasons says of each lost cell why, in the order of configuration.
 func (s *selection) lostReasons() []string {
 	var out []string
-	for i, c := range s.g.cells {
+	for i, c := range s.g.cells.All {
 		if s.lost[i] != nil {
-			out = append(out, c.cfg.Name+" ("+reasonOf(s.lost[i])+")")
+			out = append(out, c.Name()+" ("+cellclient.ReasonOf(s.lost[i])+")")
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -17,12 +18,12 @@ func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDe
 			s.g.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
 			if reject.GetDetail() == schedule.Unreadable {
 				s.g.tel.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
-				s.g.unreadable.tell(ctx, s.g.cells[i].cfg.Name, reject)
+				s.g.unreadable.tell(ctx, s.g.cells.All[i].Name(), reject)
 			}
 		}
 		for _, w := range r.GetWarnings() {
 			s.g.tel.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
-			s.g.unreadable.warn(ctx, s.g.cells[i].cfg.Name, w)
+			s.g.unreadable.warn(ctx, s.g.cells.All[i].Name(), w)
 		}
 	}
 	span := telemetry.Current(ctx)
@@ -32,10 +33,10 @@ func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDe
 	}
 	for i, r := range resp.GetCells() {
 		outcome := r.GetOutcome().String()
-		if errors.Is(s.lost[i], errDeadlineTooShort) {
+		if errors.Is(s.lost[i], cellclient.ErrDeadlineTooShort) {
 			outcome = "deadline_too_short"
 		}
-		s.g.cells[i].tel.Searched(outcome)
+		s.g.cells.All[i].Telemetry.Searched(outcome)
 	}
 	s.g.tel.Answered(len(s.instances), s.inexact, resp.GetPartial())
 	if span.On() {

@@ -72,9 +72,9 @@ func (s *selection) sourceVisible() error {
 		own = d.Cell
 	}
 	var missing []string
-	for i, c := range s.g.cells {
-		if !s.answered[i] && (own == "" || c.uuid() == own) {
-			missing = append(missing, c.cfg.Name)
+	for i, c := range s.g.cells.All {
+		if !s.answered[i] && (own == "" || c.UUID() == own) {
+			missing = append(missing, c.Name())
 		}
 	}
 	if len(missing) == 0 {
@@ -104,7 +104,7 @@ func (s *selection) leave(host string) {
 
 // inTheWay is the error of a claim that the request may neither keep nor move.
 func (s *selection) inTheWay(h existingClaim) error {
-	c := s.g.cells[h.cell].cfg.Name
+	c := s.g.cells.All[h.cell].Name()
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
 		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).
 		With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", c)
@@ -113,7 +113,7 @@ func (s *selection) inTheWay(h existingClaim) error {
 // markMove writes into a new claim what it takes over from.
 func (s *selection) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
-		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.g.cells[s.source.cell].cfg.Name
+		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.g.cells.All[s.source.cell].Name()
 	}
 }
 

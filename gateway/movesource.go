@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -20,12 +21,12 @@ const maxSourceLooks = 3
 // seen is the source as it was before the claim was found confirmed, nil when it was not
 // seen. The release names it as it was then: one that comes after the move was given up, and
 // the source transferred back, finds another one (docs/adr/0022).
-func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1.ClaimOutcome, seen *cellgatev1.Claim) error {
+func (g *Gateway) releaseSource(ctx context.Context, in *cellclient.Cell, confirmed *cellv1.ClaimOutcome, seen *cellgatev1.Claim) error {
 	c, name := confirmed.GetClaim(), confirmed.GetClaimOrigin().GetMovesCell()
-	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.cfg.Name {
+	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.Name() {
 		return nil
 	}
-	from := g.cellNamed(name)
+	from := g.cells.Named(name)
 	if from == nil {
 		g.log.WarnContext(ctx, "the source of a move is in a cell that is not configured", "cell", name,
 			"instance", c.GetConsumerUuid(), "claim", c.GetMovesClaimId())
@@ -53,7 +54,7 @@ func (g *Gateway) releaseSource(ctx context.Context, in *cell, confirmed *cellv1
 // lookAtSource gives the source of a move that is left to release, nil for none, and makes
 // sure after that that the claim which took over is confirmed still: standing says why it is
 // not.
-func (g *Gateway) lookAtSource(ctx context.Context, in, from *cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
+func (g *Gateway) lookAtSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
 	source, err := g.claimIn(ctx, from, c.GetMovesClaimId())
 	switch {
 	case err != nil:
@@ -66,14 +67,14 @@ func (g *Gateway) lookAtSource(ctx context.Context, in, from *cell, c *cellgatev
 		return nil, nil, nil
 	}
 	ref := &cellv1.ClaimRef{ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid()}
-	_, standing = in.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+	_, standing = in.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	return source, standing, nil
 }
 
 // releaseSeen releases the source of a move unless it was changed since it was seen.
-func (g *Gateway) releaseSeen(ctx context.Context, from *cell, c, seen *cellgatev1.Claim) error {
+func (g *Gateway) releaseSeen(ctx context.Context, from *cellclient.Cell, c, seen *cellgatev1.Claim) error {
 	ref := &cellv1.ClaimRef{ClaimId: seen.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), UnchangedSince: seen.GetUpdatedAt()}
-	released, err := from.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	released, err := from.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	switch {
 	case err == nil:
 		g.unpinReleased(ctx, released.GetClaim())
@@ -84,8 +85,8 @@ func (g *Gateway) releaseSeen(ctx context.Context, from *cell, c, seen *cellgate
 	return err
 }
 
-func (g *Gateway) notTheMoves(ctx context.Context, from *cell, c *cellgatev1.Claim) {
-	g.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", from.cfg.Name, "claim", c.GetMovesClaimId())
+func (g *Gateway) notTheMoves(ctx context.Context, from *cellclient.Cell, c *cellgatev1.Claim) {
+	g.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", from.Name(), "claim", c.GetMovesClaimId())
 }
 
 // sourceLeft is the error of a confirmed claim whose source could not be released; nil when

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -24,7 +25,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
 	if lost := s.lostReasons(); len(lost) > 0 {
-		if e := tooMuch(s.lost, "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
+		if e := cellclient.Overloaded(s.lost, "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
 			return e.With("cells", s.lostNames())
 		}
 		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
@@ -56,9 +57,9 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 // lostNames are the names of the lost cells, separated by commas.
 func (s *selection) lostNames() string {
 	var names []string
-	for i, c := range s.g.cells {
+	for i, c := range s.g.cells.All {
 		if s.lost[i] != nil {
-			names = append(names, c.cfg.Name)
+			names = append(names, c.Name())
 		}
 	}
 	return strings.Join(names, ",")

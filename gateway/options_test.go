@@ -4,13 +4,13 @@ import (
 	"reflect"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"cellgate/internal/limits"
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // Every option reaches the core or the translation, where it changes something.

@@ -102,16 +102,3 @@ func TestDoubtOutweighsAFullQueue(t *testing.T) {
 	})
 	w.refused(req, fault.OutcomeUnknown)
 }
-
-// gRPC's own RESOURCE_EXHAUSTED may be of an answer that was too large.
-func TestForeignOverloadIsNoRefusal(t *testing.T) {
-	if turnedAway(rpc.FromStatus(status.Error(codes.ResourceExhausted, "trying to send message larger than max"))) {
-		t.Error("taken for a full queue")
-	}
-	if err := rpc.FromStatus(rpc.ToStatus(fault.New(fault.Overloaded, "full")).Err()); !turnedAway(err) {
-		t.Errorf("%v is not taken for a full queue", err)
-	}
-	if tooMuch([]error{nil, fault.New(fault.CellUnavailable, "away")}, "none") != nil {
-		t.Error("an outage is taken for overload")
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -25,27 +26,14 @@ func hardAffinity(r *schedule.Request) bool {
 // arbiter gives the cell whose shard keeps the group's pin: the rendezvous
 // choice of the enabled cells by name, the same on every gateway of one
 // configuration. Nil when no cell is enabled.
-func (g *Gateway) arbiter(group string) *cell {
-	var enabled []*cell
-	for _, c := range g.cells {
-		if !c.cfg.Disabled {
+func (g *Gateway) arbiter(group string) *cellclient.Cell {
+	var enabled []*cellclient.Cell
+	for _, c := range g.cells.All {
+		if !c.Disabled() {
 			enabled = append(enabled, c)
 		}
 	}
-	return rendezvous(group, enabled)
-}
-
-// rendezvous chooses a cell for a key, by name: the same one wherever it is chosen
-// from the same cells. Nil when there are none.
-func rendezvous(key string, cells []*cell) *cell {
-	var best *cell
-	var most uint64
-	for _, c := range cells {
-		if s := score(key, c.cfg.Name); best == nil || s > most {
-			best, most = c, s
-		}
-	}
-	return best
+	return cellclient.Rendezvous(group, enabled)
 }
 
 // pinGroup pins the group to the host that all orders name, a hold for each
@@ -65,12 +53,12 @@ func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, er
 		}}})
 	}
 	asking, step := s.g.tel.Stage(ctx, telemetry.StagePin)
-	step.Span.Text(telemetry.AttrCell, arbiter.cfg.Name)
-	outcomes, _, err := arbiter.operate(asking, stepBudget(ctx, s.g.cfg.ClaimBudget), ops)
+	step.Span.Text(telemetry.AttrCell, arbiter.Name())
+	outcomes, _, err := arbiter.Operate(asking, cellclient.StepBudget(ctx, s.g.cfg.ClaimBudget), ops)
 	step.End(err)
 	for _, out := range outcomes {
 		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
-			err = refusedBy(r.GetReason(), r.GetMessage())
+			err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
 		}
 	}
 	if err != nil {
@@ -78,11 +66,11 @@ func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, er
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		if e := tooMuch([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.cfg.Name, reasonOf(err)); e != nil {
-			return false, e.With("cells", arbiter.cfg.Name)
+		if e := cellclient.Overloaded([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.Name(), cellclient.ReasonOf(err)); e != nil {
+			return false, e.With("cells", arbiter.Name())
 		}
 		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
-			group, arbiter.cfg.Name, reasonOf(err)).With("cells", arbiter.cfg.Name)
+			group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
 	}
 	for i, out := range outcomes {
 		to := out.GetPinnedServiceHost()
@@ -107,7 +95,7 @@ func (s *selection) unpinLater(ctx context.Context, holders []string) {
 	}
 	// The task outlives the request, which s belongs to.
 	g, group := s.g, s.request.Group.UUID.String()
-	g.background(ctx, func(ctx context.Context) { g.unpin(ctx, group, holders) })
+	g.cells.Background(ctx, func(ctx context.Context) { g.unpin(ctx, group, holders) })
 }
 
 // pinnedGroup gives the group that the request pins; "" when it pins none.
@@ -135,7 +123,7 @@ func (g *Gateway) unpin(ctx context.Context, group string, holders []string) {
 	for _, id := range holders {
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: id}}})
 	}
-	if _, _, err := arbiter.operate(ctx, g.cfg.ClaimBudget, ops); err != nil {
-		g.log.WarnContext(ctx, "pin not taken away; it ends by itself", "cell", arbiter.cfg.Name, "group", group, "error", err)
+	if _, _, err := arbiter.Operate(ctx, g.cfg.ClaimBudget, ops); err != nil {
+		g.log.WarnContext(ctx, "pin not taken away; it ends by itself", "cell", arbiter.Name(), "group", group, "error", err)
 	}
 }

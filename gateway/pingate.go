@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -12,7 +13,7 @@ import (
 // updateCell pins a cell's gate, or lets it move again. The cell's own scheduler
 // holds the pin, so every gateway goes by it.
 func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Cell, error) {
-	c := g.cellNamed(req.GetCell())
+	c := g.cells.Named(req.GetCell())
 	if c == nil {
 		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
 	}
@@ -20,15 +21,15 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 	if pin != cellgatev1.Gate_STATE_UNSPECIFIED && req.GetReason() == "" {
 		return nil, fault.Invalid("reason", "must say why the gate is held: whoever finds it held asks")
 	}
-	if c.gate != nil && c.gate.cfg.Only && pin != cellgatev1.Gate_LEGACY {
-		return nil, fault.Invalid("gate_pin", "cell %s has no scheduler but one in the gateway (legacy_only): its gate stays LEGACY", c.cfg.Name)
+	if g.gates[c].only() && pin != cellgatev1.Gate_LEGACY {
+		return nil, fault.Invalid("gate_pin", "cell %s has no scheduler but one in the gateway (legacy_only): its gate stays LEGACY", c.Name())
 	}
 	gate, err := g.pinGate(ctx, c, req)
 	g.tellPin(ctx, c, req, gate, err)
 	if err != nil {
 		return nil, err
 	}
-	row, err := g.getCell(ctx, c.cfg.Name)
+	row, err := g.getCell(ctx, c.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -36,16 +37,21 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 	return row, nil
 }
 
-func (g *Gateway) pinGate(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
+func (g *Gateway) pinGate(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
 	who := whoAsks(ctx)
-	if c.gate == nil {
-		return pinAt(ctx, c, req, who)
+	if w := g.gates[c]; w != nil {
+		return w.pinAsked(ctx, req, who)
 	}
-	if err := c.gate.enter(ctx); err != nil {
+	return pinAt(ctx, c, req, who)
+}
+
+// pinAsked pins the gate when nobody else asks the cell.
+func (w *gate) pinAsked(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
+	if err := w.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer c.gate.leave()
-	return c.gate.pin(ctx, req, who)
+	defer w.leave()
+	return w.pin(ctx, req, who)
 }
 
 // pin pins the gate and takes what the cell says then. It needs asking.
@@ -58,9 +64,9 @@ func (w *gate) pin(ctx context.Context, req *cellgatev1.UpdateCellRequest, who s
 	return gate, nil
 }
 
-func pinAt(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
+func pinAt(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
 	pin := &cellv1.PinGateRequest{Pin: req.GetGatePin(), Reason: req.GetReason(), Who: who, Force: req.GetForce()}
-	resp, err := callFor(ctx, c, c.cfg.Name, c.claimBudget, pin, cellv1.CellSchedulerClient.PinGate)
+	resp, err := cellclient.CallFor(ctx, c, c.Name(), c.ClaimBudget, pin, cellv1.CellSchedulerClient.PinGate)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +74,8 @@ func pinAt(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, who 
 }
 
 // tellPin logs that somebody pinned a gate, for the audit.
-func (g *Gateway) tellPin(ctx context.Context, c *cell, req *cellgatev1.UpdateCellRequest, gate *cellgatev1.Gate, err error) {
-	told := []any{"cell", c.cfg.Name, "pin", req.GetGatePin().String(), "reason", req.GetReason(), "force", req.GetForce()}
+func (g *Gateway) tellPin(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest, gate *cellgatev1.Gate, err error) {
+	told := []any{"cell", c.Name(), "pin", req.GetGatePin().String(), "reason", req.GetReason(), "force", req.GetForce()}
 	if who := security.FromContext(ctx); who != nil {
 		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
 	}

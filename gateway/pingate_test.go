@@ -65,7 +65,8 @@ func TestPinThatIsRefused(t *testing.T) {
 // A cell without a scheduler is held at LEGACY by its gateway, and says so.
 func TestCellWithoutASchedulerStaysLegacy(t *testing.T) {
 	f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, func(c *Config) { c.Cells[0].Legacy.Only = true })
+	u.config.Only = true
+	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
 	r := w.choose(ask(1, 1)).GetCells()[0]
 	if r.GetSource() != cellgatev1.CellSource_LEGACY || r.GetReason() != "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen" {
 		t.Errorf("the report is %v", r)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/testaddr"
@@ -58,7 +59,7 @@ func (s *safeBuffer) String() string {
 func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 	for _, tt := range []struct {
 		name, says, logged string
-		cell               func(t *testing.T) (addr string)
+		Cell               func(t *testing.T) (addr string)
 	}{
 		{"dead address", "could not be reached", "connection refused", func(t *testing.T) string { return testaddr.Dead(t) }},
 		{"killed during a call", "closed the connection", "", func(t *testing.T) string {
@@ -85,11 +86,11 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log safeBuffer
-			addr := tt.cell(t)
+			addr := tt.Cell(t)
 			w := startLogged(t, fleet(1, 2), func(c *Config) {
 				c.ProposeBudget, c.ClaimBudget = 3*time.Second, 3*time.Second
 				c.Breaker.Failures, c.Breaker.ProbeBudget = 2, 3*time.Second
-				c.Cells = append(c.Cells, CellConfig{Name: "cell2", UUID: testUUID(0xc, 2), Replicas: []string{addr}})
+				c.Cells = append(c.Cells, cellclient.CellConfig{Name: "cell2", UUID: testUUID(0xc, 2), Replicas: []string{addr}})
 			}, slog.New(slog.NewTextHandler(&log, nil)))
 			ctx := context.Background()
 			var said []string
@@ -160,11 +161,11 @@ func TestRESTWithoutTheGatewayLeaksNoDriverText(t *testing.T) {
 	}
 	defer conn.Close()
 	w := &world{t: t}
-	g, err := New(Config{Cells: []CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}}, Deps{Dial: lazy})
+	g, err := New(Config{Cells: []cellclient.CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}}, Deps{Dial: lazy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.close()
+	defer g.cells.Close()
 	if w.rest, err = g.HTTPHandler(conn); err != nil {
 		t.Fatal(err)
 	}

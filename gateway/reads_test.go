@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -115,8 +116,8 @@ func TestListClaimsFiltersAndPages(t *testing.T) {
 
 func TestBadPageTokens(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
-	list := listOf(&cellgatev1.ListHostsRequest{})
-	for _, token := range []string{"!", "bm9wZQ", token{List: list, Cell: "cell9"}.String(), token{Cell: "cell1"}.String()} {
+	list := cellclient.ListName(&cellgatev1.ListHostsRequest{})
+	for _, token := range []string{"!", "bm9wZQ", cellclient.PageToken{List: list, Cell: "cell9"}.String(), cellclient.PageToken{Cell: "cell1"}.String()} {
 		resp, err := w.hosts.ListHosts(context.Background(), &cellgatev1.ListHostsRequest{PageToken: token})
 		if e := mustFail(t, resp, err, fault.InvalidRequest); e.Fields[0].Path != "page_token" {
 			t.Errorf("%v", e)

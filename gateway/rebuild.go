@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -38,40 +39,40 @@ func (s *selection) toRebuild(ctx context.Context) error {
 // ownHost finds where the instance is: the host of the claim that stands. The
 // claim of a move under way is not where it is.
 func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) {
-	bounded, cancel := context.WithTimeout(ctx, stepBudget(ctx, s.g.cfg.ProposeBudget))
+	bounded, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.g.cfg.ProposeBudget))
 	defer cancel()
 	instance := s.instances[0].String()
-	replies := s.g.findClaims(bounded, s.g.cells, instance)
+	replies := s.g.findClaims(bounded, s.g.cells.All, instance)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var at *cell
+	var at *cellclient.Cell
 	var best *cellgatev1.Claim
 	for i, r := range replies {
-		s.answered[i] = r.err == nil
-		for _, c := range r.got {
+		s.answered[i] = r.Err == nil
+		for _, c := range r.Got {
 			if best == nil || compareClaims(c, best) < 0 {
-				at, best = r.cell, c
+				at, best = r.Cell, c
 			}
 		}
 	}
 	if best == nil {
-		err := notFound(replies, "live claim of consumer "+instance)
+		err := cellclient.NotFound(replies, "live claim of consumer "+instance)
 		if fault.KindOf(err) == fault.NotFound {
 			return nil, fault.Invalid(s.form()+".force_hosts",
 				"names no host, and instance %s has no claim that would say which one it is on: name its host here or in requested_destination", instance)
 		}
 		return nil, err
 	}
-	d := &schedule.Destination{Host: best.GetServiceHost(), Cell: at.uuid()}
-	hosts, err := call(bounded, at, s.g.cfg.ProposeBudget, &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
+	d := &schedule.Destination{Host: best.GetServiceHost(), Cell: at.UUID()}
+	hosts, err := cellclient.Call(bounded, at, s.g.cfg.ProposeBudget, &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
 		cellv1.CellSchedulerClient.ListHosts)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.Wrap(fault.CellUnavailable, err, "instance %s is in cell %s, which does not answer: %s", instance, at.cfg.Name, reasonOf(err)).
-			With("cells", at.cfg.Name)
+		return nil, fault.Wrap(fault.CellUnavailable, err, "instance %s is in cell %s, which does not answer: %s", instance, at.Name(), cellclient.ReasonOf(err)).
+			With("cells", at.Name())
 	}
 	if len(hosts.GetHosts()) > 0 {
 		d.Node = hosts.GetHosts()[0].GetNodename()

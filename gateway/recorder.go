@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
@@ -56,7 +57,7 @@ type recorder struct {
 	tel    *telemetry.Gateway
 	// closing is closed when no more come.
 	closing chan struct{}
-	lanes   map[*cell]*decisionLane
+	lanes   map[*cellclient.Cell]*decisionLane
 
 	mu      sync.Mutex
 	waiting int
@@ -90,17 +91,17 @@ type decisionLane struct {
 func newRecorder(g *Gateway, most int) *recorder {
 	r := &recorder{
 		budget: g.cfg.ClaimBudget, most: most, log: g.log, now: g.now, tel: g.tel,
-		closing: make(chan struct{}), lanes: make(map[*cell]*decisionLane, len(g.cells)),
+		closing: make(chan struct{}), lanes: make(map[*cellclient.Cell]*decisionLane, len(g.cells.All)),
 	}
-	for _, c := range g.cells {
-		r.lanes[c] = &decisionLane{cell: c.cfg.Name, wake: make(chan struct{}, 1)}
+	for _, c := range g.cells.All {
+		r.lanes[c] = &decisionLane{cell: c.Name(), wake: make(chan struct{}, 1)}
 	}
 	return r
 }
 
 // put hands a decision over to be written in a cell; nil when none can keep it. It
 // never waits. The decision's parts must not be changed any more.
-func (r *recorder) put(c *cell, d *cellgatev1.Decision) {
+func (r *recorder) put(c *cellclient.Cell, d *cellgatev1.Decision) {
 	lane := r.lanes[c]
 	if lane == nil {
 		r.lost(&r.nowhere, "", 1, &r.counts.Nowhere, "no cell answered")
@@ -148,7 +149,7 @@ func (r *recorder) start() (stop func()) {
 }
 
 // write writes one cell's decisions until closing, and then what is left.
-func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
+func (r *recorder) write(ctx context.Context, c *cellclient.Cell, lane *decisionLane) {
 	open := true
 	for {
 		if open {
@@ -171,15 +172,15 @@ func (r *recorder) write(ctx context.Context, c *cell, lane *decisionLane) {
 // send has a cell take a batch; it gives open, or false once no more come. A cell
 // takes all of a batch or none: one that it refuses is sent again in halves, so that
 // a decision which it cannot keep is lost alone.
-func (r *recorder) send(ctx context.Context, c *cell, lane *decisionLane, batch []*cellgatev1.Decision, open bool) bool {
-	_, err := call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
+func (r *recorder) send(ctx context.Context, c *cellclient.Cell, lane *decisionLane, batch []*cellgatev1.Decision, open bool) bool {
+	_, err := cellclient.Call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
 	n := len(batch)
 	if err == nil {
 		r.setStuck(lane, false)
 		r.written(lane, int64(n))
 		return open
 	}
-	r.log.Debug("decisions not written", "cell", c.cfg.Name, "decisions", n, "error", err)
+	r.log.Debug("decisions not written", "cell", c.Name(), "decisions", n, "error", err)
 	switch {
 	case n > 1 && fault.KindOf(err) == fault.InvalidRequest:
 		open = r.send(ctx, c, lane, batch[:n/2], open)
@@ -194,7 +195,9 @@ func (r *recorder) send(ctx context.Context, c *cell, lane *decisionLane, batch 
 
 // mayTakeLater reports whether the cell that gave an error may take the same
 // decisions another time. One that took them already writes them again as they are.
-func mayTakeLater(err error) bool { return couldNot(err) && fault.KindOf(err) != fault.Internal }
+func mayTakeLater(err error) bool {
+	return cellclient.IsInconclusive(err) && fault.KindOf(err) != fault.Internal
+}
 
 // wait waits for more decisions, or for a cell to recover; false when no more come.
 func (r *recorder) wait(d time.Duration) bool {

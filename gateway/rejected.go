@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -24,7 +25,7 @@ const (
 // from then on: the host has less than its cell knew of, whatever the next plan shows.
 func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
-		InstanceUuid: s.instances[o.index].String(), Cell: s.g.cells[o.cell].cfg.Name,
+		InstanceUuid: s.instances[o.index].String(), Cell: s.g.cells.All[o.cell].Name(),
 		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
 		Reason: r.GetDetail(), Message: r.GetMessage(),
 	})
@@ -51,7 +52,7 @@ func (s *selection) planned() *schedule.Request {
 func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
-		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells[cell].cfg.Name {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.g.cells.All[cell].Name() {
 			continue
 		}
 		seen[x.GetHostUuid()] = struct{}{}
@@ -63,31 +64,31 @@ func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*ce
 // join adds the claims of a decision's destinations as they are now. A cell that does
 // not answer leaves its claims out: the decision is the answer.
 func (g *Gateway) join(ctx context.Context, d *cellgatev1.Decision) {
-	byCell := map[*cell][]string{}
+	byCell := map[*cellclient.Cell][]string{}
 	n := 0
 	for _, x := range d.GetDestinations() {
 		sel := x.GetSelected()
 		if sel.GetClaimId() == "" || n == maxJoined {
 			continue
 		}
-		for _, c := range g.cells {
-			if c.cfg.Name == sel.GetCell() {
+		for _, c := range g.cells.All {
+			if c.Name() == sel.GetCell() {
 				byCell[c] = append(byCell[c], sel.GetClaimId())
 				n++
 			}
 		}
 	}
-	var cells []*cell
+	var cells []*cellclient.Cell
 	for c := range byCell {
 		cells = append(cells, c)
 	}
 	found := map[string]*cellgatev1.Claim{}
-	for _, r := range askAll(ctx, cells, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
+	for _, r := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
 		ctx, cancel := context.WithTimeout(ctx, joinBudget)
 		defer cancel()
 		var list []*cellgatev1.Claim
 		for _, id := range byCell[c] {
-			got, err := call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+			got, err := cellclient.Call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
 			if err != nil {
 				return list, err
 			}
@@ -95,7 +96,7 @@ func (g *Gateway) join(ctx context.Context, d *cellgatev1.Decision) {
 		}
 		return list, nil
 	}) {
-		for _, claim := range r.got {
+		for _, claim := range r.Got {
 			found[claim.GetClaimId()] = claim
 		}
 	}

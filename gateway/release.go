@@ -3,16 +3,12 @@ package gateway
 import (
 	"context"
 	"sync"
-	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
-
-// releaseBudget bounds a release that outlives its request. What it does not
-// reach ends with its lease.
-const releaseBudget = 2 * time.Second
 
 // doubt are claims that may or may not have been made in a cell, being released.
 // A release that the cell took is final: the claim, if it comes later, is
@@ -26,28 +22,18 @@ type doubt struct {
 	err      error
 }
 
-// background runs a task that the request does not wait for: with the request's
-// values, not its end. Run waits for it.
-func (g *Gateway) background(ctx context.Context, task func(context.Context)) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
-	g.tasks.Go(func() {
-		defer cancel()
-		task(bounded)
-	})
-}
-
 // doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
 // holds of the group's pin end with them, not before, for a later call may keep one.
 func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
 	d := &doubt{cell: cell, released: make(chan struct{})}
-	s.g.cells[cell].tel.Doubted(len(refs))
+	s.g.cells.All[cell].Telemetry.Doubted(len(refs))
 	s.doubts = append(s.doubts, d)
 	g, group := s.g, ""
 	if unpin {
 		group = s.pinnedGroup()
 	}
-	g.background(ctx, func(ctx context.Context) {
-		d.gone, d.err = g.release(ctx, g.cells[cell], refs)
+	g.cells.Background(ctx, func(ctx context.Context) {
+		d.gone, d.err = g.release(ctx, g.cells.All[cell], refs)
 		close(d.released)
 		g.unpinIn(ctx, group, d.gone)
 	})
@@ -58,7 +44,7 @@ func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef
 // than the one that did not answer a claim: once the release was done by one of
 // them, so that the claim is not there and cannot come any more.
 func (s *selection) chance(ctx context.Context, d *doubt) bool {
-	if s.retriesAfterUnknown[d.cell]+1 >= len(s.g.cells[d.cell].replicas) {
+	if s.retriesAfterUnknown[d.cell]+1 >= len(s.g.cells.All[d.cell].Replicas) {
 		return false
 	}
 	select {
@@ -94,9 +80,9 @@ func (s *selection) stillUnknown(ctx context.Context) []string {
 		}
 	}
 	var names []string
-	for i, c := range s.g.cells {
+	for i, c := range s.g.cells.All {
 		if unknown[i] {
-			names = append(names, c.cfg.Name)
+			names = append(names, c.Name())
 		}
 	}
 	return names
@@ -105,9 +91,9 @@ func (s *selection) stillUnknown(ctx context.Context) []string {
 // release releases claims in one cell; when it cannot, that is logged in time. It
 // gives those that are gone. One that another attempt has, or that is confirmed, is
 // no error: the attempt that releases has nothing left there.
-func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef) (gone []string, err error) {
+func (g *Gateway) release(ctx context.Context, c *cellclient.Cell, refs []*cellv1.ClaimRef) (gone []string, err error) {
 	ctx, span := g.tel.Span(ctx, telemetry.SpanRelease)
-	span.Text(telemetry.AttrCell, c.cfg.Name)
+	span.Text(telemetry.AttrCell, c.Name())
 	span.Int(telemetry.AttrOps, len(refs))
 	defer func() { span.End(err) }()
 	var ops []*cellv1.ClaimOp
@@ -115,7 +101,7 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
 	var outcomes []*cellv1.ClaimOutcome
-	outcomes, _, err = c.operate(ctx, g.cfg.ClaimBudget, ops)
+	outcomes, _, err = c.Operate(ctx, g.cfg.ClaimBudget, ops)
 	for i, o := range outcomes {
 		r := o.GetRefusal()
 		switch {
@@ -123,11 +109,11 @@ func (g *Gateway) release(ctx context.Context, c *cell, refs []*cellv1.ClaimRef)
 			gone = append(gone, refs[i].GetClaimId())
 		case refs[i].GetAttempt() != "" && fault.Kind(r.GetReason()) == fault.AlreadyExists:
 		case err == nil:
-			err = refusedBy(r.GetReason(), r.GetMessage())
+			err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
 		}
 	}
 	if err != nil {
-		g.unreleased.add(c.cfg.Name, len(refs), err)
+		g.unreleased.add(c.Name(), len(refs), err)
 	}
 	return gone, err
 }
@@ -154,7 +140,7 @@ func (s *selection) undo(ctx context.Context) error {
 	// The task may outlive the request, which s belongs to.
 	g, group := s.g, s.pinnedGroup()
 	done := make(chan error, 1)
-	g.background(ctx, func(ctx context.Context) {
+	g.cells.Background(ctx, func(ctx context.Context) {
 		var all sync.WaitGroup
 		var lock sync.Mutex
 		var failed error
@@ -162,13 +148,13 @@ func (s *selection) undo(ctx context.Context) error {
 		for cell, refs := range refs {
 			all.Go(func() {
 				// Logged there; the leases catch what is left.
-				released, err := g.release(ctx, g.cells[cell], refs)
+				released, err := g.release(ctx, g.cells.All[cell], refs)
 				lock.Lock()
 				defer lock.Unlock()
 				gone = append(gone, released...)
 				if err != nil {
 					failed = fault.Wrap(fault.CellUnavailable, err, "claims of this request could not be given back in %s: %s",
-						g.cells[cell].cfg.Name, reasonOf(err)).With("cells", g.cells[cell].cfg.Name)
+						g.cells.All[cell].Name(), cellclient.ReasonOf(err)).With("cells", g.cells.All[cell].Name())
 				}
 			})
 		}

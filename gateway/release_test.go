@@ -27,7 +27,7 @@ func TestTheReleaseHasItsWeighers(t *testing.T) {
 			}
 		}
 	}
-	if err := checkConfig(withDefaults(Config{Options: &Options{Release: "newton"}})); err == nil || !strings.Contains(err.Error(), `nova.nova_release: "newton" is no release of Nova`) {
+	if err := checkConfig(withDefaults(Config{Options: &Options{Release: "newton"}}), nil); err == nil || !strings.Contains(err.Error(), `nova.nova_release: "newton" is no release of Nova`) {
 		t.Errorf("error %v", err)
 	}
 	// What is configured is what runs, whatever the release.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -16,39 +17,39 @@ import (
 // get it, did not answer, and, changing nothing, when the claim is another
 // consumer's. It gives the claim as it was found; nil when nobody knew it.
 func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.Claim, error) {
-	named, err := g.cellsFor(req.GetCell())
+	named, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: canonical(req.GetConsumerUuid())}
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid())}
 	in, found := g.whereIs(ctx, named, ref.GetClaimId())
-	if in == nil && len(named) < len(g.cells) {
-		in, found = g.whereIs(ctx, without(g.cells, named[0]), ref.GetClaimId())
+	if in == nil && len(named) < len(g.cells.All) {
+		in, found = g.whereIs(ctx, without(g.cells.All, named[0]), ref.GetClaimId())
 	}
-	cells := g.cells
+	cells := g.cells.All
 	if in != nil {
 		if found.GetConsumerUuid() != ref.GetConsumerUuid() {
 			return nil, fault.Invalid("consumer_uuid", "claim %s is of another consumer", ref.GetClaimId()).
-				With("cell", in.cfg.Name).With("claim_id", ref.GetClaimId())
+				With("cell", in.Name()).With("claim_id", ref.GetClaimId())
 		}
-		cells = []*cell{in}
+		cells = []*cellclient.Cell{in}
 	}
-	replies := askAll(ctx, cells, func(ctx context.Context, c *cell) (struct{}, error) {
-		_, err := c.operateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (struct{}, error) {
+		_, err := c.OperateOne(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 		return struct{}{}, err
 	})
 	missing := false
 	for _, r := range replies {
 		switch {
-		case r.err == nil:
-		case couldNot(r.err):
+		case r.Err == nil:
+		case cellclient.IsInconclusive(r.Err):
 			missing = true
 		default:
-			return nil, r.err
+			return nil, r.Err
 		}
 	}
 	if missing {
-		return nil, notFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+		return nil, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
 	}
 	g.unpinReleased(ctx, found)
 	return found, nil
@@ -57,17 +58,17 @@ func (g *Gateway) releaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaim
 // whereIs gives the cell that made a claim, and the claim, live or ended; nil when
 // none of those that answer did. A tombstone, which a release leaves of a claim that
 // never came, does not count.
-func (g *Gateway) whereIs(ctx context.Context, cells []*cell, claimID string) (*cell, *cellgatev1.Claim) {
+func (g *Gateway) whereIs(ctx context.Context, cells []*cellclient.Cell, claimID string) (*cellclient.Cell, *cellgatev1.Claim) {
 	made := func(c *cellgatev1.Claim) bool { return c.GetClaimId() == claimID && c.GetHostUuid() != "" }
 	has := func(claims []*cellgatev1.Claim) bool { return slices.ContainsFunc(claims, made) }
-	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) ([]*cellgatev1.Claim, error) {
-		resp, err := call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: claimID}, cellv1.CellSchedulerClient.ListClaims)
+	replies := cellclient.Search(ctx, g.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+		resp, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: claimID}, cellv1.CellSchedulerClient.ListClaims)
 		return resp.GetClaims(), err
 	})
 	for _, r := range replies {
-		for _, c := range r.got {
+		for _, c := range r.Got {
 			if made(c) {
-				return r.cell, c
+				return r.Cell, c
 			}
 		}
 	}
@@ -75,8 +76,8 @@ func (g *Gateway) whereIs(ctx context.Context, cells []*cell, claimID string) (*
 }
 
 // without gives cells but for one.
-func without(cells []*cell, one *cell) []*cell {
-	var out []*cell
+func without(cells []*cellclient.Cell, one *cellclient.Cell) []*cellclient.Cell {
+	var out []*cellclient.Cell
 	for _, c := range cells {
 		if c != one {
 			out = append(out, c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -105,7 +106,7 @@ func TestFieldThatAMessageBeginsWith(t *testing.T) {
 		{"INVALID_REQUEST", "no", "[]"},
 		{"NOT_FOUND", "host: there is none", "[]"},
 	} {
-		e := refusedBy(tt.reason, tt.message)
+		e := cellclient.RefusalError(tt.reason, tt.message)
 		if e.Message != tt.message || fmt.Sprint(e.Fields) != tt.want {
 			t.Errorf("%s %q: %q, fields %v", tt.reason, tt.message, e.Message, e.Fields)
 		}

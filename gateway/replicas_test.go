@@ -3,11 +3,11 @@ package gateway
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -34,7 +34,7 @@ func twoReplicasLogged(t *testing.T, change func(*Config), log *slog.Logger) *wo
 	second.mu.Lock()
 	second.name = "cell1"
 	second.mu.Unlock()
-	time.Sleep(2 * summaryEvery) // virtual: until it is no stranger
+	time.Sleep(2 * cellclient.SummaryEvery) // virtual: until it is no stranger
 	return w
 }
 
@@ -66,46 +66,6 @@ func TestReadsAndProposalsGoToTheNextReplica(t *testing.T) {
 		}
 		if slow > w.g.cfg.Breaker.Failures {
 			t.Errorf("%d requests waited", slow)
-		}
-	})
-}
-
-// What changes nothing and is under way at a replica when its breaker opens goes to the next
-// replica at once, whatever is left of the retries.
-func TestWhatIsUnderWayWhenABreakerOpensGoesToTheNextReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := twoReplicas(t, nil)
-		w.cells[0].hook(hangAll, nil)
-		c := w.g.cells[0]
-		for c.retries.take() {
-		}
-		reads := []func() error{
-			func() error { _, _, err := w.dry(t.Context()); return err },
-			func() error {
-				_, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)})
-				return err
-			},
-		}
-		done := make(chan error, len(reads))
-		for _, read := range reads {
-			go func() { done <- read() }()
-		}
-		synctest.Wait()
-		began := time.Now()
-		for first := c.replicas[0]; first.refuses() == nil; {
-			p, err := first.breaker.enter(asks)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.leave(failed, fault.New(fault.CellUnavailable, "killed"))
-		}
-		for range reads {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("that took %v", took)
 		}
 	})
 }
@@ -151,46 +111,6 @@ func TestUnknownClaimIsNotSentAgain(t *testing.T) {
 			if n != 1 || released[id] == 0 {
 				t.Errorf("claim %s was sent %d times and released %d times", id, n, released[id])
 			}
-		}
-	})
-}
-
-// When every replica is sick the load is not multiplied by their number.
-func TestRetriesHaveABudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := twoReplicas(t, func(c *Config) { c.Breaker.Failures, c.Breaker.Window = 1<<30, 24*time.Hour })
-		// Enough that went well, so that the share of failures opens nothing.
-		for range 500 {
-			if _, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, r := range w.g.cells[0].replicas { // the second one too
-			for range 5000 {
-				p, err := r.breaker.enter(asks)
-				if err != nil {
-					t.Fatal(err)
-				}
-				p.leave(served, nil)
-			}
-		}
-		var calls atomic.Int32
-		for _, c := range w.cells {
-			c.hook(func(_ context.Context, method string, _ any) error {
-				if method == "ListHosts" {
-					calls.Add(1)
-					return fault.New(fault.CellUnavailable, "sick")
-				}
-				return nil
-			}, nil)
-		}
-		const users = 1000
-		for range users {
-			_, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 1)})
-			mustFail(t, nil, err, fault.CellUnavailable)
-		}
-		if n := calls.Load(); n <= users || n > users+users/retryCost+retryMost/retryCost {
-			t.Errorf("%d calls for %d of users", n, users)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"cmp"
+
+	"cellgate/gateway/cellclient"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -9,7 +12,7 @@ import (
 // counts: what came after saw hosts that the request itself had taken from.
 func (s *selection) report(m *merged) {
 	if s.reports == nil {
-		s.reports = make([]*cellgatev1.CellReport, len(s.g.cells))
+		s.reports = make([]*cellgatev1.CellReport, len(s.g.cells.All))
 	}
 	for k, cell := range m.cells {
 		if s.reports[cell] == nil {
@@ -62,14 +65,14 @@ func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 // were neither asked nor left out, because the request ended before. partial: a cell
 // that was to be asked did not answer, or not for all of its hosts.
 func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
-	for i, c := range s.g.cells {
+	for i, c := range s.g.cells.All {
 		r := &cellgatev1.CellReport{}
 		if s.reports != nil && s.reports[i] != nil {
 			r = s.reports[i]
 		}
 		switch {
 		case s.lost[i] != nil:
-			r.Outcome, r.Reason = cellgatev1.CellOutcome_UNAVAILABLE, reasonOf(s.lost[i])
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_UNAVAILABLE, cellclient.ReasonOf(s.lost[i])
 			partial = true
 		case s.skip[i] != "":
 			r.Outcome, r.Reason = cellgatev1.CellOutcome_SKIPPED, s.skip[i]
@@ -77,10 +80,10 @@ func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		if r.GetOutcome() == cellgatev1.CellOutcome_CELL_OUTCOME_UNSPECIFIED {
 			continue
 		}
-		r.Cell, r.Source = c.cfg.Name, c.sourceUnder(s.gates[i])
-		if r.GetReason() == "" && r.GetSource() == cellgatev1.CellSource_LEGACY {
-			r.Reason = c.whyLegacy()
-		}
+		var why string
+		r.Cell = c.Name()
+		r.Source, why = s.g.gates.Source(c, s.gates[i])
+		r.Reason = cmp.Or(r.GetReason(), why)
 		reports = append(reports, r)
 	}
 	return reports, partial

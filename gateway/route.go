@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"cellgate/gateway/cellclient"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
@@ -17,19 +18,19 @@ import (
 // decides, even in a cell that could not hold the request. Members in a disabled
 // cell are seen only when the request names their hosts.
 func (g *Gateway) route(r *schedule.Request) (reasons []string, final []bool) {
-	reasons, final = make([]string, len(g.cells)), make([]bool, len(g.cells))
-	for i, c := range g.cells {
+	reasons, final = make([]string, len(g.cells.All)), make([]bool, len(g.cells.All))
+	for i, c := range g.cells.All {
 		switch {
-		case c.cfg.Disabled:
+		case c.Disabled():
 			reasons[i], final[i] = "disabled by the gateway's configuration", true
-		case c.gate.disabledByNova() && !isDestination(r.Destination, c):
-			reasons[i], final[i] = disabledInNova, true
+		case g.gates.Disabled(c) != "" && !isDestination(r.Destination, c):
+			reasons[i], final[i] = g.gates.Disabled(c), true
 		case hardAffinity(r):
 		case elsewhere(r.Destination, c):
 			reasons[i], final[i] = "another cell is the requested destination", true
 		default:
 			// One that does not answer may say what it could hold before it knows.
-			if s := g.freshSummary(c); s != nil && s.GetTotals().GetReason() == "" {
+			if s := g.cells.FreshSummary(c); s != nil && s.GetTotals().GetReason() == "" {
 				reasons[i] = cannotHold(r, s, g.cfg.DefaultAvailabilityZone)
 			}
 		}
@@ -37,22 +38,19 @@ func (g *Gateway) route(r *schedule.Request) (reasons []string, final []bool) {
 	return reasons, final
 }
 
-// disabledInNova is why a cell is left out that Nova's own scheduler leaves out.
-const disabledInNova = "disabled in Nova's cell_mappings"
-
 // isDestination reports whether a request may go to one cell alone, and to this one: Nova
 // then asks it, disabled or not.
-func isDestination(d *schedule.Destination, c *cell) bool {
-	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell == c.uuid()
+func isDestination(d *schedule.Destination, c *cellclient.Cell) bool {
+	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell == c.UUID()
 }
 
-func elsewhere(d *schedule.Destination, c *cell) bool {
-	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && c.uuid() != "" && d.Cell != c.uuid()
+func elsewhere(d *schedule.Destination, c *cellclient.Cell) bool {
+	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && c.UUID() != "" && d.Cell != c.UUID()
 }
 
 // cannotHold says why no host of a cell could pass, however empty; "" when one
 // might.
-func cannotHold(r *schedule.Request, s *summary, defaultZone string) string {
+func cannotHold(r *schedule.Request, s *cellclient.Summary, defaultZone string) string {
 	why := lacks(r, r.Resources, r.Required, s)
 	if why != "" && (r.Fallback == nil || lacks(r, r.Fallback.Resources, r.Fallback.Required, s) != "") {
 		return why
@@ -89,7 +87,7 @@ func intersect(a, b []string) bool {
 }
 
 // lacks says what no host of a cell has, however empty; "" for nothing.
-func lacks(r *schedule.Request, resources []schedule.Amount, required []string, s *summary) string {
+func lacks(r *schedule.Request, resources []schedule.Amount, required []string, s *cellclient.Summary) string {
 	if why := tooSmall(resources, s, r.Tree != nil); why != "" {
 		return why
 	}
@@ -104,7 +102,7 @@ func lacks(r *schedule.Request, resources []schedule.Amount, required []string, 
 
 // tooSmall says which amount no root provider has room for, nor any child, when those
 // count; of children only the classes are known.
-func tooSmall(resources []schedule.Amount, s *summary, children bool) string {
+func tooSmall(resources []schedule.Amount, s *cellclient.Summary, children bool) string {
 	for _, a := range resources {
 		if children && slices.Contains(s.GetChildClasses(), a.Class) {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -61,7 +62,7 @@ type selection struct {
 	// nextReplica, by cell, is the replica to ask next: the one that answered last has this version
 	// of the table, the one that refused a claim last has the newest rows.
 	// retriesAfterUnknown counts the retries in the cell after a claim of unknown outcome.
-	nextReplica         []*replica
+	nextReplica         []*cellclient.Replica
 	retriesAfterUnknown []int
 	reports             []*cellgatev1.CellReport
 
@@ -153,8 +154,8 @@ func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
 	s.skip, s.final = g.route(s.request)
 	route.End(nil)
-	for i, c := range g.cells {
-		if err := c.unusable(); err != nil && s.skip[i] == "" {
+	for i, c := range g.cells.All {
+		if err := c.Unusable(); err != nil && s.skip[i] == "" {
 			s.markUnavailable(ctx, i, err)
 		}
 	}
@@ -223,7 +224,7 @@ func (s *selection) place(ctx context.Context) error {
 			return err
 		}
 		if s.decision == "" {
-			s.decision = s.g.cells[m.cells[m.result.Picks[0].Cell]].cfg.Name + "." + s.g.newID()
+			s.decision = s.g.cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.g.newID()
 		}
 		before := s.progress()
 		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
@@ -310,7 +311,7 @@ func (s *selection) membersVisible(m *merged) error {
 			return nil
 		}
 	}
-	if e := tooMuch(s.lost, "members of server group %s may be in cells that do not answer: %s", s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")); e != nil {
+	if e := cellclient.Overloaded(s.lost, "members of server group %s may be in cells that do not answer: %s", s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")); e != nil {
 		return e.With("cells", s.lostNames())
 	}
 	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
@@ -336,7 +337,7 @@ func (s *selection) explain(ctx context.Context, err error) error {
 	if kind := fault.KindOf(err); kind == fault.CellUnavailable || kind == fault.Overloaded {
 		if unknown := s.stillUnknown(ctx); len(unknown) > 0 {
 			return fault.Wrap(fault.OutcomeUnknown, err, "a claim may have been made in %s, and could not be released there: %s",
-				strings.Join(unknown, ", "), reasonOf(err)).With("cells", strings.Join(unknown, ","))
+				strings.Join(unknown, ", "), cellclient.ReasonOf(err)).With("cells", strings.Join(unknown, ","))
 		}
 	}
 	return err
@@ -345,15 +346,4 @@ func (s *selection) explain(ctx context.Context, err error) error {
 // newID makes an id that sorts by time.
 func (g *Gateway) newID() string {
 	return ulid.MustNew(ulid.Timestamp(g.now()), ulid.DefaultEntropy()).String()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,15 +2,13 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
 
 // hang holds every call of one method up until its caller gives up.
@@ -27,7 +25,7 @@ func hang(method string) func(context.Context, string, any) error {
 func delay(method string, d time.Duration) func(context.Context, string, any) error {
 	return func(ctx context.Context, m string, _ any) error {
 		if m == method {
-			return pause(ctx, d)
+			return cellclient.Pause(ctx, d)
 		}
 		return nil
 	}
@@ -190,12 +188,12 @@ func TestOldSummaryLeavesNothingOut(t *testing.T) {
 		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SKIPPED, cell2 SEARCHED" {
 			t.Errorf("fresh summary: %s", got)
 		}
-		time.Sleep(summaryMaxAge + summaryEvery) // virtual
+		time.Sleep(cellclient.SummaryMaxAge + cellclient.SummaryEvery) // virtual
 		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED" {
 			t.Errorf("old summary: %s", got)
 		}
 		w.cells[0].hook(nil, nil)
-		time.Sleep(2 * summaryEvery)
+		time.Sleep(2 * cellclient.SummaryEvery)
 		if got := outcomes(w.choose(req).GetCells()); got != "cell1 SKIPPED, cell2 SEARCHED" {
 			t.Errorf("fresh again: %s", got)
 		}
@@ -233,124 +231,6 @@ func TestOverloaded(t *testing.T) {
 	w.choose(ask(2, 1))
 }
 
-// What queues while a call to a cell is under way goes as one when it ends, or when
-// it is slow; beyond maxBatches it waits.
-func TestQueuedQueriesGoAsOneBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.ProposeBudget = time.Minute })
-		var sizes []int
-		gate := make(chan struct{})
-		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
-			if b, ok := req.(*cellv1.ProposeBatchRequest); ok {
-				w.cells[0].mu.Lock()
-				sizes = append(sizes, len(b.GetQueries()))
-				w.cells[0].mu.Unlock()
-				<-gate
-			}
-			return nil
-		}, nil)
-		sent := 0
-		errs := make(chan error, 100)
-		queue := func(n int) {
-			for range n {
-				sent++
-				go func() {
-					req := ask(sent, 1)
-					req.DryRun = true
-					_, err := w.scheduler.SelectDestinations(context.Background(), req)
-					errs <- err
-				}()
-				synctest.Wait()
-			}
-		}
-		called := func(want ...int) {
-			t.Helper()
-			synctest.Wait()
-			w.cells[0].mu.Lock()
-			defer w.cells[0].mu.Unlock()
-			if !slices.Equal(sizes, want) {
-				t.Errorf("batches of %v, want %v", sizes, want)
-			}
-		}
-		queue(4)
-		called(1)
-		time.Sleep(slowLeast)
-		called(1, 3)
-		queue(20)
-		time.Sleep(10 * slowMost)
-		called(1, 3)
-		close(gate)
-		for range sent {
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
-		}
-		called(1, 3, 20)
-	})
-}
-
-// A query for which a replica reads its journal first holds up none but others of its kind.
-func TestQueriesDoNotWaitForAJournal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.ProposeBudget = time.Minute })
-		w.cells[0].late = func(*schedule.Edit) {}
-		gate := make(chan struct{})
-		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
-			if b, ok := req.(*cellv1.ProposeBatchRequest); ok && b.GetQueries()[0].GetUpToDate() {
-				<-gate
-			}
-			return nil
-		}, nil)
-		refused := make(chan error, maxBatches)
-		for n := range maxBatches {
-			go func() {
-				req := ask(1+n, 1)
-				req.GetRequestSpec().Flavor.Vcpus = 40
-				_, err := w.scheduler.SelectDestinations(context.Background(), req)
-				refused <- err
-			}()
-			time.Sleep(slowLeast) // the next one goes beside it
-		}
-		began := time.Now()
-		w.choose(ask(9, 1))
-		if took := time.Since(began); took > 0 {
-			t.Errorf("a request that fits took %v beside those that wait", took)
-		}
-		close(gate)
-		for range maxBatches {
-			if err := <-refused; fault.KindOf(err) != fault.NoValidHost {
-				t.Errorf("a request that does not fit: %v", err)
-			}
-		}
-	})
-}
-
-// How long a call may take until another one goes beside it follows what is usual, within
-// limits.
-func TestSlowIsWhatTakesLongerThanUsual(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, nil)
-		p := &w.g.cells[0].replicas[0].proposer
-		for _, c := range []struct{ takes, slow time.Duration }{
-			{0, slowLeast},
-			{slowLeast / slowTimes * 2, 2 * slowLeast},
-			{100 * time.Millisecond, slowMost},
-			{slowLeast / slowTimes * 3, 3 * slowLeast},
-			{0, slowLeast},
-		} {
-			w.cells[0].hook(delay("ProposeBatch", c.takes), nil)
-			for range 20 * usualOver {
-				if _, _, err := w.dry(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got := p.plain.patience().Round(time.Millisecond); got != c.slow {
-				t.Errorf("calls take %v: slow is one of %v, want %v", c.takes, got, c.slow)
-			}
-		}
-	})
-}
-
 // A cell that is not the configured one is not used.
 func TestStrangerIsUnavailable(t *testing.T) {
 	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, func(c *Config) {
@@ -375,7 +255,7 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 		spare.mu.Lock()
 		spare.name = "cell1"
 		spare.mu.Unlock()
-		time.Sleep(2 * summaryEvery)
+		time.Sleep(2 * cellclient.SummaryEvery)
 		if s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" || len(spare.live()) != 1 {
 			t.Errorf("selected %v", s)
 		}

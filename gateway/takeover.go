@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -45,14 +46,14 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 		s.attemptID = s.g.newID()
 	}
 	at, step := s.g.tel.Stage(ctx, telemetry.StageClaim)
-	budget := stepBudget(at, s.g.cfg.ClaimBudget)
-	within, cancel := allot(at, budget)
+	budget := cellclient.StepBudget(at, s.g.cfg.ClaimBudget)
+	within, cancel := cellclient.StartBudget(at, budget)
 	defer cancel()
 	type reply struct {
 		outcomes []*cellv1.ClaimOutcome
 		err      error
 	}
-	replies := make([]reply, len(s.g.cells))
+	replies := make([]reply, len(s.g.cells.All))
 	var all sync.WaitGroup
 	for cell, list := range byCell {
 		all.Go(func() {
@@ -75,8 +76,8 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 		for i, k := range list {
 			if i >= len(replies[cell].outcomes) {
 				err := replies[cell].err
-				if e := tooMuch([]error{err}, "cell %s holds a claim of this request: %s", s.g.cells[cell].cfg.Name, reasonOf(err)); e != nil {
-					return e.With("cells", s.g.cells[cell].cfg.Name)
+				if e := cellclient.Overloaded([]error{err}, "cell %s holds a claim of this request: %s", s.g.cells.All[cell].Name(), cellclient.ReasonOf(err)); e != nil {
+					return e.With("cells", s.g.cells.All[cell].Name())
 				}
 				if err := s.unheard(cell, err); err != nil {
 					return err
@@ -99,9 +100,9 @@ func (s *selection) kept(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome
 		s.settle(k, o.GetClaim())
 		return nil
 	}
-	err := refusedBy(r.GetReason(), r.GetMessage())
+	err := cellclient.RefusalError(r.GetReason(), r.GetMessage())
 	switch kind := fault.KindOf(err); {
-	case couldNot(err):
+	case cellclient.IsInconclusive(err):
 		s.markUnavailable(ctx, k.cell, err)
 		return nil
 	case kind == fault.ClaimExpired, kind == fault.NotFound:
@@ -111,7 +112,7 @@ func (s *selection) kept(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome
 		s.endedClaims[k.claim.GetClaimId()] = true
 		return nil
 	}
-	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.g.cells[k.cell].cfg.Name, k.claim.GetClaimId())
+	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.g.cells.All[k.cell].Name(), k.claim.GetClaimId())
 }
 
 // settle gives an instance the place of an earlier claim.
@@ -127,11 +128,11 @@ func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
 // would be claimed again elsewhere, a move would miss its source. Nil for any other
 // request, and for a cell that is not well: waiting longer would not help.
 func (s *selection) unheard(cell int, err error) error {
-	if !errors.Is(err, errDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
+	if !errors.Is(err, cellclient.ErrDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
 		return nil
 	}
-	name := s.g.cells[cell].cfg.Name
-	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", reasonOf(err)).With("cells", name)
+	name := s.g.cells.All[cell].Name()
+	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", cellclient.ReasonOf(err)).With("cells", name)
 }
 
 // hasEnded reports whether a cell said of a claim that it has ended, whatever a

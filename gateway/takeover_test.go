@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -146,7 +147,7 @@ func TestACallThatIsLateToAnswerLeavesNothing(t *testing.T) {
 		if n := w.liveClaims(); n != 1 {
 			t.Fatalf("%d claims are made, want 1", n)
 		}
-		time.Sleep(2*time.Second + releaseBudget)
+		time.Sleep(2*time.Second + cellclient.BackgroundBudget)
 		synctest.Wait()
 		if late.Load() {
 			t.Error("the call was not held up")

@@ -21,12 +21,12 @@ func (g *Gateway) resolveTenant(r *schedule.Request) error {
 		return nil
 	}
 	var unknown []string
-	for _, c := range g.cells {
-		switch s := c.lastSummary(); {
+	for _, c := range g.cells.All {
+		switch s := c.LastSummary(); {
 		case s != nil && slices.Contains(s.GetTenants(), r.Tenant):
 			return nil
-		case s == nil && !c.cfg.Disabled:
-			unknown = append(unknown, c.cfg.Name)
+		case s == nil && !c.Disabled():
+			unknown = append(unknown, c.Name())
 		}
 	}
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -71,7 +72,7 @@ func TestNULsAreRefusedByTheirField(t *testing.T) {
 	if got := w.send(http.MethodGet, "/v1/claims?project_id=%00", ""); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), `"project_id"`) {
 		t.Errorf("REST: %d %s", got.Code, got.Body)
 	}
-	_, err = w.claims.ListClaims(t.Context(), &cellgatev1.ListClaimsRequest{PageToken: token{List: listOf(&cellgatev1.ListClaimsRequest{}), Cell: "cell1", After: "\x00"}.String()})
+	_, err = w.claims.ListClaims(t.Context(), &cellgatev1.ListClaimsRequest{PageToken: cellclient.PageToken{List: cellclient.ListName(&cellgatev1.ListClaimsRequest{}), Cell: "cell1", After: "\x00"}.String()})
 	if e := mustFail(t, nil, err, fault.InvalidRequest); !slices.Equal(pathsOf(e), []string{"page_token"}) {
 		t.Errorf("%v", e)
 	}

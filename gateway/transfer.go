@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -14,49 +15,49 @@ import (
 // no other live claim in the cells that answer; one that does not is passed over,
 // as for a confirm (docs/adr/0005), unless the claim may be there.
 func (g *Gateway) transferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.Claim, error) {
-	from, to := canonical(req.GetConsumerUuid()), canonical(req.GetToConsumer())
+	from, to := cellclient.Canonical(req.GetConsumerUuid()), cellclient.Canonical(req.GetToConsumer())
 	if from == to {
 		return nil, fault.Invalid("to_consumer", "is the consumer that has the claim")
 	}
-	cells, err := g.cellsFor(req.GetCell())
+	cells, err := g.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.ProposeBudget)
 	defer cancel()
-	replies := g.findClaims(bounded, g.cells, from, to)
+	replies := g.findClaims(bounded, g.cells.All, from, to)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var in *cell
+	var in *cellclient.Cell
 	for _, r := range replies {
-		for _, c := range r.got {
+		for _, c := range r.Got {
 			switch {
 			case c.GetClaimId() == req.GetClaimId() && c.GetConsumerUuid() == to:
 				return c, nil
 			case c.GetConsumerUuid() == to:
-				return nil, fault.New(fault.AlreadyExists, "consumer %s has a claim already: %s in cell %s", to, c.GetClaimId(), r.cell.cfg.Name).
-					With("consumer_uuid", to).With("claim_id", c.GetClaimId()).With("cell", r.cell.cfg.Name)
+				return nil, fault.New(fault.AlreadyExists, "consumer %s has a claim already: %s in cell %s", to, c.GetClaimId(), r.Cell.Name()).
+					With("consumer_uuid", to).With("claim_id", c.GetClaimId()).With("cell", r.Cell.Name())
 			case c.GetClaimId() == req.GetClaimId():
-				in = r.cell
+				in = r.Cell
 			}
 		}
 	}
 	if in == nil || req.GetCell() != "" && in != cells[0] {
-		return nil, notFound(within(replies, cells), fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
+		return nil, cellclient.NotFound(within(replies, cells), fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
 	}
-	out, err := in.change(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
+	out, err := in.ChangeClaim(ctx, g.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
 		ClaimId: req.GetClaimId(), ConsumerUuid: from, ToConsumer: to,
 	}}})
 	return out.GetClaim(), err
 }
 
 // within narrows replies to those of some cells.
-func within[T any](replies []reply[T], cells []*cell) []reply[T] {
-	var out []reply[T]
+func within[T any](replies []cellclient.Reply[T], cells []*cellclient.Cell) []cellclient.Reply[T] {
+	var out []cellclient.Reply[T]
 	for _, r := range replies {
 		for _, c := range cells {
-			if r.cell == c {
+			if r.Cell == c {
 				out = append(out, r)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -22,10 +23,10 @@ const (
 
 // newSelection reads a request. An error is InvalidRequest and names the fields.
 func (g *Gateway) newSelection(req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
-	n := len(g.cells)
+	n := len(g.cells.All)
 	s := &selection{
 		g: g, req: req, ttl: defaultTTL,
-		began: time.Now(), answered: make([]bool, n), nextReplica: make([]*replica, n), retriesAfterUnknown: make([]int, n),
+		began: time.Now(), answered: make([]bool, n), nextReplica: make([]*cellclient.Replica, n), retriesAfterUnknown: make([]int, n),
 		gates: make([]cellgatev1.Gate_State, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}
 	var err error
@@ -137,13 +138,13 @@ func (g *Gateway) resolveDestination(r *schedule.Request, path string) error {
 	if r.Destination == nil || r.Destination.Cell == "" {
 		return nil
 	}
-	c := g.cellNamed(r.Destination.Cell)
+	c := g.cells.Named(r.Destination.Cell)
 	if c == nil {
 		return fault.Invalid(path+".requested_destination.cell", "there is no cell %q; the cells are %s",
-			r.Destination.Cell, strings.Join(g.cellNames(), ", "))
+			r.Destination.Cell, strings.Join(g.cells.Names(), ", "))
 	}
-	if r.Destination.Cell = c.uuid(); r.Destination.Cell == "" {
-		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.cfg.Name).With("cells", c.cfg.Name)
+	if r.Destination.Cell = c.UUID(); r.Destination.Cell == "" {
+		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.Name()).With("cells", c.Name())
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 			t.Errorf("an alias that nobody has: %v", err)
 		}
 	}
-	if err := checkConfig(withDefaults(Config{PCIAliases: []PCIAlias{{Name: "a"}, {Name: "b", VendorID: "zz"}}})); err == nil ||
+	if err := checkConfig(withDefaults(Config{PCIAliases: []PCIAlias{{Name: "a"}, {Name: "b", VendorID: "zz"}}}), nil); err == nil ||
 		!strings.Contains(err.Error(), "pci_alias[1]: vendor_id must be four hexadecimal digits") {
 		t.Errorf("an alias that is wrong: %v", err)
 	}

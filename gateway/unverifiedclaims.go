@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"cellgate/gateway/cellclient"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -21,16 +22,16 @@ const (
 // doubled" finds. Safe for concurrent use.
 type unverifiedClaims struct {
 	mu     sync.Mutex
-	byCell map[*cell]map[string]*cellgatev1.Claim
+	byCell map[*cellclient.Cell]map[string]*cellgatev1.Claim
 	n      int
 	// looking: some goroutine asks the cell.
-	looking map[*cell]bool
+	looking map[*cellclient.Cell]bool
 	// full: something was left out since the last time that there was room.
 	full bool
 }
 
 // add notes a claim; without room it is left out, and full says so once.
-func (u *unverifiedClaims) add(c *cell, claim *cellgatev1.Claim) {
+func (u *unverifiedClaims) add(c *cellclient.Cell, claim *cellgatev1.Claim) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.n >= maxUnseen {
@@ -38,7 +39,7 @@ func (u *unverifiedClaims) add(c *cell, claim *cellgatev1.Claim) {
 		return
 	}
 	if u.byCell == nil {
-		u.byCell, u.looking = map[*cell]map[string]*cellgatev1.Claim{}, map[*cell]bool{}
+		u.byCell, u.looking = map[*cellclient.Cell]map[string]*cellgatev1.Claim{}, map[*cellclient.Cell]bool{}
 	}
 	if u.byCell[c] == nil {
 		u.byCell[c] = map[string]*cellgatev1.Claim{}
@@ -50,7 +51,7 @@ func (u *unverifiedClaims) add(c *cell, claim *cellgatev1.Claim) {
 }
 
 // take gives at most n of a cell's claims, and takes them out.
-func (u *unverifiedClaims) take(c *cell, n int) []*cellgatev1.Claim {
+func (u *unverifiedClaims) take(c *cellclient.Cell, n int) []*cellgatev1.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []*cellgatev1.Claim
@@ -67,7 +68,7 @@ func (u *unverifiedClaims) take(c *cell, n int) []*cellgatev1.Claim {
 
 // begin reports whether there is something to ask a cell for that nobody asks for yet;
 // end must be called then. full is whether some were left out.
-func (u *unverifiedClaims) begin(c *cell) (begun, full bool) {
+func (u *unverifiedClaims) begin(c *cellclient.Cell) (begun, full bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.byCell[c]) == 0 || u.looking[c] {
@@ -78,7 +79,7 @@ func (u *unverifiedClaims) begin(c *cell) (begun, full bool) {
 	return true, full
 }
 
-func (u *unverifiedClaims) end(c *cell) {
+func (u *unverifiedClaims) end(c *cellclient.Cell) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.looking, c)
@@ -86,15 +87,15 @@ func (u *unverifiedClaims) end(c *cell) {
 
 // lookAgain asks a cell that answers, in the background, for the instances that it was
 // not asked for when claims of theirs were confirmed elsewhere; until ctx ends.
-func (g *Gateway) lookAgain(ctx context.Context, c *cell) {
+func (g *Gateway) lookAgain(ctx context.Context, c *cellclient.Cell) {
 	begun, full := g.unseen.begin(c)
 	if !begun {
 		return
 	}
 	if full {
-		g.log.Warn("more claims were confirmed without a cell than are looked for now; \"cellgate claims doubled\" finds instances with two", "cell", c.cfg.Name)
+		g.log.Warn("more claims were confirmed without a cell than are looked for now; \"cellgate claims doubled\" finds instances with two", "cell", c.Name())
 	}
-	g.tasks.Go(func() {
+	g.cells.Tasks.Go(func() {
 		defer g.unseen.end(c)
 		for batch := g.unseen.take(c, unseenBatch); len(batch) > 0; batch = g.unseen.take(c, unseenBatch) {
 			if !g.lookFor(ctx, c, batch) {
@@ -106,7 +107,7 @@ func (g *Gateway) lookAgain(ctx context.Context, c *cell) {
 
 // lookFor asks a cell for confirmed claims of the instances of others; false when it
 // does not answer, and they wait for its next answer.
-func (g *Gateway) lookFor(ctx context.Context, c *cell, others []*cellgatev1.Claim) bool {
+func (g *Gateway) lookFor(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.ClaimBudget)
 	defer cancel()
 	byConsumer := map[string]*cellgatev1.Claim{}
@@ -128,7 +129,7 @@ func (g *Gateway) lookFor(ctx context.Context, c *cell, others []*cellgatev1.Cla
 			continue
 		}
 		// It may have been released since.
-		in := g.cellNamed(other.GetCell())
+		in := g.cells.Named(other.GetCell())
 		if in == nil {
 			continue
 		}

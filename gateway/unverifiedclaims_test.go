@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -151,7 +152,7 @@ func TestI2_TwoConfirmedAreSeenWhenTheirCellIsBack(t *testing.T) {
 // What waits is bounded.
 func TestUnseenClaimsAreBounded(t *testing.T) {
 	var u unverifiedClaims
-	one, two := &cell{}, &cell{}
+	one, two := &cellclient.Cell{}, &cellclient.Cell{}
 	for i := range maxUnseen + 10 {
 		u.add(one, &cellgatev1.Claim{ConsumerUuid: testUUID(0x1, i)})
 	}
@@ -185,7 +186,7 @@ func TestUnseenClaimsAreBounded(t *testing.T) {
 // The requests confirmed last are known, two generations of them at most.
 func TestConfirmedRequestsAreBounded(t *testing.T) {
 	var r confirmedRequests
-	in := &cell{}
+	in := &cellclient.Cell{}
 	key := func(i int) requestKey { return confirmedKey(fmt.Sprint(i), []byte("f")) }
 	for i := range 3 * maxConfirmed {
 		r.put(key(i), in)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
@@ -18,27 +19,27 @@ func (g *Gateway) updateHost(ctx context.Context, req *cellgatev1.UpdateHostRequ
 	return host, err
 }
 
-func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cell, *cellgatev1.Host, error) {
-	uuid := canonical(req.GetHostUuid())
+func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellclient.Cell, *cellgatev1.Host, error) {
+	uuid := cellclient.Canonical(req.GetHostUuid())
 	c, known, err := g.cellOfHost(ctx, req.GetCell(), uuid)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case c.gate != nil && c.gate.cfg.Only:
-		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.cfg.Name)
+	case g.gates[c].only():
+		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.Name())
 	}
 	set := &cellv1.SetAdminStateRequest{
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
-		KeepNova: c.gate.knowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+		KeepNova: g.gates[c].knowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 	}
 	say := func(generation int64) (*cellv1.SetAdminStateResponse, error) {
 		set.AsOfGeneration = generation
-		return callFor(ctx, c, uuid, g.cfg.ClaimBudget, set, cellv1.CellSchedulerClient.SetAdminState)
+		return cellclient.CallFor(ctx, c, uuid, g.cfg.ClaimBudget, set, cellv1.CellSchedulerClient.SetAdminState)
 	}
 	var resp *cellv1.SetAdminStateResponse
 	if own := req.GetIfGeneration(); own > 0 {
 		resp, err = say(own)
-		err = changed(ctx, c, err)
+		err = cellclient.ChangeError(ctx, c, err)
 	} else {
 		resp, err = updateIfCurrent(ctx, g, c, uuid, known, say)
 	}
@@ -56,10 +57,10 @@ func (w *gate) knowsService(uuid string) bool {
 }
 
 // tellAdmin logs that somebody took a host out of service, or back, for the audit.
-func (g *Gateway) tellAdmin(ctx context.Context, c *cell, req *cellgatev1.UpdateHostRequest, host *cellgatev1.Host, err error) {
+func (g *Gateway) tellAdmin(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateHostRequest, host *cellgatev1.Host, err error) {
 	told := []any{"host_uuid", req.GetHostUuid(), "state", req.GetAdminState().String(), "reason", req.GetReason()}
 	if c != nil {
-		told = append(told, "cell", c.cfg.Name)
+		told = append(told, "cell", c.Name())
 	}
 	if u := host.GetAdmin().GetUntil(); u != nil {
 		told = append(told, "until", u.AsTime())

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
@@ -23,7 +24,7 @@ const (
 // in the cell now: a message that comes late finds a newer one there and changes nothing
 // (docs/adr/0022). What was overtaken so while its caller waits was not done, and is said over
 // the newer one. known is the generation that was looked up already, 0 for none.
-func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
+func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
 	var none T
 	if known == 0 {
 		var err error
@@ -36,14 +37,14 @@ func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cell, host strin
 		got, err := say(known)
 		newest := newestOf(err)
 		if newest <= known {
-			return got, changed(ctx, c, err)
+			return got, cellclient.ChangeError(ctx, c, err)
 		}
 		known = newest
 		if !sleepUntil(ctx, g.now(), end, pause/2+rand.N(pause)) {
 			break
 		}
 	}
-	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.cfg.Name)
+	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.Name())
 }
 
 // sleepUntil waits for a while; false when that does not end before end, or ctx does.
@@ -63,8 +64,8 @@ func sleepUntil(ctx context.Context, now, end time.Time, d time.Duration) bool {
 
 // generationOf gives the generation of a host as a cell knows it, the lowest when it does not
 // know the host.
-func (g *Gateway) generationOf(ctx context.Context, c *cell, host string) (int64, error) {
-	got, err := callFor(ctx, c, host, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+func (g *Gateway) generationOf(ctx context.Context, c *cellclient.Cell, host string) (int64, error) {
+	got, err := cellclient.CallFor(ctx, c, host, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
 	return generationIn(got), err
 }
 
@@ -92,8 +93,8 @@ func newestOf(err error) int64 {
 
 // cellOfHost gives the cell of that name, and 0; without one it looks for the host in all,
 // and gives the host's generation there too.
-func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cell, int64, error) {
-	cells, err := g.cellsFor(name)
+func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cellclient.Cell, int64, error) {
+	cells, err := g.cells.Selected(name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -101,13 +102,13 @@ func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cell, int
 		return cells[0], 0, nil
 	}
 	has := func(got *cellv1.ListHostsResponse) bool { return len(got.GetHosts()) > 0 }
-	replies := search(ctx, g, cells, 0, has, func(ctx context.Context, c *cell) (*cellv1.ListHostsResponse, error) {
-		return call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
+	replies := cellclient.Search(ctx, g.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListHostsResponse, error) {
+		return cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
 	})
 	for _, r := range replies {
-		if has(r.got) {
-			return r.cell, generationIn(r.got), nil
+		if has(r.Got) {
+			return r.Cell, generationIn(r.Got), nil
 		}
 	}
-	return nil, 0, notFound(replies, "host "+host)
+	return nil, 0, cellclient.NotFound(replies, "host "+host)
 }

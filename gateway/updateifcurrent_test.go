@@ -65,19 +65,21 @@ func TestWhatIsSaidOfAHostNamesWhatItIsSaidOver(t *testing.T) {
 }
 
 // What another one was faster with is said over that one, while its caller waits.
-func TestWhatWasOvertakenIsSaidOverTheNewerOne(t *testing.T) {
+func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 	for _, way := range ways("") {
-		cells := fleet(2, 1)
-		w := start(t, cells, nil)
-		cells[0].generation = 7
-		overtake(cells[0], 2)
-		if rec := w.send(way[0], way[1], way[2]); rec.Code != 200 || cells[0].said() != "[27]" {
-			t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
-		}
-		overtake(cells[0], 1000)
-		if rec := w.send(way[0], way[1], way[2]); rec.Code != 409 || !strings.Contains(rec.Body.String(), "CONTENDED") {
-			t.Errorf("%v, overtaken each time: %d %s", way, rec.Code, rec.Body)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			cells := fleet(2, 1)
+			w := start(t, cells, nil)
+			cells[0].generation = 7
+			overtake(cells[0], 2)
+			if rec := w.send(way[0], way[1], way[2]); rec.Code != 200 || cells[0].said() != "[27]" {
+				t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
+			}
+			overtake(cells[0], 1000)
+			if rec := w.send(way[0], way[1], way[2]); rec.Code != 409 || !strings.Contains(rec.Body.String(), "CONTENDED") {
+				t.Errorf("%v, overtaken each time: %d %s", way, rec.Code, rec.Body)
+			}
+		})
 	}
 }
 

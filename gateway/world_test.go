@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
@@ -74,7 +75,7 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 		cellv1.RegisterCellSchedulerServer(s, c)
 		w.servers = append(w.servers, s)
 		w.serve(s, c.name, listeners)
-		cfg.Cells = append(cfg.Cells, CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.name}})
+		cfg.Cells = append(cfg.Cells, cellclient.CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.name}})
 	}
 	// A bubble's clock starts in 2000, and stands while there is work to do.
 	if time.Now().Year() > 2000 {

@@ -18,7 +18,7 @@ import (
 const legacyConnections = 2
 
 // legacyParts makes what answers for the gateway's cells that are under upgrade, by
-// their names, and says so in cells. Nothing is connected to.
+// their names. Nothing is connected to.
 func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gateway.Legacy, error) {
 	parts := map[string]gateway.Legacy{}
 	var problems []error
@@ -33,9 +33,6 @@ func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger)
 				continue
 			}
 			parts[c.Cell] = made
-			cells[i].Legacy = &gateway.LegacyConfig{
-				Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only,
-			}
 		}
 	}
 	return parts, errors.Join(problems...)
@@ -56,6 +53,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Leg
 		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
 	return gateway.Legacy{
+		Config: gateway.LegacyConfig{Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only},
 		Open: func(ctx context.Context) (gateway.LegacyReader, error) {
 			r, err := rows.Open(ctx)
 			if err != nil {

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -32,7 +32,7 @@ const (
 // several wait. Each keeps its own order. Those of a traced request go alone, and so do
 // claims and swaps while the replica awaits the verdicts of hosts.
 type committer struct {
-	replica *replica
+	replica *Replica
 	life    context.Context
 	tel     *telemetry.Gateway
 	batcher[[]*cellv1.ClaimOp, committed]
@@ -43,10 +43,10 @@ type committed struct {
 	err      error
 }
 
-func (c *committer) init(r *replica, g *Gateway) {
-	c.replica, c.life, c.tel = r, g.life, g.tel
+func (c *committer) init(r *Replica, cs *Cells) {
+	c.replica, c.life, c.tel = r, cs.life, cs.tel
 	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
-		tasks: &g.tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.first,
+		tasks: &cs.Tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.first,
 		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
 		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
 			size := 0
@@ -62,10 +62,10 @@ func (c *committer) init(r *replica, g *Gateway) {
 // host that key names. within is the budget of a step that has begun, nil for one that
 // begins now. Errors are as those of call; what still waited to be sent when its time was
 // over was not sent.
-func (c *cell) commit(ctx context.Context, key string, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+func (c *Cell) commit(ctx context.Context, key string, within *Budget, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
-	a := callOptions{budget: budget, fullBudget: c.claimBudget, mayRepeat: repeatable(req), kind: commits, order: c.inOrder(key), within: within}
-	return try(ctx, c, a, func(ctx context.Context, r *replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
+	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), kind: commits, order: c.InOrder(key), within: within}
+	return try(ctx, c, a, func(ctx context.Context, r *Replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
 		// The replica's spans are below those of a traced request; and nobody waits for
 		// the verdicts of another one's hosts.
 		if telemetry.Sampled(ctx) || r.awaits.Load() && placesAny(ops) {
@@ -95,16 +95,16 @@ func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv
 	case !c.batcher.withdraw(w):
 		return nil, ctx.Err()
 	case c.batcher.busy(w):
-		return nil, fmt.Errorf("%w: %w: %w", errNotSent, errBusy, ctx.Err())
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, errBusy, ctx.Err())
 	}
-	return nil, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
+	return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 }
 
 // full is the error of operations that may not wait, with the time to wait before they
 // are sent again.
 func (c *committer) full() error {
-	c.replica.cell.tel.QueueRefused()
-	e := fault.Wrap(fault.Overloaded, errNotSent, "too many operations wait for cell %s", c.replica.cell.cfg.Name)
+	c.replica.cell.Telemetry.QueueRefused()
+	e := fault.Wrap(fault.Overloaded, ErrNotSent, "too many operations wait for cell %s", c.replica.cell.Name())
 	e.RetryAfter = max(defaultRetryAfter, c.batcher.backlog())
 	return e
 }
@@ -201,7 +201,7 @@ func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 		if r == nil {
 			return nil
 		}
-		if err := refusedBy(r.GetReason(), r.GetMessage()); !couldNot(err) || err.Kind == fault.OutcomeUnknown {
+		if err := RefusalError(r.GetReason(), r.GetMessage()); !IsInconclusive(err) || err.Kind == fault.OutcomeUnknown {
 			return nil
 		}
 	}
@@ -209,16 +209,16 @@ func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 		return nil
 	}
 	r := outcomes[0].GetRefusal()
-	return refusedBy(r.GetReason(), r.GetMessage())
+	return RefusalError(r.GetReason(), r.GetMessage())
 }
 
 // ask does one call.
 func (c *committer) ask(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
 	began := time.Now()
 	resp, err := c.replica.client.ClaimBatch(ctx, req)
-	c.replica.cell.tel.Called(ctx, req, time.Since(began), err)
+	c.replica.cell.Telemetry.Called(ctx, req, time.Since(began), err)
 	if err == nil && len(resp.GetOutcomes()) != len(req.GetOps()) {
-		err = fault.New(fault.Internal, "cell %s answered %d of %d operations", c.replica.cell.cfg.Name, len(resp.GetOutcomes()), len(req.GetOps()))
+		err = fault.New(fault.Internal, "cell %s answered %d of %d operations", c.replica.cell.Name(), len(resp.GetOutcomes()), len(req.GetOps()))
 	}
 	return resp.GetOutcomes(), err
 }

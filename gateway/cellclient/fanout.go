@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -10,37 +10,37 @@ import (
 	"cellgate/internal/fault"
 )
 
-// reply is a cell's answer to a call that went to several.
-type reply[T any] struct {
-	cell *cell
-	got  T
-	err  error
+// Reply is a cell's answer to a call that went to several.
+type Reply[T any] struct {
+	Cell *Cell
+	Got  T
+	Err  error
 }
 
-// askAll asks cells at once and waits for all of them; each call has its own
+// AskAll asks cells at once and waits for all of them; each call has its own
 // budget. Replies are in the order of cells.
-func askAll[T any](ctx context.Context, cells []*cell, ask func(context.Context, *cell) (T, error)) []reply[T] {
-	replies := make([]reply[T], len(cells))
+func AskAll[T any](ctx context.Context, list []*Cell, ask func(context.Context, *Cell) (T, error)) []Reply[T] {
+	replies := make([]Reply[T], len(list))
 	var all sync.WaitGroup
-	for i, c := range cells {
+	for i, c := range list {
 		all.Go(func() {
 			got, err := ask(ctx, c)
-			replies[i] = reply[T]{cell: c, got: got, err: err}
+			replies[i] = Reply[T]{Cell: c, Got: got, Err: err}
 		})
 	}
 	all.Wait()
 	return replies
 }
 
-// search asks cells at once for what one of them has, and waits for all until a
+// Search asks cells at once for what one of them has, and waits for all until a
 // reply has it; for the others then until patience has passed since the start, and
 // errNotAwaited stands where nothing came. Each call has its own budget, which a
 // cell that does not answer has to its end although nobody waits: so it counts for
 // the breaker like any other.
-func search[T any](ctx context.Context, g *Gateway, cells []*cell, patience time.Duration, has func(T) bool, ask func(context.Context, *cell) (T, error)) []reply[T] {
+func Search[T any](ctx context.Context, cs *Cells, list []*Cell, patience time.Duration, has func(T) bool, ask func(context.Context, *Cell) (T, error)) []Reply[T] {
 	type arrived struct {
 		at int
-		reply[T]
+		Reply[T]
 	}
 	began := time.Now()
 	// Who leaves while it is waited for ends the calls; the end of the request does not.
@@ -52,25 +52,25 @@ func search[T any](ctx context.Context, g *Gateway, cells []*cell, patience time
 		calls, cancel = context.WithCancel(calls)
 	}
 	attached := context.AfterFunc(ctx, cancel)
-	replies, in := make([]reply[T], len(cells)), make(chan arrived, len(cells))
+	replies, in := make([]Reply[T], len(list)), make(chan arrived, len(list))
 	var left atomic.Int64
-	left.Store(int64(len(cells)))
-	for i, c := range cells {
-		replies[i] = reply[T]{cell: c, err: errNotAwaited}
-		g.tasks.Go(func() {
+	left.Store(int64(len(list)))
+	for i, c := range list {
+		replies[i] = Reply[T]{Cell: c, Err: errNotAwaited}
+		cs.Tasks.Go(func() {
 			got, err := ask(calls, c)
-			in <- arrived{i, reply[T]{cell: c, got: got, err: err}}
+			in <- arrived{i, Reply[T]{Cell: c, Got: got, Err: err}}
 			if left.Add(-1) == 0 {
 				cancel()
 			}
 		})
 	}
 	var over <-chan time.Time
-	for n := 0; n < len(cells); n++ {
+	for n := 0; n < len(list); n++ {
 		select {
 		case r := <-in:
-			replies[r.at] = r.reply
-			if r.err == nil && over == nil && has(r.got) {
+			replies[r.at] = r.Reply
+			if r.Err == nil && over == nil && has(r.Got) {
 				t := time.NewTimer(patience - time.Since(began))
 				defer t.Stop()
 				over = t.C
@@ -87,41 +87,41 @@ func search[T any](ctx context.Context, g *Gateway, cells []*cell, patience time
 // errNotAwaited is of a call whose answer was not needed any more.
 var errNotAwaited = fault.New(fault.CellUnavailable, "was not waited for")
 
-// cellsFor gives the cells that a call is about: the named one, else all,
+// Selected gives the cells that a call is about: the named one, else all,
 // disabled ones too.
-func (g *Gateway) cellsFor(name string) ([]*cell, error) {
+func (cs *Cells) Selected(name string) ([]*Cell, error) {
 	if name == "" {
-		return g.cells, nil
+		return cs.All, nil
 	}
-	c := g.cellNamed(name)
+	c := cs.Named(name)
 	if c == nil {
-		return nil, fault.Invalid("cell", "there is no cell %q; the cells are %s", name, strings.Join(g.cellNames(), ", "))
+		return nil, fault.Invalid("cell", "there is no cell %q; the cells are %s", name, strings.Join(cs.Names(), ", "))
 	}
-	return []*cell{c}, nil
+	return []*Cell{c}, nil
 }
 
-func (g *Gateway) cellNames() []string {
+func (cs *Cells) Names() []string {
 	var names []string
-	for _, c := range g.cells {
-		names = append(names, c.cfg.Name)
+	for _, c := range cs.All {
+		names = append(names, c.Name())
 	}
 	return names
 }
 
-// notFound gives the error of a search that found nothing: NOT_FOUND when every
+// NotFound gives the error of a search that found nothing: NOT_FOUND when every
 // cell answered, CELL_UNAVAILABLE when it may be in one that did not, OVERLOADED when
 // such a one has too much to do.
-func notFound[T any](replies []reply[T], what string) error {
+func NotFound[T any](replies []Reply[T], what string) error {
 	var missing, names []string
 	var errs []error
 	for _, r := range replies {
-		if r.err != nil {
-			errs = append(errs, r.err)
-			missing = append(missing, r.cell.cfg.Name+" ("+reasonOf(r.err)+")")
-			names = append(names, r.cell.cfg.Name)
+		if r.Err != nil {
+			errs = append(errs, r.Err)
+			missing = append(missing, r.Cell.Name()+" ("+ReasonOf(r.Err)+")")
+			names = append(names, r.Cell.Name())
 		}
 	}
-	if e := tooMuch(errs, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")); e != nil {
+	if e := Overloaded(errs, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")); e != nil {
 		return e.With("cells", strings.Join(names, ","))
 	}
 	if len(missing) > 0 {

@@ -1,10 +1,9 @@
-package gateway
+package cellclient
 
 import (
 	"cmp"
 	"hash/fnv"
 	"slices"
-	"strconv"
 
 	"cellgate/schedule"
 )
@@ -15,21 +14,21 @@ import (
 // the transaction checks it. Proposals have no owner; a request asks one replica, by
 // its seed, so that replicas share them and a repeat asks the same one.
 
-// inOrder gives the cell's replicas in the order to ask them for a key: those in
+// InOrder gives the cell's replicas in the order to ask them for a key: those in
 // doubt last, before them those that load their tables, the rendezvous choice first;
 // without a key as configured.
-func (c *cell) inOrder(key string) []*replica {
-	if len(c.replicas) == 1 {
-		return c.replicas
+func (c *Cell) InOrder(key string) []*Replica {
+	if len(c.Replicas) == 1 {
+		return c.Replicas
 	}
 	type ranked struct {
-		replica *replica
+		Replica *Replica
 		worry   int
 		score   uint64
 	}
-	all := make([]ranked, len(c.replicas))
-	for i, r := range c.replicas {
-		all[i].replica = r
+	all := make([]ranked, len(c.Replicas))
+	for i, r := range c.Replicas {
+		all[i].Replica = r
 		if r.loading.Load() {
 			all[i].worry++
 		}
@@ -37,40 +36,28 @@ func (c *cell) inOrder(key string) []*replica {
 			all[i].worry += 2
 		}
 		if key != "" {
-			all[i].score = score(key, r.addr)
+			all[i].score = score(key, r.Addr)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(a.worry, b.worry), cmp.Compare(b.score, a.score))
 	})
-	order := make([]*replica, len(all))
+	order := make([]*Replica, len(all))
 	for i, r := range all {
-		order[i] = r.replica
+		order[i] = r.Replica
 	}
 	return order
 }
 
-// askFirst gives the order in which the request asks a cell's replicas.
-func (s *selection) askFirst(cell int) []*replica {
-	c := s.g.cells[cell]
-	if len(c.replicas) == 1 {
-		return c.replicas
-	}
-	via := s.nextReplica[cell]
-	if via != nil && via.breaker.inDoubt() {
-		via = nil
-	}
-	return first(via, c.inOrder(strconv.FormatUint(s.seed, 36)))
-}
-
-// first puts a replica at the head of an order; nil leaves it.
-func first(r *replica, order []*replica) []*replica {
-	if r == nil || order[0] == r {
+// OrderFrom gives the cell's replicas in the order to ask them for a key, but first before all others, unless it is nil
+// or in doubt.
+func (c *Cell) OrderFrom(first *Replica, key string) []*Replica {
+	order := c.InOrder(key)
+	if first == nil || order[0] == first || first.breaker.inDoubt() {
 		return order
 	}
-	out := make([]*replica, 0, len(order))
-	out = append(out, r)
-	return append(out, slices.DeleteFunc(slices.Clone(order), func(o *replica) bool { return o == r })...)
+	out := append(make([]*Replica, 0, len(order)), first)
+	return append(out, slices.DeleteFunc(slices.Clone(order), func(o *Replica) bool { return o == first })...)
 }
 
 // score is a name's weight for a key in a rendezvous: the highest is chosen.
@@ -81,4 +68,17 @@ func score(key, name string) uint64 {
 	h.Write([]byte(name))
 	// FNV's high bits hardly depend on the last bytes; Tie mixes them.
 	return schedule.Tie(0, h.Sum64())
+}
+
+// Rendezvous chooses a cell for a key, by name: the same one wherever it is chosen
+// from the same cells. Nil when there are none.
+func Rendezvous(key string, cells []*Cell) *Cell {
+	var best *Cell
+	var most uint64
+	for _, c := range cells {
+		if s := score(key, c.Name()); best == nil || s > most {
+			best, most = c, s
+		}
+	}
+	return best
 }

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"sync/atomic"
@@ -29,8 +29,8 @@ func (b *retryBudget) earn() {
 	}
 }
 
-// take reports whether one retry may be sent.
-func (b *retryBudget) take() bool {
+// spend reports whether one retry may be sent.
+func (b *retryBudget) spend() bool {
 	for {
 		spent := b.spent.Load()
 		if spent+retryCost > retryMost {

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const (
@@ -28,26 +27,26 @@ const (
 
 // proposer sends queries to one replica; see batcher.
 type proposer struct {
-	replica *replica
+	replica *Replica
 	// life bounds all calls.
 	life context.Context
 	tel  *telemetry.Gateway
 	// upToDate takes the queries for which the replica reads its journal first, in calls of
 	// their own, so that nothing else waits for that; plain takes all others.
-	plain, upToDate batcher[*cellv1.Query, proposed]
+	plain, upToDate batcher[*cellv1.Query, Answer]
 
 	// answered is when a batch was last answered, in time since began.
 	began    time.Time
 	answered atomic.Int64
 }
 
-type proposed struct {
-	proposal *cellv1.Proposal
-	by       *replica
-	err      error
+type Answer struct {
+	Proposal *cellv1.Proposal
+	By       *Replica
+	Err      error
 }
 
-// propose asks the cell one query and waits budget at most. Errors are as those
+// Propose asks the cell one query and waits budget at most. Errors are as those
 // of call; one that the cell gave to this query alone has the kind it named.
 //
 // The breaker counts queries, not the batches they go in: when a replica hangs,
@@ -58,35 +57,31 @@ type proposed struct {
 //
 // The replicas are asked in order, nil for any; by is the one that answered. round is
 // that of the queries sent at once, nil for one alone.
-func (c *cell) propose(ctx context.Context, round *allotment, budget time.Duration, q *cellv1.Query, order []*replica) (answer *cellv1.Proposal, by *replica, err error) {
-	ctx, span := c.tel.Span(ctx, telemetry.SpanAsk)
+func (c *Cell) Propose(ctx context.Context, round *Budget, budget time.Duration, q *cellv1.Query, order []*Replica) (answer *cellv1.Proposal, by *Replica, err error) {
+	ctx, span := c.Telemetry.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
 	if span.On() {
 		round = nil // its context is not below the span
 	}
 	a := callOptions{budget: budget, fullBudget: c.proposeBudget, mayRepeat: true, readOnly: true, order: order, within: round}
-	got, err := try(ctx, c, a, func(ctx context.Context, r *replica, p *pass) (proposed, error) {
+	got, err := try(ctx, c, a, func(ctx context.Context, r *Replica, p *pass) (Answer, error) {
 		answer, err := r.proposer.propose(ctx, p.breakerOpen, q)
-		return proposed{proposal: answer, by: r}, err
+		return Answer{Proposal: answer, By: r}, err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if f := got.proposal.GetFailure(); f != nil {
-		return got.proposal, got.by, refusedBy(f.GetReason(), f.GetMessage())
+	if f := got.Proposal.GetFailure(); f != nil {
+		return got.Proposal, got.By, RefusalError(f.GetReason(), f.GetMessage())
 	}
-	if got.proposal.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && c.gate != nil && c.gate.known.Load() == nil {
-		// Its table may be empty: its first gate is made by this gateway's first report.
-		return got.proposal, got.by, fault.New(fault.CellUnavailable, "%s", c.gate.notKnown())
-	}
-	return got.proposal, got.by, nil
+	return got.Proposal, got.By, nil
 }
 
-func (p *proposer) init(r *replica, g *Gateway) {
-	p.replica, p.life, p.tel, p.began = r, g.life, g.tel, time.Now()
-	for _, b := range []*batcher[*cellv1.Query, proposed]{&p.plain, &p.upToDate} {
-		*b = batcher[*cellv1.Query, proposed]{
-			tasks: &g.tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
+func (p *proposer) init(r *Replica, cs *Cells) {
+	p.replica, p.life, p.tel, p.began = r, cs.life, cs.tel, time.Now()
+	for _, b := range []*batcher[*cellv1.Query, Answer]{&p.plain, &p.upToDate} {
+		*b = batcher[*cellv1.Query, Answer]{
+			tasks: &cs.Tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
 			sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
 		}
 	}
@@ -96,27 +91,27 @@ func (p *proposer) init(r *replica, g *Gateway) {
 // the breaker opens.
 func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	since := time.Since(p.began)
-	a := &waiting[*cellv1.Query, proposed]{ctx: ctx, breakerOpen: breakerOpen, question: q, since: time.Now(), done: make(chan proposed, 1)}
+	a := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, since: time.Now(), done: make(chan Answer, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	line := &p.plain
 	if q.GetUpToDate() && q.GetTableVersion() == "" {
 		line = &p.upToDate
 	}
 	line.put(a)
-	var got proposed
+	var got Answer
 	select {
 	case got = <-a.done:
 	case <-ctx.Done():
-		got.err = ctx.Err()
+		got.Err = ctx.Err()
 		line.withdraw(a)
 	case <-breakerOpen.Done():
-		got.err = breakerOpen.Err()
+		got.Err = breakerOpen.Err()
 		line.withdraw(a)
 	}
-	if late := ctx.Err() != nil || rpc.TimedOut(got.err); late && got.err != nil && p.answered.Load() > int64(since) {
-		got.err = errBusy
+	if late := ctx.Err() != nil || rpc.TimedOut(got.Err); late && got.Err != nil && p.answered.Load() > int64(since) {
+		got.Err = errBusy
 	}
-	return got.proposal, got.err
+	return got.Proposal, got.Err
 }
 
 // sizeOf is about how many bytes a query takes on the wire, and not less.
@@ -130,7 +125,7 @@ func sizeOf(q *cellv1.Query) int {
 }
 
 // call runs one ProposeBatch, until the latest deadline of its queries or until the breaker opens.
-func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
+func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 	req := &cellv1.ProposeBatchRequest{}
 	calls := make([]telemetry.Span, len(batch))
 	p.tel.Sent(len(batch))
@@ -151,20 +146,20 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
 	defer cancel()
 	defer context.AfterFunc(batch[0].breakerOpen, cancel)()
 	resp, err := p.replica.client.ProposeBatch(ctx, req)
-	p.replica.cell.tel.Called(ctx, req, time.Since(began), err)
+	p.replica.cell.Telemetry.Called(ctx, req, time.Since(began), err)
 	if err == nil {
 		p.answered.Store(int64(time.Since(p.began)))
 		if len(resp.GetProposals()) != len(batch) {
-			err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.cfg.Name, len(resp.GetProposals()), len(batch))
+			err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.Name(), len(resp.GetProposals()), len(batch))
 		}
 	}
 	for i, a := range batch {
 		calls[i].End(err)
 		if err != nil {
-			a.done <- proposed{err: err}
+			a.done <- Answer{Err: err}
 			continue
 		}
-		a.done <- proposed{proposal: resp.GetProposals()[i]}
+		a.done <- Answer{Proposal: resp.GetProposals()[i]}
 	}
 	return err == nil
 }
@@ -172,9 +167,9 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, proposed]) bool {
 // fieldFirst is a message that begins with the path of a field.
 var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:\[[0-9]+\])?(?:\.[a-z][a-z0-9_]*(?:\[[0-9]+\])?)*): (.+)`)
 
-// refusedBy makes the error that a cell named in an answer. An invalid field that
+// RefusalError makes the error that a cell named in an answer. An invalid field that
 // the message begins with is named in Fields too.
-func refusedBy(reason, message string) *fault.Error {
+func RefusalError(reason, message string) *fault.Error {
 	kind := fault.Kind(reason)
 	if !slices.Contains(fault.Kinds(), kind) {
 		kind = fault.Internal

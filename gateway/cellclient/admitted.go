@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -22,7 +22,7 @@ var errNotAdmitted = errors.New("not admitted")
 // wrong. That it begins and that it ends is logged, once each.
 type admitted struct {
 	grpc.ClientConnInterface
-	cell    *cell
+	cell    *Cell
 	replica string
 	log     *slog.Logger
 	barred  atomic.Bool
@@ -34,12 +34,12 @@ func (a *admitted) Invoke(ctx context.Context, method string, req, resp any, opt
 	case fault.Unauthenticated, fault.PermissionDenied:
 		if a.barred.CompareAndSwap(false, true) {
 			a.log.Warn("a cell does not admit this gateway: give gateway.cell_tls a certificate or a token with the role gateway that the cell's cell.tls knows",
-				"cell", a.cell.cfg.Name, "replica", a.replica, "err", err)
+				"cell", a.cell.Name(), "replica", a.replica, "err", err)
 		}
-		return fault.Wrap(fault.CellUnavailable, fmt.Errorf("%w: %w", errNotAdmitted, err), "cell %s does not admit this gateway", a.cell.cfg.Name)
+		return fault.Wrap(fault.CellUnavailable, fmt.Errorf("%w: %w", errNotAdmitted, err), "cell %s does not admit this gateway", a.cell.Name())
 	}
 	if err == nil && a.barred.Load() && a.barred.CompareAndSwap(true, false) {
-		a.log.Info("a cell admits this gateway again", "cell", a.cell.cfg.Name, "replica", a.replica)
+		a.log.Info("a cell admits this gateway again", "cell", a.cell.Name(), "replica", a.replica)
 	}
 	return err
 }

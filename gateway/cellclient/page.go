@@ -1,9 +1,10 @@
-package gateway
+package cellclient
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -13,8 +14,8 @@ import (
 	"cellgate/schedule"
 )
 
-// defaultPageSize is that of a list whose request does not say.
-const defaultPageSize = 100
+// DefaultPageSize is that of a list whose request does not say.
+const DefaultPageSize = 100
 
 // maxPageBytes is the most a page's rows are, so that its message stays below what
 // a gRPC client takes by default, rpc.MaxMessageBytes.
@@ -28,8 +29,8 @@ type listRequest interface {
 	GetPageToken() string
 }
 
-// token is where a list goes on: in a cell, after a row.
-type token struct {
+// PageToken is where a list goes on: in a cell, after a row.
+type PageToken struct {
 	// List names the list and its filters: a token of another one would skip rows
 	// in silence.
 	List string `json:"list"`
@@ -40,14 +41,14 @@ type token struct {
 	AfterUUID string `json:"after_uuid,omitempty"`
 }
 
-func (t token) String() string {
+func (t PageToken) String() string {
 	text, _ := json.Marshal(t) // strings
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// listOf names the list that a request is for: its message and all of its fields
+// ListName names the list that a request is for: its message and all of its fields
 // but the page's.
-func listOf(req listRequest) string {
+func ListName(req listRequest) string {
 	r := proto.CloneOf(req).ProtoReflect()
 	for _, name := range []protoreflect.Name{"page_size", "page_token"} {
 		r.Clear(r.Descriptor().Fields().ByName(name))
@@ -58,15 +59,15 @@ func listOf(req listRequest) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 
-// readToken reads the token of a list; an error names page_token.
-func readToken(s, list string) (token, error) {
-	var t token
+// ReadToken reads the token of a list; an error names page_token.
+func ReadToken(s, list string) (PageToken, error) {
+	var t PageToken
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	if err == nil {
 		err = json.Unmarshal(text, &t)
 	}
 	switch {
-	case err != nil, hasNUL(t.After), hasNUL(t.AfterUUID):
+	case err != nil, strings.Contains(t.After+t.AfterUUID, "\x00"):
 		return t, fault.Invalid("page_token", "is not a next_page_token of this list")
 	case t.List != list:
 		return t, fault.Invalid("page_token", "is of another list, or of this one with other filters")
@@ -74,55 +75,55 @@ func readToken(s, list string) (token, error) {
 	return t, nil
 }
 
-// pages fills one page of a list over cells, cell after cell in the order of
+// Pages fills one page of a list over cells, cell after cell in the order of
 // configuration. read reads at most size rows of one cell from a token on; it
 // gives how many there were, the token after the last, and whether the cell has
 // more. A cell that does not answer is passed over and named.
-func (g *Gateway) pages(req listRequest,
-	read func(c *cell, size int32, from token) (rows int, next token, more bool, err error),
+func (cs *Cells) Pages(req listRequest,
+	read func(c *Cell, size int32, from PageToken) (rows int, next PageToken, more bool, err error),
 ) (next string, unavailable []string, err error) {
-	cells, err := g.cellsFor(req.GetCell())
+	list, err := cs.Selected(req.GetCell())
 	if err != nil {
 		return "", nil, err
 	}
 	left := req.GetPageSize()
 	if left == 0 {
-		left = defaultPageSize
+		left = DefaultPageSize
 	}
-	list := listOf(req)
-	var from token
+	of := ListName(req)
+	var from PageToken
 	if s := req.GetPageToken(); s != "" {
-		if from, err = readToken(s, list); err != nil {
+		if from, err = ReadToken(s, of); err != nil {
 			return "", nil, err
 		}
-		for len(cells) > 0 && cells[0].cfg.Name != from.Cell {
-			cells = cells[1:]
+		for len(list) > 0 && list[0].Name() != from.Cell {
+			list = list[1:]
 		}
-		if len(cells) == 0 {
+		if len(list) == 0 {
 			return "", nil, fault.Invalid("page_token", "is of a list over other cells: %q is not among them", from.Cell)
 		}
 	}
-	for _, c := range cells {
+	for _, c := range list {
 		if left <= 0 {
-			return token{List: list, Cell: c.cfg.Name}.String(), unavailable, nil
+			return PageToken{List: of, Cell: c.Name()}.String(), unavailable, nil
 		}
 		rows, after, more, err := read(c, left, from)
-		from = token{}
+		from = PageToken{}
 		if err != nil {
-			unavailable = append(unavailable, c.cfg.Name)
+			unavailable = append(unavailable, c.Name())
 			continue
 		}
 		if left -= int32(rows); more {
-			after.List, after.Cell = list, c.cfg.Name
+			after.List, after.Cell = of, c.Name()
 			return after.String(), unavailable, nil
 		}
 	}
 	return "", unavailable, nil
 }
 
-// fitting gives the first of a cell's rows that fit into a page with those it has
+// FitPage gives the first of a cell's rows that fit into a page with those it has
 // already. A page has one row at least.
-func fitting[M proto.Message](page, rows []M) []M {
+func FitPage[M proto.Message](page, rows []M) []M {
 	size := 0
 	for _, row := range page {
 		size += proto.Size(row)
@@ -135,9 +136,9 @@ func fitting[M proto.Message](page, rows []M) []M {
 	return rows
 }
 
-// canonical gives a uuid's canonical text, in which cells keep them; what is
+// Canonical gives a uuid's canonical text, in which cells keep them; what is
 // none stays as it is.
-func canonical(uuid string) string {
+func Canonical(uuid string) string {
 	if id, err := schedule.ParseID(uuid); err == nil {
 		return id.String()
 	}

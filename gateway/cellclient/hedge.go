@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // hangs costs half a budget, and one that is slow because all are is still waited
 // for. The answer is the first that comes; an error is given when both failed. The
 // second call is a retry, of the cell's retry budget.
-func hedged[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func hedged[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	type tried struct {
 		got T
 		err error
@@ -39,7 +39,7 @@ func hedged[T any](ctx context.Context, c *cell, a callOptions, once func(contex
 				return r.got, nil
 			}
 			// What one of them did not send the other one may have done.
-			if failure == nil || errors.Is(failure, errNotSent) {
+			if failure == nil || errors.Is(failure, ErrNotSent) {
 				failure = r.err
 			}
 			if running--; running == 0 {
@@ -49,7 +49,7 @@ func hedged[T any](ctx context.Context, c *cell, a callOptions, once func(contex
 			rest := a
 			rest.order, rest.mayRepeat = c.others(a.order), false
 			rest.budget = a.budget - time.Since(began)
-			if len(rest.order) > 0 && rest.budget > 0 && c.retries.take() {
+			if len(rest.order) > 0 && rest.budget > 0 && c.retries.spend() {
 				start(rest)
 				running++
 			}
@@ -58,7 +58,7 @@ func hedged[T any](ctx context.Context, c *cell, a callOptions, once func(contex
 }
 
 // others gives the replicas after the first one that may be asked now.
-func (c *cell) others(order []*replica) []*replica {
+func (c *Cell) others(order []*Replica) []*Replica {
 	for i, r := range order {
 		if r.refuses() == nil {
 			return order[i+1:]

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -10,30 +10,25 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// watchCells probes all replicas, and keeps the summaries fresh thereby, until
-// ctx ends.
-func (g *Gateway) watchCells(ctx context.Context) {
-	var all, first sync.WaitGroup
-	for _, c := range g.cells {
-		for _, r := range c.replicas {
-			first.Add(1)
-			all.Go(func() { g.watch(ctx, r, first.Done) })
+// Watch probes all replicas, and keeps the summaries fresh thereby, until ctx ends. It calls first when every
+// replica has been asked once, and answered after each answer of a cell.
+func (cs *Cells) Watch(ctx context.Context, first func(), answered func(context.Context, *Cell)) {
+	var all, asked sync.WaitGroup
+	for _, c := range cs.All {
+		for _, r := range c.Replicas {
+			asked.Add(1)
+			all.Go(func() { cs.watchReplica(ctx, r, asked.Done, answered) })
 		}
 	}
-	first.Wait()
-	for _, c := range g.cells {
-		if c.gate != nil {
-			<-c.gate.first
-		}
-	}
-	close(g.ready)
+	asked.Wait()
+	first()
 	all.Wait()
 }
 
-// watch probes one replica again and again: every summaryEvery while it is well,
+// watchReplica probes one replica again and again: every summaryEvery while it is well,
 // every ProbeEvery while it is in doubt or loads its table, and as soon as its breaker lets one probe
 // in while it is open.
-func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
+func (cs *Cells) watchReplica(ctx context.Context, r *Replica, first func(), answered func(context.Context, *Cell)) {
 	due := time.NewTimer(0)
 	defer due.Stop()
 	var began time.Time
@@ -49,8 +44,8 @@ func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
 		case <-due.C:
 		}
 		began = time.Now()
-		r.watched.Store(g.now().UnixNano())
-		g.probe(ctx, r)
+		r.watched.Store(cs.now().UnixNano())
+		cs.probe(ctx, r, answered)
 		if first != nil {
 			first()
 			first = nil
@@ -61,17 +56,17 @@ func (g *Gateway) watch(ctx context.Context, r *replica, first func()) {
 
 // pace is how often the replica is probed while it is well. One that loads its table
 // is soon done.
-func (r *replica) pace() time.Duration {
+func (r *Replica) pace() time.Duration {
 	if r.loading.Load() {
-		return min(summaryEvery, r.breaker.cfg.ProbeEvery)
+		return min(SummaryEvery, r.breaker.cfg.ProbeEvery)
 	}
-	return summaryEvery
+	return SummaryEvery
 }
 
 // probe reads a replica's summary within the probe's budget. While the breaker
 // lets nothing through it makes the connection try again, so that gRPC's own
 // backoff does not add to the breaker's.
-func (g *Gateway) probe(ctx context.Context, r *replica) {
+func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Context, *Cell)) {
 	p, err := r.breaker.enterProbe()
 	if err != nil {
 		r.conn.ResetConnectBackoff()
@@ -79,17 +74,17 @@ func (g *Gateway) probe(ctx context.Context, r *replica) {
 		return
 	}
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, g.cfg.Breaker.ProbeBudget)
+	bounded, cancel := context.WithTimeout(ctx, cs.cfg.Breaker.ProbeBudget)
 	defer cancel()
-	_, err = g.summaryOf(bounded, r)
+	_, err = cs.summaryOf(bounded, r)
 	switch {
 	case err == nil:
 		p.leave(served, nil)
-		g.lookAgain(ctx, r.cell)
+		answered(ctx, r.cell)
 	case ctx.Err() != nil:
 		p.leave(excused, err)
 	default:
-		budget := g.cfg.Breaker.ProbeBudget
+		budget := cs.cfg.Breaker.ProbeBudget
 		t := timing{took: time.Since(began), budget: budget, fair: budget, given: budget}
 		if t.took >= budget {
 			err = tooSlow(err, r.cell, budget)
@@ -100,15 +95,15 @@ func (g *Gateway) probe(ctx context.Context, r *replica) {
 
 // breakerChanged logs when users' calls stop and when they go on, and tells who
 // wants to know. What happens between, while the replica is sick, is not logged.
-func (g *Gateway) breakerChanged(r *replica, c change) {
+func (cs *Cells) breakerChanged(r *Replica, c change) {
 	switch {
 	case c.from == gobreaker.StateClosed:
-		g.log.Warn("breaker opens: the replica is not asked", "cell", r.cell.cfg.Name, "replica", r.addr, "error", c.cause)
+		cs.log.Warn("breaker opens: the replica is not asked", "cell", r.cell.Name(), "replica", r.Addr, "error", c.cause)
 	case c.to == gobreaker.StateClosed:
-		g.log.Info("breaker closes: the replica is asked again", "cell", r.cell.cfg.Name, "replica", r.addr, "after", c.after.Round(time.Millisecond))
+		cs.log.Info("breaker closes: the replica is asked again", "cell", r.cell.Name(), "replica", r.Addr, "after", c.after.Round(time.Millisecond))
 	}
 	r.told.Moved(telemetry.BreakerState(c.to))
-	if g.onBreaker != nil {
-		g.onBreaker(r.cell.cfg.Name, r.addr, c.from, c.to)
+	if cs.onBreaker != nil {
+		cs.onBreaker(r.cell.Name(), r.Addr, c.from, c.to)
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"cmp"
@@ -13,24 +13,39 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// operate sends operations to the cell, in order, in as many batches as they
+// ChangeError is the error of a call that changes a row of a cell: OUTCOME_UNKNOWN when that
+// may have happened.
+func ChangeError(ctx context.Context, c *Cell, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrNotSent), IsShed(err), !IsInconclusive(err):
+		return err
+	}
+	return fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.Name(), ReasonOf(err)).
+		With("cell", c.Name()).With("cells", c.Name())
+}
+
+// Operate sends operations to the cell, in order, in as many batches as they
 // need: to the owner of the host that the first of a batch names. It gives the
 // outcomes of the batches that were answered; when those are not all, err says why,
 // and the operations from len(outcomes) up to sent have an unknown outcome while
 // those from sent on were never sent, or refused before anything was done (turnedAway).
-func (c *cell) operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
-	return c.operateWithin(ctx, nil, budget, ops)
+func (c *Cell) Operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	return c.OperateWithin(ctx, nil, budget, ops)
 }
 
-// operateWithin is operate with one budget for all batches, whose time has begun; nil
+// OperateWithin is operate with one budget for all batches, whose time has begun; nil
 // for a budget each.
-func (c *cell) operateWithin(ctx context.Context, within *allotment, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+func (c *Cell) OperateWithin(ctx context.Context, within *Budget, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	step, whole := within, budget
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
 		got, err := c.commit(ctx, hostOf(batch[0]), within, budget, batch)
-		if errors.Is(err, errNotSent) || turnedAway(err) {
+		if errors.Is(err, ErrNotSent) || IsShed(err) {
 			return outcomes, len(outcomes), err
 		}
 		if err != nil {
@@ -60,39 +75,39 @@ func firstBatch(ops []*cellv1.ClaimOp) []*cellv1.ClaimOp {
 	return ops
 }
 
-// operateOne does one operation. A refusal is an error of the kind it names.
-func (c *cell) operateOne(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
-	outcomes, _, err := c.operate(ctx, budget, []*cellv1.ClaimOp{op})
+// OperateOne does one operation. A refusal is an error of the kind it names.
+func (c *Cell) OperateOne(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
+	outcomes, _, err := c.Operate(ctx, budget, []*cellv1.ClaimOp{op})
 	if err != nil {
 		return nil, err
 	}
-	return done(c, outcomes[0], claimIDOf(op))
+	return outcomeOf(c, outcomes[0], claimIDOf(op))
 }
 
-// change does one operation of which a caller must know whether it was done:
+// ChangeClaim does one operation of which a caller must know whether it was done:
 // OUTCOME_UNKNOWN when it was sent and the answer is missing. Done again, it gives
 // the same.
-func (c *cell) change(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
-	outcomes, sent, err := c.operate(ctx, budget, []*cellv1.ClaimOp{op})
+func (c *Cell) ChangeClaim(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
+	outcomes, sent, err := c.Operate(ctx, budget, []*cellv1.ClaimOp{op})
 	switch {
 	case err == nil:
-		return done(c, outcomes[0], claimIDOf(op))
+		return outcomeOf(c, outcomes[0], claimIDOf(op))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case sent == 0, fault.KindOf(err) == fault.InvalidRequest:
 		return nil, err
 	}
-	return nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.cfg.Name, reasonOf(err)).
-		With("cell", c.cfg.Name).With("cells", c.cfg.Name).With("claim_id", claimIDOf(op))
+	return nil, fault.Wrap(fault.OutcomeUnknown, err, "cell %s may or may not have done it: %s", c.Name(), ReasonOf(err)).
+		With("cell", c.Name()).With("cells", c.Name()).With("claim_id", claimIDOf(op))
 }
 
-// done gives an operation's outcome. A refusal is an error of the kind it names,
+// outcomeOf gives an operation's outcome. A refusal is an error of the kind it names,
 // given with the outcome.
-func done(c *cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome, error) {
+func outcomeOf(c *Cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOutcome, error) {
 	if r := o.GetRefusal(); r != nil {
-		e := refusedBy(r.GetReason(), r.GetMessage())
-		e.Message = fmt.Sprintf("cell %s: %s", c.cfg.Name, e.Message)
-		return o, e.With("cell", c.cfg.Name).With("claim_id", claimID)
+		e := RefusalError(r.GetReason(), r.GetMessage())
+		e.Message = fmt.Sprintf("cell %s: %s", c.Name(), e.Message)
+		return o, e.With("cell", c.Name()).With("claim_id", claimID)
 	}
 	return o, nil
 }
@@ -101,21 +116,21 @@ func claimIDOf(op *cellv1.ClaimOp) string {
 	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetKeep().GetClaimId())
 }
 
-// turnedAway reports whether a cell refused a call because it has too much to do, or the
+// IsShed reports whether a cell refused a call because it has too much to do, or the
 // gateway did since too much waits for the cell: nothing of it was done. gRPC's own status of that name, which an answer that is too
 // large has too, does not say so.
-func turnedAway(err error) bool {
+func IsShed(err error) bool {
 	var e *fault.Error
-	return errors.As(err, &e) && e.Kind == fault.Overloaded && (e.Cause == nil || errors.Is(e.Cause, errNotSent))
+	return errors.As(err, &e) && e.Kind == fault.Overloaded && (e.Cause == nil || errors.Is(e.Cause, ErrNotSent))
 }
 
-// tooMuch gives OVERLOADED with the longest time to wait that cells told, when one of
+// Overloaded gives OVERLOADED with the longest time to wait that cells told, when one of
 // them turned a call away; nil when none did.
-func tooMuch(errs []error, format string, args ...any) *fault.Error {
+func Overloaded(errs []error, format string, args ...any) *fault.Error {
 	var out *fault.Error
 	for _, err := range errs {
 		var e *fault.Error
-		if !turnedAway(err) || !errors.As(err, &e) {
+		if !IsShed(err) || !errors.As(err, &e) {
 			continue
 		}
 		if out == nil {
@@ -130,9 +145,9 @@ func tooMuch(errs []error, format string, args ...any) *fault.Error {
 // defaultRetryAfter is the least that the caller of an overloaded cell waits.
 const defaultRetryAfter = 100 * time.Millisecond
 
-// couldNot reports whether an error, or an operation's outcome, says that the
+// IsInconclusive reports whether an error, or an operation's outcome, says that the
 // cell could not do it or does not know, rather than "no".
-func couldNot(err error) bool {
+func IsInconclusive(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:
 		return true

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -143,7 +143,7 @@ func (b *batcher[Q, A]) start() {
 // send sends batches until nothing waits.
 func (b *batcher[Q, A]) send() {
 	for {
-		batch := b.take()
+		batch := b.nextBatch()
 		if batch == nil {
 			return
 		}
@@ -165,9 +165,9 @@ func (b *batcher[Q, A]) send() {
 	}
 }
 
-// take gives the next batch: questions whose callers still wait, in order. Nil
+// nextBatch gives the next batch: questions whose callers still wait, in order. Nil
 // ends the sender.
-func (b *batcher[Q, A]) take() []*waiting[Q, A] {
+func (b *batcher[Q, A]) nextBatch() []*waiting[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var batch []*waiting[Q, A]

@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"context"
@@ -59,13 +59,13 @@ var (
 	errFailed  = errors.New("failed")
 	errExcused = errors.New("excused")
 	// errNotSent is in the chain of every error of a call that was not sent.
-	errNotSent = errors.New("not sent")
+	ErrNotSent = errors.New("not sent")
 	// errBusy is in the chain of a query's error when the replica answered others
 	// while it waited.
 	errBusy = errors.New("busy with others")
 	// errDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
 	// far as is known: the caller's own deadline left it less than its budget.
-	errDeadlineTooShort = errors.New("the deadline was too short")
+	ErrDeadlineTooShort = errors.New("the deadline was too short")
 )
 
 // breaker keeps users' calls away from a replica that does not serve them.
@@ -212,8 +212,8 @@ func (b *breaker) admit(k callKind) (*pass, error) {
 
 // refusal is the error of a call that is not let in. mu is held.
 func (b *breaker) refusal() error {
-	return fault.Wrap(fault.CellUnavailable, errNotSent, "breaker open since %s, last error: %s",
-		b.since.UTC().Format(time.RFC3339), reasonOf(b.lastError))
+	return fault.Wrap(fault.CellUnavailable, ErrNotSent, "breaker open since %s, last error: %s",
+		b.since.UTC().Format(time.RFC3339), ReasonOf(b.lastError))
 }
 
 // refused is the error of a call that was given up when the breaker opened.
@@ -345,7 +345,7 @@ func judge(err error, t timing) verdict {
 		return failed
 	case errors.Is(err, errNotAdmitted):
 		return served
-	case errors.Is(err, errNotSent):
+	case errors.Is(err, ErrNotSent):
 		return excused
 	case kind == fault.CellUnavailable && !rpc.Unserved(err), kind == fault.Internal:
 		return failed

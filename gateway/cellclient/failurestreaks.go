@@ -1,6 +1,8 @@
-package gateway
+package cellclient
 
-import cellv1 "cellgate/proto/cellgate/cell/v1"
+import (
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
 
 // callKind says what a call shows of its replica.
 type callKind int

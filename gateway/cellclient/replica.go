@@ -1,4 +1,4 @@
-package gateway
+package cellclient
 
 import (
 	"cmp"
@@ -17,11 +17,11 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// replica is one scheduler of a cell: its connection, its breaker and its queues
+// Replica is one scheduler of a cell: its connection, its breaker and its queues
 // of proposals and of operations.
-type replica struct {
-	cell      *cell
-	addr      string
+type Replica struct {
+	cell      *Cell
+	Addr      string
 	conn      *grpc.ClientConn
 	client    cellv1.CellSchedulerClient
 	breaker   *breaker
@@ -31,7 +31,7 @@ type replica struct {
 	told *telemetry.Breaker
 	// stranger says why what answers at the address is not the configured cell;
 	// nil when it is, or is not known yet.
-	stranger atomic.Pointer[string]
+	wrongCell atomic.Pointer[string]
 	// loading: its last summary said that it loads its table.
 	loading atomic.Bool
 	// awaits: its last summary said that it answers claims after their hosts' verdicts.
@@ -41,43 +41,43 @@ type replica struct {
 	watched atomic.Int64
 }
 
-func newReplica(c *cell, addr string, conn *grpc.ClientConn, g *Gateway) *replica {
-	r := &replica{cell: c, addr: addr, told: c.tel.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(&admitted{ClientConnInterface: conn, cell: c, replica: addr, log: g.log})}
-	r.proposer.init(r, g)
-	r.committer.init(r, g)
-	r.breaker = newBreaker(g.cfg.Breaker, func(ch change) { g.breakerChanged(r, ch) })
+func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica {
+	r := &Replica{cell: c, Addr: addr, told: c.Telemetry.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(&admitted{ClientConnInterface: conn, cell: c, replica: addr, log: cs.log})}
+	r.proposer.init(r, cs)
+	r.committer.init(r, cs)
+	r.breaker = newBreaker(cs.cfg.Breaker, func(ch change) { cs.breakerChanged(r, ch) })
 	return r
 }
 
 // enter lets a user's call in.
-func (r *replica) enter(k callKind) (*pass, error) {
-	if err := r.strange(); err != nil {
+func (r *Replica) enter(k callKind) (*pass, error) {
+	if err := r.wrongCellError(); err != nil {
 		return nil, err
 	}
 	return r.breaker.enter(k)
 }
 
 // refuses gives the error that enter would give now; nil for none.
-func (r *replica) refuses() error {
-	if err := r.strange(); err != nil {
+func (r *Replica) refuses() error {
+	if err := r.wrongCellError(); err != nil {
 		return err
 	}
 	return r.breaker.refuses()
 }
 
-func (r *replica) strange() error {
-	if who := r.stranger.Load(); who != nil {
-		return fault.Wrap(fault.CellUnavailable, errNotSent, "%s", *who)
+func (r *Replica) wrongCellError() error {
+	if who := r.wrongCell.Load(); who != nil {
+		return fault.Wrap(fault.CellUnavailable, ErrNotSent, "%s", *who)
 	}
 	return nil
 }
 
-// strange says why what answers for the cell is another one; "" when a replica is
+// WrongCell says why what answers for the cell is another one; "" when a replica is
 // the configured one, or not known yet.
-func (c *cell) strange() string {
+func (c *Cell) WrongCell() string {
 	first := ""
-	for _, r := range c.replicas {
-		who := r.stranger.Load()
+	for _, r := range c.Replicas {
+		who := r.wrongCell.Load()
 		if who == nil {
 			return ""
 		}
@@ -86,23 +86,23 @@ func (c *cell) strange() string {
 	return first
 }
 
-// unusable says why no replica of the cell may be asked now; nil when one may.
+// Unusable says why no replica of the cell may be asked now; nil when one may.
 // A call that is sent all the same fails for that reason, at once.
-func (c *cell) unusable() error {
+func (c *Cell) Unusable() error {
 	var reasons []error
-	for _, r := range c.replicas {
+	for _, r := range c.Replicas {
 		err := r.refuses()
 		if err == nil {
 			return nil
 		}
 		reasons = append(reasons, err)
 	}
-	return c.none(reasons)
+	return c.noneUsable(reasons)
 }
 
 // enterOne lets a user's call in at the first of the cell's replicas that may be
 // asked, from index from of order on.
-func (c *cell) enterOne(order []*replica, k callKind, from int) (int, *pass, error) {
+func (c *Cell) enterOne(order []*Replica, k callKind, from int) (int, *pass, error) {
 	var reasons []error
 	for i := from; i < len(order); i++ {
 		p, err := order[i].enter(k)
@@ -111,19 +111,19 @@ func (c *cell) enterOne(order []*replica, k callKind, from int) (int, *pass, err
 		}
 		reasons = append(reasons, err)
 	}
-	return 0, nil, c.none(reasons)
+	return 0, nil, c.noneUsable(reasons)
 }
 
-// none is the error when every replica refused.
-func (c *cell) none(reasons []error) error {
+// noneUsable is the error when every replica refused.
+func (c *Cell) noneUsable(reasons []error) error {
 	if len(reasons) == 1 {
 		return reasons[0]
 	}
 	texts := make([]string, len(reasons))
 	for i, err := range reasons {
-		texts[i] = fmt.Sprintf("replica %d: %s", i+1, reasonOf(err))
+		texts[i] = fmt.Sprintf("replica %d: %s", i+1, ReasonOf(err))
 	}
-	return fault.Wrap(fault.CellUnavailable, errNotSent, "no replica can be asked: %s", strings.Join(texts, "; "))
+	return fault.Wrap(fault.CellUnavailable, ErrNotSent, "no replica can be asked: %s", strings.Join(texts, "; "))
 }
 
 // callOptions say how a call is tried.
@@ -137,31 +137,17 @@ type callOptions struct {
 	readOnly bool
 	kind     callKind
 	// order is in which the replicas are asked; nil for none in particular.
-	order []*replica
+	order []*Replica
 	// within is the budget when it is that of several calls; nil for this one's own.
-	within *allotment
-}
-
-// allotment is the time of calls that begin at once.
-type allotment struct {
-	// ctx ends with it.
-	ctx   context.Context
-	began time.Time
-}
-
-// allot begins a time of budget, which ends with ctx or cancel too.
-func allot(ctx context.Context, budget time.Duration) (within *allotment, cancel context.CancelFunc) {
-	within = &allotment{began: time.Now()}
-	within.ctx, cancel = context.WithTimeout(ctx, budget)
-	return within, cancel
+	within *Budget
 }
 
 // try does a call at the first replica that may be asked, or, when that takes half
 // of the budget and the call may be repeated, at the next one too: see hedge.go.
-func try[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func try[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	c.retries.earn()
 	if a.order == nil {
-		a.order = c.inOrder("")
+		a.order = c.InOrder("")
 	}
 	if !a.mayRepeat || len(a.order) == 1 {
 		return tryInOrder(ctx, c, a, once)
@@ -181,12 +167,12 @@ func try[T any](ctx context.Context, c *cell, a callOptions, once func(context.C
 //   - what is left counts for the breaker, and goes to the next replica when the
 //     error table allows it, the call may be repeated, time is left and the retry
 //     budget has some left too.
-func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(context.Context, *replica, *pass) (T, error)) (T, error) {
+func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	var none T
 	within := a.within
 	if within == nil {
 		var cancel context.CancelFunc
-		within, cancel = allot(ctx, a.budget)
+		within, cancel = StartBudget(ctx, a.budget)
 		defer cancel()
 	}
 	var failure error
@@ -210,11 +196,11 @@ func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(co
 			p.leave(served, nil)
 			return got, nil
 		}
-		unsent := errors.Is(err, errNotSent)
+		unsent := errors.Is(err, ErrNotSent)
 		if ctx.Err() != nil {
 			p.leave(excused, err)
 			if unsent && failure == nil {
-				return none, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
+				return none, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 			}
 			return none, ctx.Err()
 		}
@@ -230,7 +216,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(co
 		}
 		v := judge(err, t)
 		p.leave(v, err)
-		if v == excused && a.budget < a.fullBudget && !p.b.ailing() && !turnedAway(err) {
+		if v == excused && a.budget < a.fullBudget && !p.b.ailing() && !IsShed(err) {
 			err = deadlineTooShort(err)
 		}
 		// A replica that does not admit this gateway did nothing with the call, and
@@ -238,7 +224,7 @@ func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(co
 		// to the next one, had it come later.
 		free := leftAlone || errors.Is(err, errNotAdmitted)
 		again := free || v == failed && a.mayRepeat && rpc.MayRepeat(fault.KindOf(err))
-		if late || !again || i+1 >= len(a.order) || !free && !c.retries.take() {
+		if late || !again || i+1 >= len(a.order) || !free && !c.retries.spend() {
 			if unsent && failure != nil {
 				err = failure // what was sent before may have been done
 			}
@@ -251,5 +237,5 @@ func tryInOrder[T any](ctx context.Context, c *cell, a callOptions, once func(co
 // deadlineTooShort marks the error of a replica that is well and was given less than its
 // budget.
 func deadlineTooShort(err error) error {
-	return fault.Wrap(fault.CellUnavailable, errors.Join(errDeadlineTooShort, err), "%s", reasonOf(err))
+	return fault.Wrap(fault.CellUnavailable, errors.Join(ErrDeadlineTooShort, err), "%s", ReasonOf(err))
 }

@@ -1,0 +1,40 @@
+package cellclient
+
+import (
+	"context"
+	"time"
+)
+
+// StepBudget is how long one step may take: budget, but at most half of the time that the
+// request has left, so that it can still act on a cell that does not answer.
+func StepBudget(ctx context.Context, budget time.Duration) time.Duration {
+	if until, ok := ctx.Deadline(); ok {
+		return min(budget, time.Until(until)/2)
+	}
+	return budget
+}
+
+// Budget is the time of calls that begin at once.
+type Budget struct {
+	// ctx ends with it.
+	ctx   context.Context
+	began time.Time
+}
+
+// StartBudget begins a time of budget, which ends with ctx or cancel too.
+func StartBudget(ctx context.Context, budget time.Duration) (within *Budget, cancel context.CancelFunc) {
+	within = &Budget{began: time.Now()}
+	within.ctx, cancel = context.WithTimeout(ctx, budget)
+	return within, cancel
+}
+
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

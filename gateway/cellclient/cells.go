@@ -1,0 +1,104 @@
+package cellclient
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"google.golang.org/grpc"
+
+	"cellgate/internal/telemetry"
+)
+
+// Config says how cells are asked.
+type Config struct {
+	// ProposeBudget bounds a cell's answer to one round of a merge, ClaimBudget its answer to a claim, a
+	// read or a release.
+	ProposeBudget, ClaimBudget time.Duration
+	// Breaker is of every replica.
+	Breaker BreakerConfig
+}
+
+// Deps are the parts that cells are given.
+type Deps struct {
+	// Dial makes a connection as rpc.Dial does: lazily, with errors decoded to *fault.Error.
+	Dial func(target string) (*grpc.ClientConn, error)
+	Log  *slog.Logger
+	Now  func() time.Time
+	// OnBreaker is called after every change of a replica's breaker; nil for nobody.
+	OnBreaker func(cell, replica string, from, to gobreaker.State)
+	// Telemetry may be nil.
+	Telemetry *telemetry.Gateway
+}
+
+// Cells are all configured cells. Safe for concurrent use.
+type Cells struct {
+	// all has them in the order of configuration; it is not changed.
+	All       []*Cell
+	cfg       Config
+	log       *slog.Logger
+	now       func() time.Time
+	tel       *telemetry.Gateway
+	onBreaker func(cell, replica string, from, to gobreaker.State)
+	// life ends with close; tasks are the goroutines that outlive the request that started them: batches of
+	// proposals and releases. All are bounded by their own timeouts.
+	life  context.Context
+	end   context.CancelFunc
+	Tasks sync.WaitGroup
+}
+
+// New makes the cells and their connections; nothing is sent before watch or the first call.
+func New(list []CellConfig, cfg Config, deps Deps) (*Cells, error) {
+	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker}
+	cs.life, cs.end = context.WithCancel(context.Background())
+	for _, c := range list {
+		made, err := newCell(c, deps.Dial, cs)
+		if err != nil {
+			cs.Close()
+			return nil, err
+		}
+		cs.All = append(cs.All, made)
+	}
+	return cs, nil
+}
+
+// Wait waits for the tasks under way.
+func (cs *Cells) Wait() { cs.Tasks.Wait() }
+
+// Close ends what is under way and closes the connections.
+func (cs *Cells) Close() {
+	cs.end()
+	for _, c := range cs.All {
+		c.close()
+	}
+}
+
+// BackgroundBudget bounds a task that outlives its request. A release that it does not reach ends with its
+// claim's lease.
+const BackgroundBudget = 2 * time.Second
+
+// Background runs a task that the request does not wait for: with the request's values, not its end. wait
+// waits for it.
+func (cs *Cells) Background(ctx context.Context, task func(context.Context)) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), BackgroundBudget)
+	cs.Tasks.Go(func() {
+		defer cancel()
+		task(bounded)
+	})
+}
+
+// CellConfig is one cell.
+type CellConfig struct {
+	// Name and UUID are the cell's own; a cell that answers under others is not
+	// used. An empty UUID is learned from the cell.
+	Name string
+	UUID string
+	// Replicas are addresses, host:port. Claims go to the owner of their host among
+	// them, proposals to any; what has no owner goes to the first that is not in doubt.
+	Replicas []string
+	// Disabled: nothing new is placed there. Its claims and hosts are still
+	// read, confirmed and released.
+	Disabled bool
+}

@@ -1,0 +1,154 @@
+package cellclient
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+func (c *Cell) listHosts(ctx context.Context) error {
+	_, err := Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{}, cellv1.CellSchedulerClient.ListHosts)
+	return err
+}
+
+func (c *Cell) ask(ctx context.Context, q *cellv1.Query) error {
+	_, _, err := c.Propose(ctx, nil, c.proposeBudget, q, nil)
+	return err
+}
+
+// What changes nothing and is under way at a replica when its breaker opens goes to the next replica at once, whatever
+// is left of the retries.
+func TestCall_BreakerOpensMeanwhile_NextReplicaAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := &stub{}
+		c := start(t, nil, hangs, &stub{})
+		hangs.hook(func(ctx context.Context, _ any) error { <-ctx.Done(); return ctx.Err() })
+		for c.retries.spend() {
+		}
+		done := make(chan error, 2)
+		go func() { done <- c.listHosts(t.Context()) }()
+		go func() { done <- c.ask(t.Context(), &cellv1.Query{}) }()
+		synctest.Wait()
+		began := time.Now()
+		for first := c.Replicas[0]; first.refuses() == nil; {
+			p, err := first.breaker.enter(asks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.leave(failed, fault.New(fault.CellUnavailable, "killed"))
+		}
+		all(t, done, "")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("that took %v", took)
+		}
+	})
+}
+
+// When every replica is sick the load is not multiplied by their number.
+func TestCall_AllReplicasFail_RetriesHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		sick := func(_ context.Context, req any) error {
+			if _, ok := req.(*cellv1.ListHostsRequest); ok {
+				calls.Add(1)
+				return fault.New(fault.CellUnavailable, "sick")
+			}
+			return nil
+		}
+		a, b := &stub{}, &stub{}
+		c := start(t, func(c *Config) { c.Breaker.Failures, c.Breaker.Window = 1<<30, 24*time.Hour }, a, b)
+		for _, r := range c.Replicas { // enough that went well, so that the share of failures opens nothing
+			for range 2000 {
+				p, err := r.breaker.enter(asks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.leave(served, nil)
+			}
+		}
+		a.hook(sick)
+		b.hook(sick)
+		const users = 300
+		for range users {
+			if err := c.listHosts(t.Context()); fault.KindOf(err) != fault.CellUnavailable {
+				t.Fatal(err)
+			}
+		}
+		if n := calls.Load(); n <= users || n > users+users/retryCost+retryMost/retryCost {
+			t.Errorf("%d calls for %d of users", n, users)
+		}
+	})
+}
+
+// What queues while a call is under way goes as one when it ends, or when it is slow; beyond maxBatches it waits.
+func TestPropose_CallUnderWay_QueriesShareTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{}
+		c := start(t, func(c *Config) { c.ProposeBudget = time.Minute }, s)
+		gate := make(chan struct{})
+		s.hook(func(_ context.Context, req any) error {
+			if _, ok := req.(*cellv1.ProposeBatchRequest); ok {
+				<-gate
+			}
+			return nil
+		})
+		errs := make(chan error, 24)
+		queue := func(n int) {
+			for range n {
+				go func() { errs <- c.ask(t.Context(), &cellv1.Query{}) }()
+				synctest.Wait()
+			}
+		}
+		called := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !slices.Equal(s.asked, want) {
+				t.Errorf("batches of %v, want %v", s.asked, want)
+			}
+		}
+		queue(4)
+		called(1)
+		time.Sleep(slowLeast)
+		called(1, 3)
+		queue(20)
+		time.Sleep(10 * slowMost)
+		called(1, 3)
+		close(gate)
+		all(t, errs, "")
+		called(1, 3, 20)
+	})
+}
+
+// A query for which a replica reads its journal first holds up none but others of its kind.
+func TestPropose_UpToDate_HoldsUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{}
+		c := start(t, func(c *Config) { c.ProposeBudget = time.Minute }, s)
+		gate := make(chan struct{})
+		s.hook(func(_ context.Context, req any) error {
+			if b, ok := req.(*cellv1.ProposeBatchRequest); ok && b.GetQueries()[0].GetUpToDate() {
+				<-gate
+			}
+			return nil
+		})
+		late := make(chan error, maxBatches)
+		for range maxBatches {
+			go func() { late <- c.ask(t.Context(), &cellv1.Query{UpToDate: true}) }()
+			time.Sleep(slowLeast) // the next one goes beside it
+		}
+		began := time.Now()
+		if err := c.ask(t.Context(), &cellv1.Query{}); err != nil || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(gate)
+		all(t, late, "")
+	})
+}

@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// gates are those of the cells under upgrade. The gate of any other cell is nil.
+type gates map[*cellclient.Cell]*gate
+
+func newGates(g *Gateway, parts map[string]Legacy) gates {
+	out := gates{}
+	for _, c := range g.cells.All {
+		if p, ok := parts[c.Name()]; ok {
+			out[c] = newGate(c, p, g.newID(), g.cfg.Name, g.log, g.now)
+		}
+	}
+	return out
+}
+
+// watch watches the gates until ctx ends.
+func (gs gates) watch(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, w := range gs {
+		all.Go(func() { w.watch(ctx) })
+	}
+	all.Wait()
+}
+
+// first waits until every gate was looked for.
+func (gs gates) first() {
+	for _, w := range gs {
+		<-w.first
+	}
+}
+
+// Disabled says why Nova's own scheduler leaves a cell out; "" if it does not.
+func (gs gates) Disabled(c *cellclient.Cell) string {
+	if gs[c].disabledByNova() {
+		return disabledInNova
+	}
+	return ""
+}
+
+// disabledInNova is why a cell is left out that Nova's own scheduler leaves out.
+const disabledInNova = "disabled in Nova's cell_mappings"
+
+// Accept gives the error of an answer that does not count, since it is not known where the cell's gate is: its table
+// may be empty, for its first gate is made by this gateway's first report.
+func (gs gates) Accept(c *cellclient.Cell, answer *cellv1.Proposal) error {
+	if w := gs[c]; w != nil && answer.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && w.known.Load() == nil {
+		return fault.New(fault.CellUnavailable, "%s", w.notKnown())
+	}
+	return nil
+}
+
+// Source is where a cell's candidates come from, with its gate at the state that its answer named, and why; the state
+// is unspecified for a cell that did not answer.
+func (gs gates) Source(c *cellclient.Cell, s cellgatev1.Gate_State) (from cellgatev1.CellSource, why string) {
+	if s == cellgatev1.Gate_STATE_UNSPECIFIED {
+		s = gs.known(c).GetState()
+	}
+	if s == cellgatev1.Gate_LEGACY || s == cellgatev1.Gate_SHADOW {
+		return cellgatev1.CellSource_LEGACY, gs.whyLegacy(c)
+	}
+	return cellgatev1.CellSource_NATIVE, ""
+}
+
+// known is what is known of a cell's gate, by its reports or its summary; nil for nothing.
+func (gs gates) known(c *cellclient.Cell) *cellgatev1.Gate {
+	if w := gs[c]; w != nil {
+		if known := w.known.Load(); known != nil {
+			return known.Gate
+		}
+	}
+	return c.LastSummary().GetTotals().GetGate()
+}
+
+// whyLegacy says why Nova's tables speak for a cell's hosts.
+func (gs gates) whyLegacy(c *cellclient.Cell) string {
+	known := gs.known(c)
+	text := "the gate is " + known.GetState().String()
+	switch {
+	case gs[c].only():
+		text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
+	case known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
+		text += ", pinned by an operator"
+		if why := known.GetPinReason(); why != "" {
+			text += ": " + why
+		}
+	case len(known.GetWaitsFor()) > 0:
+		text += ", and waits for: " + strings.Join(known.GetWaitsFor(), "; ")
+	case known.GetReason() != "":
+		text += ": " + known.GetReason()
+	}
+	return text
+}
