@@ -45,6 +45,7 @@ var rules = []rule{
 	{folder: "gateway/admission", may: []string{"internal/fault"}, why: "who gets a place is decided without knowing what a call does"},
 	{folder: "gateway/rest", may: []string{"internal/fault", "internal/health", "internal/ingress", "internal/rpc", "internal/security", "internal/telemetry", "proto"}, why: "REST is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/rpc", "internal/telemetry", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},
+	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
 	{folder: "gateway/legacy", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},
 	{folder: "gateway/importer", may: []string{"gateway/legacy", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},

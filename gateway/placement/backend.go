@@ -220,6 +220,8 @@ const (
 	TraitInUse
 	// CrossCell: providers of several cells in one transaction.
 	CrossCell
+	// CellNotFound: no cell has the name of a write's Cell.
+	CellNotFound
 	// AgentTree: an agent reports the host's providers; only it can change them.
 	AgentTree
 )

@@ -1,0 +1,68 @@
+package placement
+
+import (
+	"net/http"
+	"slices"
+)
+
+const (
+	aggregateRules                   = "placement:resource_providers:aggregates:"
+	aggregatesSince                  = version(1)
+	aggregatesHaveGeneration version = 19
+)
+
+var aggregateResources = []resource{
+	at("/resource_providers/{uuid}/aggregates",
+		endpoint{method: http.MethodGet, since: aggregatesSince, accepts: true, rule: aggregateRules + "list", serve: (*call).listAggregates},
+		endpoint{method: http.MethodPut, since: aggregatesSince, takes: true, rule: aggregateRules + "update", serve: (*call).setAggregates}),
+}
+
+func (c *call) replyAggregates(list []string, generation int64) error {
+	if list == nil {
+		list = []string{}
+	}
+	out := map[string]any{"aggregates": list}
+	if c.version >= aggregatesHaveGeneration {
+		out["resource_provider_generation"] = generation
+	}
+	return c.reply(http.StatusOK, out)
+}
+
+func (c *call) listAggregates() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	return c.replyAggregates(p.Aggregates, p.Generation)
+}
+
+func (c *call) setAggregates() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	v, err := c.body(putAggregates.at(c.version))
+	if err != nil {
+		return err
+	}
+	w := ProviderWrite{UUID: p.UUID}
+	list, whole := v.([]any)
+	if !whole {
+		body := v.(map[string]any)
+		if integerOf(body["resource_provider_generation"]) != p.Generation {
+			return changedGeneration
+		}
+		list = body["aggregates"].([]any)
+		w.Generation, w.Raise = &p.Generation, 1
+	}
+	given := make([]string, len(list))
+	for i, id := range list {
+		given[i], _ = canonicalUUID(id.(string)) // the schema has checked it
+	}
+	stored := slices.Compact(slices.Sorted(slices.Values(given)))
+	w.Aggregates = &stored
+	if err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{w}}); err != nil {
+		return worded(err, map[Reason]wording{ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"}})
+	}
+	return c.replyAggregates(given, p.Generation+w.Raise)
+}

@@ -1,0 +1,300 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+const allocationRules = "placement:allocations:"
+
+var allocationResources = []resource{
+	at("/resource_providers/{uuid}/allocations",
+		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:allocations:list", serve: (*call).listProviderAllocations}),
+	at("/allocations",
+		endpoint{method: http.MethodPost, since: 13, takes: true, rule: allocationRules + "manage", serve: (*call).setSeveralAllocations}),
+	at("/allocations/{consumer_uuid}",
+		endpoint{method: http.MethodGet, accepts: true, rule: allocationRules + "list", serve: (*call).listAllocations},
+		endpoint{method: http.MethodPut, takes: true, rule: allocationRules + "update", serve: (*call).setAllocations},
+		endpoint{method: http.MethodDelete, rule: allocationRules + "delete", serve: (*call).deleteAllocations}),
+}
+
+const (
+	allocationsByProviderSince version = 12
+	consumerGenerationSince    version = 28
+	// nobody is the project and the user of consumers that were written before 1.8: Placement's
+	// incomplete_consumer_project_id.
+	nobody = "00000000-0000-0000-0000-000000000000"
+	// unknownType is of consumers that were written without a type, allTypes asks for the sum of all.
+	unknownType, allTypes = "unknown", "all"
+)
+
+// consumer reads a consumer; nil when it holds nothing.
+func (c *call) consumer(id string) (*Consumer, error) {
+	canonical, ok := canonicalUUID(id)
+	if !ok {
+		return nil, nil
+	}
+	list, err := c.Backend.Consumers(c.ctx, ConsumerQuery{UUIDs: []string{canonical}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+func (c *call) listAllocations() error {
+	held, err := c.consumer(c.vars["consumer_uuid"])
+	if err != nil {
+		return err
+	}
+	allocations := map[string]any{}
+	out := map[string]any{"allocations": allocations}
+	if held == nil {
+		return c.reply(http.StatusOK, out)
+	}
+	providers, err := c.Backend.Providers(c.ctx, ProviderQuery{UUIDs: keys(held.Allocations)})
+	if err != nil {
+		return err
+	}
+	for _, p := range providers {
+		allocations[p.UUID] = map[string]any{"resources": held.Allocations[p.UUID], "generation": p.Generation}
+	}
+	if c.version >= allocationsByProviderSince {
+		out["project_id"], out["user_id"] = held.ProjectID, held.UserID
+	}
+	if c.version >= consumerGenerationSince {
+		out["consumer_generation"] = held.Generation
+	}
+	if c.version >= consumerTypesSince {
+		out["consumer_type"] = held.Type
+	}
+	return c.reply(http.StatusOK, out)
+}
+
+func (c *call) listProviderAllocations() error {
+	id := c.vars["uuid"]
+	p, err := c.providerOr(id, fmt.Sprintf("Resource provider '%[1]s' not found: No resource provider with uuid %[1]s found", id))
+	if err != nil {
+		return err
+	}
+	consumers, err := c.Backend.Consumers(c.ctx, ConsumerQuery{Provider: p.UUID})
+	if err != nil {
+		return err
+	}
+	allocations := map[string]any{}
+	for _, held := range consumers {
+		one := map[string]any{"resources": held.Allocations[p.UUID]}
+		if c.version >= consumerGenerationSince {
+			one["consumer_generation"] = held.Generation
+		}
+		allocations[held.UUID] = one
+	}
+	return c.reply(http.StatusOK, map[string]any{"allocations": allocations, "resource_provider_generation": p.Generation})
+}
+
+// consumerWriteOf reads what a checked body gives a consumer.
+func (c *call) consumerWriteOf(id string, body map[string]any) ConsumerWrite {
+	w := ConsumerWrite{UUID: id, ProjectID: nobody, UserID: nobody, Allocations: Allocations{}, AnyGeneration: c.version < consumerGenerationSince}
+	if project, ok := body["project_id"].(string); ok {
+		w.ProjectID, w.UserID = project, body["user_id"].(string)
+	}
+	if generation := body["consumer_generation"]; generation != nil {
+		n := integerOf(generation)
+		w.Generation = &n
+	}
+	if kind, ok := body["consumer_type"].(string); ok {
+		w.Type = kind
+	}
+	give := func(provider string, resources any) {
+		if canonical, ok := canonicalUUID(provider); ok {
+			provider = canonical
+		}
+		w.Allocations[provider] = map[string]int64{}
+		for class, n := range resources.(map[string]any) {
+			w.Allocations[provider][class] = integerOf(n)
+		}
+	}
+	switch list := body["allocations"].(type) {
+	case []any: // before 1.12
+		for _, item := range list {
+			one := item.(map[string]any)
+			give(one["resource_provider"].(map[string]any)["uuid"].(string), one["resources"])
+		}
+	case map[string]any:
+		for provider, one := range list {
+			give(provider, one.(map[string]any)["resources"])
+		}
+	}
+	return w
+}
+
+func (c *call) setAllocations() error {
+	id, ok := canonicalUUID(c.vars["consumer_uuid"])
+	if !ok {
+		return badRequest("Malformed consumer_uuid: %s", c.vars["consumer_uuid"])
+	}
+	v, err := c.body(putAllocations.at(c.version))
+	if err != nil {
+		return err
+	}
+	w := Write{Consumers: []ConsumerWrite{c.consumerWriteOf(id, v.(map[string]any))}}
+	if err := c.writeAllocations(w, "Unable to allocate inventory for consumer "+id+": "); err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}
+
+func (c *call) setSeveralAllocations() error {
+	v, err := c.body(postAllocations.at(c.version))
+	if err != nil {
+		return err
+	}
+	consumers, err := c.consumerWritesOf(v.(map[string]any))
+	if err != nil {
+		return err
+	}
+	if err := c.writeAllocations(Write{Consumers: consumers}, "Unable to allocate inventory "); err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}
+
+func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
+	var out []ConsumerWrite
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		id, ok := canonicalUUID(name)
+		if !ok || seen[id] {
+			return nil, badRequest("Malformed consumer_uuid: %s", name)
+		}
+		seen[id] = true
+		out = append(out, c.consumerWriteOf(id, body[name].(map[string]any)))
+	}
+	return out, nil
+}
+
+// writeAllocations writes and words refusals; missing begins the text about a name that there is not.
+func (c *call) writeAllocations(w Write, missing string) error {
+	err := c.checkClasses(w.Consumers, missing)
+	if err == nil {
+		err = c.Backend.Write(c.ctx, w)
+	}
+	var r *Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	switch r.Reason {
+	case ConsumerGeneration:
+		return c.explainConsumer(w.Consumers, r)
+	case ProviderNotFound:
+		return badRequest("Allocation for resource provider '%s' that does not exist.", r.Provider)
+	}
+	const refused = "Unable to allocate inventory: %s"
+	return refusedAs(r, map[Reason]wording{
+		ClassNotFound:      {http.StatusBadRequest, "", missing + "%s"},
+		InventoryMissing:   {http.StatusConflict, "", refused},
+		InventoryRefused:   {http.StatusConflict, "", refused},
+		CapacityExceeded:   {http.StatusConflict, "", refused},
+		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "update conflict: %s"}, // of a reshape
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s"},
+	})
+}
+
+// checkClasses refuses an unknown class. Conflicts and unknown providers are named before it, as by Placement, which
+// learns of classes last.
+func (c *call) checkClasses(consumers []ConsumerWrite, missing string) error {
+	unknown, err := "", error(nil)
+	for _, w := range consumers {
+		for _, resources := range w.Allocations {
+			if unknown, err = c.firstUnknown(ClassName, slices.Sorted(maps.Keys(resources))); err != nil {
+				return err
+			}
+			if unknown != "" {
+				return c.explainClass(consumers, missing, unknown)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *call) explainClass(consumers []ConsumerWrite, missing, class string) error {
+	var wanted []string
+	for _, w := range consumers {
+		held, err := c.consumer(w.UUID)
+		if err != nil {
+			return err
+		}
+		if e := consumerConflict(w, held); e != nil {
+			return e
+		}
+		wanted = append(wanted, keys(w.Allocations)...)
+	}
+	for _, id := range wanted {
+		if _, err := c.provider(id); err != nil {
+			var e *apiError
+			if errors.As(err, &e) && e.status == http.StatusNotFound {
+				return badRequest("Allocation for resource provider '%s' that does not exist.", id)
+			}
+			return err
+		}
+	}
+	return badRequest("%sNo such resource class %s.", missing, class)
+}
+
+// explainConsumer names the generation that a refused write should have had.
+func (c *call) explainConsumer(consumers []ConsumerWrite, r *Refusal) error {
+	for _, w := range consumers {
+		if w.UUID != r.Consumer {
+			continue
+		}
+		held, err := c.consumer(w.UUID)
+		if err != nil {
+			return err
+		}
+		if e := consumerConflict(w, held); e != nil {
+			return e
+		}
+	}
+	return conflict(codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s", r.text())
+}
+
+// consumerConflict gives the answer to a write whose consumer has another generation; nil when it has that one.
+func consumerConflict(w ConsumerWrite, held *Consumer) error {
+	if w.AnyGeneration {
+		return nil
+	}
+	given := "None"
+	if w.Generation != nil {
+		given = fmt.Sprint(*w.Generation)
+	}
+	switch {
+	case held == nil && w.Generation != nil:
+		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected null but got %s", given)
+	case held != nil && (w.Generation == nil || *w.Generation != held.Generation):
+		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %d but got %s", held.Generation, given)
+	}
+	return nil
+}
+
+func (c *call) deleteAllocations() error {
+	name := c.vars["consumer_uuid"]
+	none := notFound("No allocations for consumer '%s'", name)
+	id, ok := canonicalUUID(name)
+	if !ok {
+		return none
+	}
+	err := c.Backend.Write(c.ctx, Write{Consumers: []ConsumerWrite{{UUID: id, AnyGeneration: true, MustExist: true}}})
+	var r *Refusal
+	if errors.As(err, &r) && r.Reason == ConsumerNotFound {
+		return none
+	}
+	if err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}
+
+// keys lists the keys of a map, sorted.
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

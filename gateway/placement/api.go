@@ -1,0 +1,363 @@
+package placement
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"cellgate/internal/ingress"
+)
+
+// api is the Placement API of one gateway.
+type api struct {
+	Deps
+	cfg  Config
+	auth authenticator
+}
+
+// New serves the Placement API from a backend:
+//
+//	/…             Placement's paths
+//	/cells/NAME/…  the same; new root providers go to the cell NAME
+//
+// The handler keeps no state beside validated tokens.
+func New(cfg Config, d Deps) (http.Handler, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("placement API: %w", err)
+	}
+	return &api{Deps: d, cfg: cfg, auth: newAuthenticator(cfg, d)}, nil
+}
+
+// call is one request.
+type call struct {
+	*api
+	w       http.ResponseWriter
+	r       *http.Request
+	ctx     context.Context
+	id      string
+	version version
+	caller  *caller
+	// cell is where new roots go, prefix what the paths of answers begin with; both empty without /cells/NAME.
+	cell, prefix string
+	vars         map[string]string
+	query        parameters
+	// names are the custom names that were read.
+	names map[NameKind][]string
+}
+
+const (
+	cellsPath  = "/cells/"
+	requestID  = "X-Openstack-Request-Id"
+	jsonType   = "application/json"
+	freshSince = version(15)
+)
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
+	defer cancel()
+	c := &call{api: a, w: w, r: r, ctx: ctx, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
+	w.Header().Set(requestID, c.id)
+	path := r.URL.Path
+	if rest, ok := strings.CutPrefix(path, cellsPath); ok {
+		name, below, _ := strings.Cut(rest, "/")
+		c.cell, c.prefix, path = name, cellsPath+name, "/"+below
+	}
+	if path == "" {
+		path = "/"
+	}
+	known, err := c.serve(path)
+	if err == nil {
+		return
+	}
+	e := errorOf(err)
+	if e.status >= http.StatusInternalServerError {
+		a.Log.Error("A request to the Placement API failed.", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	fail(w, r, c.id, known, e)
+}
+
+// serve answers a request or says why not; known is its microversion, once that was read.
+func (c *call) serve(path string) (known *version, err error) {
+	if path != "/" {
+		if c.caller, err = c.auth.authenticate(c.ctx, c.r); err != nil {
+			var e = errorOf(err)
+			if e.status == http.StatusUnauthorized {
+				c.w.Header().Set("WWW-Authenticate", c.auth.challenge())
+			}
+			return nil, err
+		}
+	}
+	v, bad := versionOf(c.r.Header)
+	if bad != nil {
+		return nil, bad
+	}
+	c.version = v
+	c.w.Header().Set(versionHeader, serviceType+" "+v.String())
+	c.w.Header().Add("Vary", versionHeader)
+	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
+		return &v, badRequest("content-type header required when content-length > 0")
+	}
+	e, err := c.route(path)
+	if err != nil {
+		return &v, err
+	}
+	if c.query, err = parseQuery(c.r.URL.RawQuery); err != nil {
+		return &v, err
+	}
+	return &v, e.serve(c)
+}
+
+// endpoint is one method of one path.
+type endpoint struct {
+	method string
+	// since and until are the microversions that have it; until 0 means the newest. older is the status before, 0 for 404.
+	since, until version
+	older        int
+	// takes demands a body of JSON; accepts refuses who does not take JSON.
+	takes, accepts bool
+	// rule is the policy's name for it; empty for what anybody may.
+	rule  string
+	serve func(*call) error
+}
+
+type resource struct {
+	path      []string
+	endpoints []endpoint
+}
+
+func at(path string, endpoints ...endpoint) resource {
+	return resource{strings.Split(path, "/"), endpoints}
+}
+
+// resources are filled once: the handlers' file knows its own paths.
+var resources = slices.Concat(
+	[]resource{at("/", endpoint{method: http.MethodGet, serve: (*call).showVersions})},
+	classResources, providerResources, inventoryResources, usageResources, aggregateResources, allocationResources,
+	candidateResources, traitResources, reshaperResources,
+)
+
+// match gives the variables of a path.
+func (r resource) match(path []string) (map[string]string, bool) {
+	if len(path) != len(r.path) {
+		return nil, false
+	}
+	vars := map[string]string{}
+	for i, p := range r.path {
+		switch {
+		case strings.HasPrefix(p, "{") && path[i] != "":
+			vars[strings.Trim(p, "{}")] = path[i]
+		case p != path[i]:
+			return nil, false
+		}
+	}
+	return vars, true
+}
+
+// route finds the endpoint, and refuses who may not call it.
+func (c *call) route(path string) (*endpoint, error) {
+	parts := strings.Split(path, "/")
+	for _, r := range resources {
+		vars, ok := r.match(parts)
+		if !ok {
+			continue
+		}
+		c.vars = vars
+		var methods []string
+		older := 0
+		for _, e := range r.endpoints {
+			if !slices.Contains(methods, e.method) {
+				methods = append(methods, e.method)
+			}
+			if e.method != c.r.Method {
+				continue
+			}
+			if c.version < e.since || e.until > 0 && c.version > e.until {
+				older = cmp.Or(e.older, http.StatusNotFound)
+				continue
+			}
+			return &e, c.admit(&e)
+		}
+		if older > 0 {
+			return nil, &apiError{status: older}
+		}
+		return nil, &apiError{status: http.StatusMethodNotAllowed, allow: strings.Join(methods, ", "), detail: "The method specified is not allowed for this resource."}
+	}
+	return nil, &apiError{status: http.StatusNotFound}
+}
+
+func (c *call) admit(e *endpoint) error {
+	if e.takes {
+		// A type that cannot be parsed is shown as it is.
+		given, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+		if err != nil {
+			given = cmp.Or(c.r.Header.Get("Content-Type"), "None")
+		}
+		if given != jsonType {
+			return &apiError{status: http.StatusUnsupportedMediaType, detail: fmt.Sprintf("The media type %s is not supported, use %s", given, jsonType)}
+		}
+	}
+	if e.accepts && !acceptsJSON(c.r.Header.Values("Accept")) {
+		return &apiError{status: http.StatusNotAcceptable, detail: "Only " + jsonType + " is provided"}
+	}
+	if e.rule != "" && !c.caller.may(e.rule, c) {
+		return &apiError{status: http.StatusForbidden, detail: fmt.Sprintf("Policy does not allow %s to be performed.", e.rule)}
+	}
+	return nil
+}
+
+// acceptsJSON reads Accept: the most specific range that application/json is in decides.
+func acceptsJSON(headers []string) bool {
+	if len(headers) == 0 || strings.TrimSpace(headers[0]) == "" {
+		return true
+	}
+	specific, accepted := 0, false
+	for _, one := range strings.Split(strings.Join(headers, ","), ",") {
+		name, parameters, _ := strings.Cut(one, ";")
+		level := map[string]int{"*/*": 1, "application/*": 2, jsonType: 3}[strings.ToLower(strings.TrimSpace(name))]
+		if level <= specific {
+			continue
+		}
+		quality := 1.0
+		for _, p := range strings.Split(parameters, ";") {
+			if q, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+				if n, err := strconv.ParseFloat(q, 64); err == nil {
+					quality = n
+				}
+			}
+		}
+		specific, accepted = level, quality > 0
+	}
+	return accepted
+}
+
+// body reads the request's JSON and checks it.
+func (c *call) body(s *schema) (any, error) {
+	size := c.r.ContentLength
+	if size < 0 {
+		size = c.cfg.MaxBody // its length is not known: it may be as long as any
+	}
+	if size > c.cfg.MaxBody {
+		return nil, &http.MaxBytesError{Limit: c.cfg.MaxBody}
+	}
+	if c.Ingress != nil {
+		release, err := c.Ingress.Body(ingress.HostOf(c.r.RemoteAddr), size)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		done, err := c.Ingress.Heavy(c.ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody))
+	if err != nil {
+		return nil, err
+	}
+	return checkJSON(text, s)
+}
+
+func checkJSON(text []byte, s *schema) (any, error) {
+	v, err := parseJSON(text)
+	if err != nil {
+		return nil, badRequest("Malformed JSON: %v", err)
+	}
+	if bad := s.check(v); bad != nil {
+		return nil, badRequest("JSON does not validate: %v", bad)
+	}
+	return v, nil
+}
+
+// reply answers with JSON, which is of now.
+func (c *call) reply(status int, v any) error {
+	c.markFresh()
+	writeJSON(c.w, status, v)
+	return nil
+}
+
+// markFresh says when the answer was true: now. Shards do not keep when a row was last changed.
+func (c *call) markFresh() {
+	if c.version >= freshSince {
+		c.w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		c.w.Header().Set("Cache-Control", "no-cache")
+	}
+}
+
+func (c *call) replyEmpty(status int) error {
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// setLocation names what was made.
+func (c *call) setLocation(path string) {
+	scheme := "http"
+	if c.r.TLS != nil {
+		scheme = "https"
+	}
+	c.w.Header().Set("Location", scheme+"://"+c.r.Host+c.prefix+path)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("an answer cannot be encoded: %v", err)) // only maps, texts and finite numbers are given
+	}
+	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // the client is gone when it fails
+}
+
+// showVersions is the version document.
+func (c *call) showVersions() error {
+	return c.reply(http.StatusOK, map[string]any{"versions": []any{map[string]any{
+		"id": "v" + minVersion.String(), "min_version": minVersion.String(), "max_version": maxVersion.String(), "status": "CURRENT",
+		"links": []any{map[string]any{"rel": "self", "href": ""}},
+	}}})
+}
+
+// isKnown reports whether a name is registered.
+func (c *call) isKnown(kind NameKind, name string) (bool, error) {
+	if IsStandard(kind, name) {
+		return true, nil
+	}
+	if !strings.HasPrefix(name, customPrefix) {
+		return false, nil
+	}
+	custom, read := c.names[kind]
+	if !read {
+		var err error
+		if custom, err = c.Backend.Names(c.ctx, kind); err != nil {
+			return false, err
+		}
+		c.names[kind] = custom
+	}
+	_, found := slices.BinarySearch(custom, name)
+	return found, nil
+}
+
+// firstUnknown gives the first of names that is not registered, or "".
+func (c *call) firstUnknown(kind NameKind, names []string) (string, error) {
+	for _, name := range names {
+		known, err := c.isKnown(kind, name)
+		if err != nil || !known {
+			return name, err
+		}
+	}
+	return "", nil
+}

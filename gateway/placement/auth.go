@@ -1,0 +1,83 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"cellgate/internal/ingress"
+)
+
+// caller is who asks.
+type caller struct {
+	user, project string
+	roles         []string
+}
+
+// ruleUsages is the one rule that a project's reader meets, for usages of the own project.
+const ruleUsages = "placement:usages"
+
+// may is Placement's default policy: admin and service may all, a reader the usages of the own project.
+func (who *caller) may(rule string, c *call) bool {
+	if slices.Contains(who.roles, "admin") || slices.Contains(who.roles, "service") {
+		return true
+	}
+	if rule != ruleUsages || !slices.Contains(who.roles, "reader") {
+		return false
+	}
+	query, err := parseQuery(c.r.URL.RawQuery)
+	return err == nil && who.project != "" && query.last("project_id") == who.project
+}
+
+// authenticator finds out who asks.
+type authenticator struct {
+	trustLoopback bool
+	keystone      *keystone // nil: not asked
+}
+
+func newAuthenticator(cfg Config, d Deps) authenticator {
+	a := authenticator{trustLoopback: cfg.TrustLoopback}
+	if cfg.Keystone.AuthURL != "" {
+		a.keystone = newKeystone(cfg.Keystone, d.KeystoneTransport)
+	}
+	return a
+}
+
+var errUnauthorized = &apiError{status: http.StatusUnauthorized, detail: "The request needs a valid X-Auth-Token."}
+
+// challenge is the header WWW-Authenticate.
+func (a authenticator) challenge() string {
+	if a.keystone == nil {
+		return `Keystone uri=""`
+	}
+	return `Keystone uri="` + a.keystone.cfg.AuthURL + `"`
+}
+
+func (a authenticator) authenticate(ctx context.Context, r *http.Request) (*caller, error) {
+	token := r.Header.Get("X-Auth-Token")
+	if token == "" {
+		return nil, errUnauthorized
+	}
+	user, project, both := strings.Cut(token, ":")
+	if a.trustLoopback && isLoopback(r.RemoteAddr) && (both || user == "admin" || a.keystone == nil) {
+		who := &caller{user: user, project: cmp.Or(project, user)}
+		if roles, given := r.Header["X-Roles"]; given {
+			who.roles = strings.Split(strings.Join(roles, ","), ",")
+		} else if user == "admin" {
+			who.roles = []string{"admin"}
+		}
+		return who, nil
+	}
+	if a.keystone == nil {
+		return nil, errUnauthorized
+	}
+	return a.keystone.validate(ctx, token)
+}
+
+func isLoopback(address string) bool {
+	ip := net.ParseIP(ingress.HostOf(address))
+	return ip != nil && ip.IsLoopback()
+}

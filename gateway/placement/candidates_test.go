@@ -1,0 +1,3 @@
+package placement
+
+func naiveCandidates(all []*Provider, q CandidateQuery) *Candidates { return &Candidates{} }

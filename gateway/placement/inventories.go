@@ -1,0 +1,278 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+)
+
+const inventoryRules = "placement:resource_providers:inventories:"
+
+var inventoryResources = []resource{
+	at("/resource_providers/{uuid}/inventories",
+		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "list", serve: (*call).listInventories},
+		endpoint{method: http.MethodPost, takes: true, rule: inventoryRules + "create", serve: (*call).createInventory},
+		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: (*call).setInventories},
+		endpoint{method: http.MethodDelete, since: 5, older: http.StatusMethodNotAllowed, rule: inventoryRules + "delete", serve: (*call).deleteInventories}),
+	at("/resource_providers/{uuid}/inventories/{resource_class}",
+		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "show", serve: (*call).showInventory},
+		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: (*call).updateInventory},
+		endpoint{method: http.MethodDelete, rule: inventoryRules + "delete", serve: (*call).deleteInventory}),
+}
+
+// reservedAllSince: reserved may be the total.
+const reservedAllSince version = 26
+
+// capacity is what of an inventory can be allocated.
+func (i Inventory) capacity() float64 { return float64(i.Total-i.Reserved) * i.AllocationRatio }
+
+// inventoryOf reads a checked inventory.
+func inventoryOf(body map[string]any) Inventory {
+	i := Inventory{MinUnit: 1, MaxUnit: maxInt, StepSize: 1, AllocationRatio: 1}
+	for name, to := range map[string]*int64{
+		"total": &i.Total, "reserved": &i.Reserved, "min_unit": &i.MinUnit, "max_unit": &i.MaxUnit, "step_size": &i.StepSize,
+	} {
+		if v, ok := body[name]; ok {
+			*to = integerOf(v)
+		}
+	}
+	if v, ok := body["allocation_ratio"]; ok {
+		i.AllocationRatio = numberOf(v)
+	}
+	return i
+}
+
+func showsInventory(i Inventory) map[string]any {
+	return map[string]any{
+		"total": i.Total, "reserved": i.Reserved, "min_unit": i.MinUnit, "max_unit": i.MaxUnit, "step_size": i.StepSize,
+		"allocation_ratio": i.AllocationRatio,
+	}
+}
+
+func showsOneInventory(i Inventory, generation int64) map[string]any {
+	out := showsInventory(i)
+	out["resource_provider_generation"] = generation
+	return out
+}
+
+func showsInventories(list map[string]Inventory, generation int64) map[string]any {
+	all := map[string]any{}
+	for class, i := range list {
+		all[class] = showsInventory(i)
+	}
+	return map[string]any{"resource_provider_generation": generation, "inventories": all}
+}
+
+// checkCapacity refuses an inventory of which nothing can be allocated, in the words of prefix.
+func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix string) error {
+	capacity := math.Trunc(i.capacity())
+	what := ""
+	switch {
+	case c.version < reservedAllSince && capacity <= 0:
+		what = "greater than or equal to total"
+	case capacity < 0:
+		what = "greater than total"
+	default:
+		return nil
+	}
+	return badRequest("%s%s: Invalid inventory for '%s' on resource provider '%s'. The reserved value is %s.", prefix, p.UUID, class, p.UUID, what)
+}
+
+const missingProvider = "No resource provider with uuid %[1]s found : No resource provider with uuid %[1]s found"
+
+// writeInventories replaces a provider's inventories if its generation is still the one read.
+func (c *call) writeInventories(p *Provider, list map[string]Inventory, words map[Reason]wording) error {
+	err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &p.Generation, Raise: 1, Inventories: &list}}})
+	return worded(err, words)
+}
+
+func (c *call) listInventories() error {
+	p, err := c.providerOr(c.vars["uuid"], fmt.Sprintf(missingProvider, c.vars["uuid"]))
+	if err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, showsInventories(p.Inventories, p.Generation))
+}
+
+func (c *call) showInventory() error {
+	p, err := c.providerOr(c.vars["uuid"], fmt.Sprintf(missingProvider, c.vars["uuid"]))
+	if err != nil {
+		return err
+	}
+	class := c.vars["resource_class"]
+	i, ok := p.Inventories[class]
+	if !ok {
+		return notFound("No inventory of class %s for %s", class, p.UUID)
+	}
+	return c.reply(http.StatusOK, showsOneInventory(i, p.Generation))
+}
+
+func (c *call) createInventory() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	v, err := c.body(postInventory)
+	if err != nil {
+		return err
+	}
+	body := v.(map[string]any)
+	class, i := body["resource_class"].(string), inventoryOf(body)
+	prefix := "Unable to create inventory for resource provider "
+	if err := c.checkCapacity(p, class, i, prefix); err != nil {
+		return err
+	}
+	if known, err := c.isKnown(ClassName, class); err != nil {
+		return err
+	} else if !known {
+		return badRequest("%s%s: No such resource class %s.", prefix, p.UUID, class)
+	}
+	if _, has := p.Inventories[class]; has {
+		return conflict(codeConcurrentUpdate, "Update conflict: the resource provider has an inventory of class %s", class)
+	}
+	list := maps.Clone(p.Inventories)
+	if list == nil {
+		list = map[string]Inventory{}
+	}
+	list[class] = i
+	if err := c.writeInventories(p, list, map[Reason]wording{
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"},
+		ClassNotFound:      {http.StatusBadRequest, "", prefix + p.UUID + ": %s"},
+	}); err != nil {
+		return err
+	}
+	c.setLocation("/resource_providers/" + p.UUID + "/inventories/" + class)
+	return c.reply(http.StatusCreated, showsOneInventory(i, p.Generation+1))
+}
+
+func (c *call) setInventories() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	v, err := c.body(putInventories)
+	if err != nil {
+		return err
+	}
+	body := v.(map[string]any)
+	if integerOf(body["resource_provider_generation"]) != p.Generation {
+		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+	}
+	list, err := c.inventoriesOf(p, body["inventories"].(map[string]any))
+	if err != nil {
+		return err
+	}
+	if err := c.writeInventories(p, list, map[Reason]wording{
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
+		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "update conflict: %s"},
+		ClassNotFound:      {http.StatusBadRequest, "", "Unknown resource class in inventory for resource provider " + p.UUID + ": %s"},
+	}); err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, showsInventories(list, p.Generation+1))
+}
+
+// inventoriesOf reads checked inventories by class.
+func (c *call) inventoriesOf(p *Provider, body map[string]any) (map[string]Inventory, error) {
+	list := map[string]Inventory{}
+	classes := slices.Sorted(maps.Keys(body))
+	for _, class := range classes {
+		// The schema checks only classes that are names; others are unknown.
+		if one, ok := body[class].(map[string]any); ok && className.MatchString(class) {
+			list[class] = inventoryOf(one)
+			if err := c.checkCapacity(p, class, list[class], "Unable to update inventory for resource provider "); err != nil {
+				return nil, err
+			}
+		}
+	}
+	unknown, err := c.firstUnknown(ClassName, classes)
+	if err != nil {
+		return nil, err
+	}
+	if unknown != "" {
+		return nil, badRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", p.UUID, unknown)
+	}
+	return list, nil
+}
+
+func (c *call) updateInventory() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	v, err := c.body(putInventory)
+	if err != nil {
+		return err
+	}
+	body, class := v.(map[string]any), c.vars["resource_class"]
+	if integerOf(body["resource_provider_generation"]) != p.Generation {
+		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+	}
+	i := inventoryOf(body)
+	if err := c.checkCapacity(p, class, i, "Unable to update inventory for resource provider "); err != nil {
+		return err
+	}
+	known, err := c.isKnown(ClassName, class)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return notFound("No such resource class %s.", class)
+	}
+	if _, has := p.Inventories[class]; !has {
+		return badRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found.", p.UUID, class)
+	}
+	list := maps.Clone(p.Inventories)
+	list[class] = i
+	if err := c.writeInventories(p, list, map[Reason]wording{
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
+	}); err != nil {
+		return err
+	}
+	return c.reply(http.StatusOK, showsOneInventory(i, p.Generation+1))
+}
+
+func (c *call) deleteInventory() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	class := c.vars["resource_class"]
+	known, err := c.isKnown(ClassName, class)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return notFound("No inventory of class %s found for delete: No such resource class %s.", class, class)
+	}
+	if _, has := p.Inventories[class]; !has {
+		return notFound("No inventory of class %[1]s found for delete: No inventory of class %[1]s found for delete", class)
+	}
+	list := maps.Clone(p.Inventories)
+	delete(list, class)
+	if err := c.writeInventories(p, list, map[Reason]wording{
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
+		InventoryInUse:     {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
+	}); err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}
+
+func (c *call) deleteInventories() error {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return err
+	}
+	changed := "Unable to delete inventory for resource provider " + p.UUID +
+		" because the inventory was updated by another process. Please retry your request.%.0s"
+	if err := c.writeInventories(p, map[string]Inventory{}, map[Reason]wording{
+		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, changed},
+		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "%s"},
+	}); err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}

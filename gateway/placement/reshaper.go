@@ -1,0 +1,70 @@
+package placement
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+var reshaperResources = []resource{
+	at("/reshaper", endpoint{method: http.MethodPost, since: 30, takes: true, rule: "placement:reshaper:reshape", serve: (*call).reshape}),
+}
+
+// reshape replaces inventories of several providers and allocations of several consumers at once.
+func (c *call) reshape() error {
+	v, err := c.body(postReshaper.at(c.version))
+	if err != nil {
+		return err
+	}
+	body := v.(map[string]any)
+	inventories := body["inventories"].(map[string]any)
+	var w Write
+	for _, id := range slices.Sorted(maps.Keys(inventories)) {
+		one, err := c.reshapedProvider(id, inventories[id].(map[string]any))
+		if err != nil {
+			return err
+		}
+		w.Providers = append(w.Providers, one)
+	}
+	if w.Consumers, err = c.consumerWritesOf(body["allocations"].(map[string]any)); err != nil {
+		return err
+	}
+	if err := c.writeAllocations(w, "malformed reshaper data: "); err != nil {
+		return err
+	}
+	return c.replyEmpty(http.StatusNoContent)
+}
+
+func (c *call) reshapedProvider(id string, body map[string]any) (ProviderWrite, error) {
+	p, err := c.provider(id)
+	if err != nil {
+		var e *apiError
+		if errors.As(err, &e) && e.status == http.StatusNotFound {
+			return ProviderWrite{}, badParameter(codeProviderNotFound, "Resource provider %[1]s in inventories not found: No resource provider with uuid %[1]s found", id)
+		}
+		return ProviderWrite{}, err
+	}
+	if given := integerOf(body["resource_provider_generation"]); given != p.Generation {
+		return ProviderWrite{}, conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", id, p.Generation, given)
+	}
+	list := map[string]Inventory{}
+	for class, one := range body["inventories"].(map[string]any) {
+		if fields, ok := one.(map[string]any); ok && className.MatchString(class) {
+			list[class] = inventoryOf(fields)
+		}
+	}
+	unknown, err := c.firstUnknown(ClassName, slices.Sorted(maps.Keys(body["inventories"].(map[string]any))))
+	if err != nil {
+		return ProviderWrite{}, err
+	}
+	if unknown != "" {
+		return ProviderWrite{}, badRequest("malformed reshaper data: No such resource class %s.", unknown)
+	}
+	// Placement writes inventories twice, before and after the allocations, unless they go altogether.
+	raise := int64(2)
+	if len(list) == 0 {
+		raise = 1
+	}
+	return ProviderWrite{UUID: p.UUID, Generation: &p.Generation, Raise: raise, Inventories: &list}, nil
+}

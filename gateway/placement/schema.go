@@ -1,0 +1,320 @@
+package placement
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// schema is the part of JSON Schema that Placement uses. Zero fields demand nothing. It is of our own because callers
+// read the texts of Python's jsonschema, which no library of Go has.
+type schema struct {
+	// types are those allowed: string, integer, number, object, array, null.
+	types []string
+	// Of objects. closed refuses properties that neither properties nor patterns name.
+	properties    map[string]*schema
+	patterns      []patternSchema
+	required      []string
+	closed        bool
+	minProperties int
+	// Of arrays.
+	items    *schema
+	minItems int
+	unique   bool
+	// Of texts.
+	minLength, maxLength int
+	pattern              *regexp.Regexp
+	uuid                 bool
+	enum                 []string
+	// Of numbers.
+	minimum, maximum *float64
+}
+
+// patternSchema is of the properties whose names match.
+type patternSchema struct {
+	name *regexp.Regexp
+	*schema
+}
+
+// violation is the first way in which a value breaks a schema, the shallowest one if there are several.
+type violation struct {
+	text, keyword string
+	// path leads to the value, schemaPath to the rule.
+	path, schemaPath []string
+}
+
+func (v *violation) Error() string {
+	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s\n\nOn instance%s", v.text, v.keyword, indexed(v.schemaPath), indexed(v.path))
+}
+
+func indexed(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteString("[" + p + "]")
+	}
+	return b.String()
+}
+
+// check gives nil or how v breaks the schema. v is what parseJSON gives.
+func (s *schema) check(v any) *violation {
+	var all []*violation
+	s.walk(v, nil, nil, &all)
+	var first *violation
+	for _, one := range all {
+		if first == nil || len(one.path) < len(first.path) {
+			first = one
+		}
+	}
+	return first
+}
+
+func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
+	bad := func(keyword, format string, args ...any) {
+		*all = append(*all, &violation{fmt.Sprintf(format, args...), keyword, slices.Clone(path), slices.Clone(schemaPath)})
+	}
+	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isOfType(v, t) }) {
+		quoted := make([]string, len(s.types))
+		for i, t := range s.types {
+			quoted[i] = "'" + t + "'"
+		}
+		bad("type", "%s is not of type %s", pyRepr(v), strings.Join(quoted, ", "))
+	}
+	switch v := v.(type) {
+	case string:
+		s.walkText(v, bad)
+	case json.Number:
+		s.walkNumber(v, bad)
+	case []any:
+		if len(v) < s.minItems {
+			bad("minItems", "%s is too short", pyRepr(v))
+		}
+		if s.unique && hasEqual(v) {
+			bad("uniqueItems", "%s has non-unique elements", pyRepr(v))
+		}
+		if s.items != nil {
+			for i, item := range v {
+				s.items.walk(item, append(path, fmt.Sprint(i)), append(schemaPath, "'items'"), all)
+			}
+		}
+	case map[string]any:
+		s.walkObject(v, path, schemaPath, bad, all)
+	}
+}
+
+func (s *schema) walkText(v string, bad func(keyword, format string, args ...any)) {
+	length := utf8.RuneCountInString(v)
+	if length < s.minLength {
+		bad("minLength", "%s is too short", pyRepr(v))
+	}
+	if s.maxLength > 0 && length > s.maxLength {
+		bad("maxLength", "%s is too long", pyRepr(v))
+	}
+	if s.pattern != nil && !s.pattern.MatchString(v) {
+		bad("pattern", "%s does not match %s", pyRepr(v), pyRepr(s.pattern.String()))
+	}
+	if s.uuid {
+		if _, ok := canonicalUUID(v); !ok {
+			bad("format", "%s is not a 'uuid'", pyRepr(v))
+		}
+	}
+	if s.enum != nil && !slices.Contains(s.enum, v) {
+		bad("enum", "%s is not one of %s", pyRepr(v), pyRepr(s.enum))
+	}
+}
+
+func (s *schema) walkNumber(v json.Number, bad func(keyword, format string, args ...any)) {
+	n, ok := new(big.Float).SetString(v.String())
+	if !ok {
+		return
+	}
+	if s.minimum != nil && n.Cmp(big.NewFloat(*s.minimum)) < 0 {
+		bad("minimum", "%s is less than the minimum of %v", v, *s.minimum)
+	}
+	if s.maximum != nil && n.Cmp(big.NewFloat(*s.maximum)) > 0 {
+		bad("maximum", "%s is greater than the maximum of %v", v, *s.maximum)
+	}
+}
+
+func (s *schema) walkObject(v map[string]any, path, schemaPath []string, bad func(keyword, format string, args ...any), all *[]*violation) {
+	if len(v) < s.minProperties {
+		bad("minProperties", "%s does not have enough properties", pyRepr(v))
+	}
+	for _, name := range s.required {
+		if _, ok := v[name]; !ok {
+			bad("required", "'%s' is a required property", name)
+		}
+	}
+	var extra []string
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		inner := append(slices.Clone(path), pyRepr(name))
+		known := false
+		if p, ok := s.properties[name]; ok {
+			known = true
+			p.walk(v[name], inner, append(slices.Clone(schemaPath), "'properties'", pyRepr(name)), all)
+		}
+		for _, p := range s.patterns {
+			if p.name.MatchString(name) {
+				known = true
+				p.walk(v[name], inner, append(slices.Clone(schemaPath), "'patternProperties'", pyRepr(p.name.String())), all)
+			}
+		}
+		if !known {
+			extra = append(extra, pyRepr(name))
+		}
+	}
+	if !s.closed || len(extra) == 0 {
+		return
+	}
+	verb := "was"
+	if len(extra) > 1 {
+		verb = "were"
+	}
+	if len(s.patterns) == 0 {
+		bad("additionalProperties", "Additional properties are not allowed (%s %s unexpected)", strings.Join(extra, ", "), verb)
+		return
+	}
+	var names []string
+	for _, p := range s.patterns {
+		names = append(names, pyRepr(p.name.String()))
+	}
+	verb = "does"
+	if len(extra) > 1 {
+		verb = "do"
+	}
+	bad("additionalProperties", "%s %s not match any of the regexes: %s", strings.Join(extra, ", "), verb, strings.Join(names, ", "))
+}
+
+func isOfType(v any, t string) bool {
+	switch t {
+	case "string":
+		_, ok := v.(string)
+		return ok
+	case "null":
+		return v == nil
+	case "object":
+		_, ok := v.(map[string]any)
+		return ok
+	case "array":
+		_, ok := v.([]any)
+		return ok
+	case "number":
+		_, ok := v.(json.Number)
+		return ok
+	case "integer":
+		_, ok := wholeNumber(v)
+		return ok
+	}
+	return false
+}
+
+// wholeNumber gives a JSON number as an integer; 1.0 is one, as in jsonschema.
+func wholeNumber(v any) (*big.Int, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return nil, false
+	}
+	if i, ok := new(big.Int).SetString(n.String(), 10); ok {
+		return i, true
+	}
+	// An exponent of millions would make a number of millions of digits: of such no field takes one.
+	if f, err := n.Float64(); err != nil || f > 1e300 || f < -1e300 {
+		return nil, false
+	}
+	f, ok := new(big.Float).SetString(n.String())
+	if !ok || !f.IsInt() {
+		return nil, false
+	}
+	i, _ := f.Int(nil)
+	return i, true
+}
+
+func hasEqual(list []any) bool {
+	seen := map[string]bool{}
+	for _, v := range list {
+		key := pyRepr(v)
+		if seen[key] {
+			return true
+		}
+		seen[key] = true
+	}
+	return false
+}
+
+// pyRepr writes a value as Python's repr does.
+func pyRepr(v any) string {
+	var b strings.Builder
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case json.Number:
+		return v.String()
+	case string:
+		quote := "'"
+		if strings.Contains(v, "'") && !strings.Contains(v, `"`) {
+			quote = `"`
+		}
+		b.WriteString(quote)
+		b.WriteString(strings.NewReplacer(`\`, `\\`, quote, `\`+quote, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(v))
+		b.WriteString(quote)
+	case []string:
+		list := make([]any, len(v))
+		for i, s := range v {
+			list[i] = s
+		}
+		return pyRepr(list)
+	case []any:
+		b.WriteString("[")
+		for i, item := range v {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(pyRepr(item))
+		}
+		b.WriteString("]")
+	case map[string]any:
+		b.WriteString("{")
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(pyRepr(name) + ": " + pyRepr(v[name]))
+		}
+		b.WriteString("}")
+	default:
+		return fmt.Sprint(v)
+	}
+	return b.String()
+}
+
+// parseJSON reads one JSON value, numbers as json.Number.
+func parseJSON(text []byte) (any, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("Expecting value: line 1 column 1 (char 0)")
+		}
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("Extra data")
+	}
+	return v, nil
+}
