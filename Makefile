@@ -94,6 +94,18 @@ needs-nova:
 	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || missing=" python3-nova python3-placement python3-grpcio python3-protobuf"; \
 	$(call install,the tests of the door in Nova need)
 
+# A clone of openstack/placement has the suite (Apache-2.0) in placement/tests/functional; Debian's package does not.
+.PHONY: test-gabbi
+test-gabbi: needs-gabbi ## Run Placement's own HTTP tests (gabbi) against the Placement API, and count them: GABBITS=…/placement/placement/tests/functional of a clone of openstack/placement, release 8.0.0.
+	@test -d "$(GABBITS)/gabbits" || { echo "test-gabbi: set GABBITS to placement/tests/functional of a clone of openstack/placement" >&2; exit 1; }
+	GABBITS=$(abspath $(GABBITS)) go test -count=1 -v -run TestGabbi ./gateway/placement
+
+.PHONY: needs-gabbi
+needs-gabbi:
+	@missing=; \
+	/usr/bin/python3 -W ignore -c 'import gabbi, os_traits, os_resource_classes, oslo_utils' 2>/dev/null || missing=" python3-gabbi python3-os-traits python3-os-resource-classes python3-oslo.utils"; \
+	$(call install,the tests of Placement need)
+
 .PHONY: test-store
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
 	@mkdir -p .cellgate && rm -f .cellgate/stores

@@ -105,7 +105,7 @@ func (c *call) serve(path string) (known *version, err error) {
 	}
 	c.version = v
 	c.w.Header().Set(versionHeader, serviceType+" "+v.String())
-	c.w.Header().Add("Vary", versionHeader)
+	c.w.Header().Add("Vary", strings.ToLower(versionHeader))
 	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
 		return &v, badRequest("content-type header required when content-length > 0")
 	}

@@ -13,13 +13,18 @@ import (
 // newTestServer serves a backend to whoever says admin.
 func newTestServer(t *testing.T, b Backend) *httptest.Server {
 	t.Helper()
+	s := httptest.NewServer(testHandler(t, b))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func testHandler(t *testing.T, b Backend) http.Handler {
+	t.Helper()
 	h, err := New(Config{TrustLoopback: true}, Deps{Backend: b, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s
+	return h
 }
 
 // answer is what a request got.

@@ -81,10 +81,23 @@ func (c *call) summary(p *Provider, asked map[string]bool) map[string]any {
 	}
 	out := map[string]any{"resources": resources}
 	if c.version >= traitsShownSince {
-		out["traits"] = append([]string{}, p.Traits...)
+		out["traits"] = standardFirst(p.Traits)
 	}
 	if c.version >= nestedSince {
 		out["parent_provider_uuid"], out["root_provider_uuid"] = orNull(p.ParentUUID), p.RootUUID
+	}
+	return out
+}
+
+// standardFirst lists traits as Placement does, in the order of their ids.
+func standardFirst(traits []string) []string {
+	out := []string{}
+	for _, custom := range []bool{false, true} {
+		for _, t := range traits {
+			if strings.HasPrefix(t, customPrefix) == custom {
+				out = append(out, t)
+			}
+		}
 	}
 	return out
 }

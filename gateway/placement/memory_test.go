@@ -152,7 +152,7 @@ func (m *memory) Usages(_ context.Context, q UsageQuery) ([]Usage, error) {
 func (m *memory) Candidates(_ context.Context, q CandidateQuery) (*Candidates, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return naiveCandidates(m.state.all(), q), nil
+	return findCandidates(m.state.all(), q)
 }
 
 func (m *memory) Names(_ context.Context, kind NameKind) ([]string, error) {
