@@ -37,6 +37,8 @@ type gate struct {
 	// no newer ones.
 	rows   atomic.Pointer[knownRows]
 	unread atomic.Pointer[string]
+	// hurry has an element when the rows are to be read at once.
+	hurry chan struct{}
 	// asking is held while the cell is asked.
 	asking chan struct{}
 	// report is what is told to the cell. It belongs to who holds asking.
@@ -97,7 +99,7 @@ func (k *knownRows) age(now time.Time) time.Duration {
 // newGate makes what watches a cell's gate. gateway names this incarnation of the gateway, name is what people call it.
 func newGate(c *cellclient.Cell, parts Legacy, gateway, name string, log *slog.Logger, now func() time.Time) *gate {
 	out := &gate{
-		cell: c, cfg: parts.Config.withDefaults(), parts: parts, log: log, now: now, tel: c.Telemetry.Gate(), asking: make(chan struct{}, 1), first: make(chan struct{}),
+		cell: c, cfg: parts.Config.withDefaults(), parts: parts, log: log, now: now, tel: c.Telemetry.Gate(), hurry: make(chan struct{}, 1), asking: make(chan struct{}, 1), first: make(chan struct{}),
 		report: gateReport{gateway: gateway, name: name},
 	}
 	if parts.Importer != nil {

@@ -24,6 +24,32 @@ func newGates(g *Gateway, parts map[string]Legacy) gates {
 	return out
 }
 
+// ReadNova has the tables of a cell of Nova read at once, or those of all cells without a name:
+// Nova said that hosts, instances or aggregates changed. It never blocks.
+func (g *Gateway) ReadNova(cell string) {
+	for c, w := range g.gates {
+		if cell == "" || c.Name() == cell {
+			select {
+			case w.hurry <- struct{}{}:
+			default: // a read is due already
+			}
+		}
+	}
+}
+
+// NovaTransport gives the transport_url of a cell's own message bus by cell_mappings; "" while
+// that is not known.
+func (g *Gateway) NovaTransport(cell string) string {
+	for c, w := range g.gates {
+		if c.Name() == cell {
+			if rows := w.rows.Load(); rows != nil {
+				return rows.TransportURL
+			}
+		}
+	}
+	return ""
+}
+
 // watch watches the gates until ctx ends.
 func (gs gates) watch(ctx context.Context) {
 	var all sync.WaitGroup

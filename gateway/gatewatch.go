@@ -23,6 +23,11 @@ const (
 	maxReadPause = 5 * time.Second
 	// firstWithin is how long a gateway that starts waits for a cell's first rows.
 	firstWithin = 5 * time.Second
+	// hurriedReads is how many reads tell of a change: an instance counts from the second that has it.
+	hurriedReads = 2
+	// leastRest is the shortest pause before a hurried read. A longer one is five times the last
+	// read, so that casts of many computes load the database by a sixth of the time at most.
+	leastRest = 50 * time.Millisecond
 )
 
 // watching is what the watch of a gate keeps from round to round.
@@ -38,6 +43,10 @@ type watching struct {
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
 	failures           int
+	// hurried is how many reads follow at once, since Nova said that something changed; readFor
+	// is how long the last one took.
+	hurried int
+	readFor time.Duration
 	// silent: the cell did not answer last.
 	silent      bool
 	importUntil time.Time
@@ -95,12 +104,22 @@ func (w *gate) watch(ctx context.Context) {
 		case <-imported:
 			k.tell(ctx, false)
 			continue
+		case <-w.hurry:
+			k.hurried = hurriedReads
+			if !k.reading {
+				due.Reset(k.rest())
+			}
+			continue
 		case got := <-k.reads:
 			k.reading = false
+			k.readFor = k.now().Sub(got.began)
 			if k.took(ctx, got) {
 				k.tell(ctx, false)
 			}
 			w.isFirst()
+			if k.hurried > 0 {
+				due.Reset(k.rest())
+			}
 			continue
 		}
 		due.Reset(jittered(w.cfg.Refresh))
@@ -109,6 +128,11 @@ func (w *gate) watch(ctx context.Context) {
 
 // isFirst says that the gate has been looked for.
 func (w *gate) isFirst() { w.once.Do(func() { close(w.first) }) }
+
+// rest is how long to wait before a hurried read; a database that fails is left alone for longer.
+func (k *watching) rest() time.Duration {
+	return max(leastRest, 5*k.readFor, k.readFrom.Sub(k.now()))
+}
 
 // jittered is a time about d long.
 func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
@@ -122,7 +146,7 @@ func (k *watching) round(ctx context.Context) {
 	if !reads || ctx.Err() != nil {
 		return
 	}
-	k.reading = true
+	k.reading, k.hurried = true, max(k.hurried-1, 0)
 	got := read{reader: k.reader, began: k.now()}
 	full := !k.now().Before(k.fullFrom)
 	var instances []schedule.ID

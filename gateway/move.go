@@ -102,12 +102,14 @@ func (s *selection) leave(host string) {
 	s.request = without(s.request)
 }
 
-// inTheWay is the error of a claim that the request may neither keep nor move.
+// inTheWay is the error of a claim that the request may neither keep nor move. Whoever knows of
+// what made the claim can tell by its request id whether that still goes on.
 func (s *selection) inTheWay(h existingClaim) error {
 	c := s.g.cells.All[h.cell].Name()
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
 		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).
-		With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", c)
+		With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", c).
+		With("claim_state", h.claim.GetState().String()).With("claim_request_id", h.claim.GetRequestId())
 }
 
 // markMove writes into a new claim what it takes over from.

@@ -145,7 +145,11 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	a.add(lifecycle.Part{Name: "gateway", Run: g.Run, Ready: g.Ready()})
 	a.add(lifecycle.GRPC("gRPC API", server, d.tls.Ingress().Listener(d.grpc), security.Memory(memory)))
 	a.own("REST connection", conn)
-	if err := a.addBus(c.Bus, g, conn); err != nil {
+	var legacyCells []string
+	for _, l := range c.Legacy {
+		legacyCells = append(legacyCells, l.Cell)
+	}
+	if err := a.addBus(c.Bus, legacyCells, g, conn); err != nil {
 		return err
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)

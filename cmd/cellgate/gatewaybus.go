@@ -18,8 +18,8 @@ import (
 )
 
 // addBus adds the server of Nova's message bus, when it is enabled. It calls the
-// gateway's own gRPC server over conn, as REST does.
-func (a *assembly) addBus(c config.Bus, g *gateway.Gateway, conn *grpc.ClientConn) error {
+// gateway's own gRPC server over conn, as REST does. legacyCells are those of gateway.legacy.
+func (a *assembly) addBus(c config.Bus, legacyCells []string, g *gateway.Gateway, conn *grpc.ClientConn) error {
 	if !c.Enabled {
 		return nil
 	}
@@ -41,6 +41,7 @@ func (a *assembly) addBus(c config.Bus, g *gateway.Gateway, conn *grpc.ClientCon
 		Timeout: c.Timeout, ClaimTTL: c.ClaimTTL, MaxAttempts: c.MaxAttempts, Reasons: c.Reasons,
 	}, bus.Deps{
 		Conn: conn, Log: a.log, Telemetry: a.telemetry.Bus(bus.Methods()),
+		Cells: legacyCells, Transport: g.NovaTransport, Changed: g.ReadNova,
 		As: func(ctx context.Context) context.Context { return security.As(ctx, security.Conductor) },
 	})
 	if err != nil {

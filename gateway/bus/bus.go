@@ -57,6 +57,13 @@ type Deps struct {
 	Conn grpc.ClientConnInterface
 	// As gives the context of a call by a conductor of the bus.
 	As func(context.Context) context.Context
+	// Cells are those with a message bus of their own, on which computes cast to schedulers;
+	// Transport gives its transport_url, as cell_mappings has it, and "" while it is not known.
+	Cells     []string
+	Transport func(cell string) string
+	// Changed is called when Nova says that instances, hosts or aggregates of a cell changed; ""
+	// for any cell. It must not block. It may be nil.
+	Changed func(cell string)
 	// Telemetry may be nil.
 	Telemetry *telemetry.Bus
 	Log       *slog.Logger
@@ -70,6 +77,9 @@ type Bus struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
 	as        func(context.Context) context.Context
+	cells     []string
+	url       func(cell string) string
+	changed   func(cell string)
 	tel       *telemetry.Bus
 	log       *slog.Logger
 	// first is closed with the first connection, draining when no more is consumed.
@@ -78,8 +88,9 @@ type Bus struct {
 	answered        recent
 	gone            recent
 	dropped         seldom
-	// replyWait is how long a reply queue that is not there is waited for.
-	replyWait time.Duration
+	// replyWait is how long a reply queue that is not there is waited for, settleWait how long a
+	// move waits for the claim of an earlier one.
+	replyWait, settleWait time.Duration
 	// on is called with what happens; tests set it.
 	on func(event)
 
@@ -98,24 +109,21 @@ func New(cfg Config, d Deps) (*Bus, error) {
 	if cfg.RetryFrom == 0 {
 		cfg.RetryFrom, cfg.RetryMost = 250*time.Millisecond, 30*time.Second
 	}
-	if t.ssl != nil {
-		cfg.SSL = *t.ssl
-	}
 	if cfg.TLS == nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	b := &Bus{
-		cfg: cfg, transport: t, as: d.As, tel: d.Telemetry, log: d.Log,
-		names: names{
-			exchange: cfg.Exchange, common: topic, own: topic + "." + cfg.Host,
-			fanout: topic + "_fanout_" + strings.ReplaceAll(uuid.NewString(), "-", ""),
-		},
+		cfg: cfg, transport: t, as: d.As, cells: d.Cells, url: d.Transport, changed: d.Changed, tel: d.Telemetry, log: d.Log,
+		names:     names{exchange: cfg.Exchange, common: topic, own: topic + "." + cfg.Host, fanout: fanoutName()},
 		scheduler: cellgatev1.NewSchedulerClient(d.Conn), claims: cellgatev1.NewClaimsClient(d.Conn),
 		first: make(chan struct{}), draining: make(chan struct{}),
-		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, on: func(event) {},
+		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, settleWait: settleTimeout, on: func(event) {},
 	}
 	if b.as == nil {
 		b.as = func(ctx context.Context) context.Context { return ctx }
+	}
+	if b.changed == nil {
+		b.changed = func(string) {}
 	}
 	b.tel.Watch(func() bool { broker, _ := b.state(); return broker != "" })
 	return b, nil
@@ -139,9 +147,17 @@ func (b *Bus) Ready() <-chan struct{} { return b.first }
 // that were consumed are still answered.
 func (b *Bus) Drain() { b.drainOnce.Do(func() { close(b.draining) }) }
 
+// fanoutName is a name for a queue of casts to all schedulers.
+func fanoutName() string { return topic + "_fanout_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+
 // Run serves the topic until ctx ends. Requests under way then are finished, within
 // drainLimit; what is left goes back to the queue.
 func (b *Bus) Run(ctx context.Context) error {
+	var cells sync.WaitGroup
+	defer cells.Wait()
+	for _, cell := range b.cells {
+		cells.Go(func() { (&castListener{b: b, cell: cell}).run(ctx) })
+	}
 	pause := b.cfg.RetryFrom
 	told := "" // what was logged last
 	for ctx.Err() == nil {

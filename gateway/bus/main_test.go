@@ -98,7 +98,6 @@ type gateway struct {
 	answer   func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error)
 	asked    []*cellgatev1.SelectDestinationsRequest
 	claims   map[string]*cellgatev1.SelectDestinationsResponse
-	claim    *cellgatev1.Claim
 	released []string
 }
 
@@ -119,21 +118,10 @@ func (g *gateway) SelectDestinations(ctx context.Context, req *cellgatev1.Select
 	return resp, err
 }
 
-func (g *gateway) GetClaim(_ context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.claim == nil {
-		return nil, fault.New(fault.NotFound, "no claim")
-	}
-	g.claim.ConsumerUuid = req.GetConsumerUuid()
-	return &cellgatev1.GetClaimResponse{Claim: g.claim}, nil
-}
-
 func (g *gateway) ReleaseClaim(_ context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.released = append(g.released, req.GetClaimId())
-	g.claim = nil
 	return &cellgatev1.ReleaseClaimResponse{}, nil
 }
 
@@ -141,6 +129,13 @@ func (g *gateway) requests() []*cellgatev1.SelectDestinationsRequest {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.asked)
+}
+
+func (g *gateway) operations() (all []cellgatev1.Operation) {
+	for _, req := range g.requests() {
+		all = append(all, req.GetOperation())
+	}
+	return all
 }
 
 // dial serves g in memory.
@@ -168,6 +163,12 @@ func (g *gateway) dial(t testing.TB) *grpc.ClientConn {
 		<-done
 	})
 	return conn
+}
+
+// hasClaim is a gateway's refusal since an instance has a claim already.
+func hasClaim(req *cellgatev1.SelectDestinationsRequest, state cellgatev1.ClaimState, requestID string) error {
+	return fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0]).With("claim_id", claimID).
+		With("cell", "cell1").With("claim_state", state.String()).With("claim_request_id", requestID)
 }
 
 // hosts answers every instance with hosts of these names: the first selected, the others

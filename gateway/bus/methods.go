@@ -27,11 +27,11 @@ func (b *Bus) endpoints() []endpoint {
 	return []endpoint{
 		{version: "4.5", methods: map[string]method{
 			"select_destinations":  b.selectDestinations,
-			"update_aggregates":    cast("update_aggregates", "aggregates"),
-			"delete_aggregate":     cast("delete_aggregate", "aggregate"),
-			"update_instance_info": cast("update_instance_info", "host_name", "instance_info"),
-			"delete_instance_info": cast("delete_instance_info", "host_name", "instance_uuid"),
-			"sync_instance_info":   cast("sync_instance_info", "host_name", "instance_uuids"),
+			"update_aggregates":    b.cast("update_aggregates", "aggregates"),
+			"delete_aggregate":     b.cast("delete_aggregate", "aggregate"),
+			"update_instance_info": b.cast("update_instance_info", "host_name", "instance_info"),
+			"delete_instance_info": b.cast("delete_instance_info", "host_name", "instance_uuid"),
+			"sync_instance_info":   b.cast("sync_instance_info", "host_name", "instance_uuids"),
 		}},
 		{namespace: "baseapi", version: "1.1", methods: map[string]method{
 			"ping":              ping,
@@ -40,12 +40,12 @@ func (b *Bus) endpoints() []endpoint {
 	}
 }
 
+// casts are the methods that computes and the API cast to all schedulers.
+var casts = []string{"update_aggregates", "delete_aggregate", "update_instance_info", "delete_instance_info", "sync_instance_info"}
+
 // Methods are the names of the methods that are served.
 func Methods() []string {
-	return []string{
-		"select_destinations", "update_aggregates", "delete_aggregate", "update_instance_info", "delete_instance_info",
-		"sync_instance_info", "ping", "get_backdoor_port",
-	}
+	return append([]string{"select_destinations", "ping", "get_backdoor_port"}, casts...)
 }
 
 // dispatch finds the method of a request as oslo.messaging does. A method that panics is
@@ -85,12 +85,16 @@ func compatible(served, asked string) bool {
 	return err == nil && nerr == nil && n >= 0 && n <= minor
 }
 
-// cast is a method that tells nova-scheduler of hosts and aggregates. Cells read both
-// from Nova's tables or hear of them from agents, so nothing is done but to check that
-// the arguments are there.
-func cast(name string, wanted ...string) method {
+// cast is a method that tells nova-scheduler of instances or aggregates. Cells know both from
+// Nova's tables, which are read at once: the cast itself is not believed, so one that is lost, late
+// or repeated does no harm. The API's bus has the casts of every cell without a bus of its own.
+func (b *Bus) cast(name string, wanted ...string) method {
 	return func(_ context.Context, r *request) (any, *failure, error) {
-		return nil, takes(name, r, wanted, wanted), nil
+		failed := takes(name, r, wanted, wanted)
+		if failed == nil {
+			b.changed("")
+		}
+		return nil, failed, nil
 	}
 }
 

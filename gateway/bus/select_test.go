@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -206,26 +205,24 @@ func TestSelectDestinations_CellComesBack_AnswersWithOneRequestID(t *testing.T) 
 // An instance that has a claim of another API request is asked for as a move.
 func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 	all := recordings(t)
+	own := requestPrefix(all["live_migrate"].request(t).APIRequest)
 	for _, tt := range []struct {
-		name  string
-		claim *cellgatev1.Claim
-		want  []cellgatev1.Operation
-		freed []string
+		name    string
+		state   cellgatev1.ClaimState
+		request string
+		want    []cellgatev1.Operation
+		freed   []string
 	}{
-		{"confirmed", &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x"}, []cellgatev1.Operation{0, cellgatev1.Operation_MOVE}, nil},
-		{
-			"pending, of another attempt", &cellgatev1.Claim{ClaimId: claimID, RequestId: requestPrefix(all["live_migrate"].request(t).APIRequest) + "x", ExpiresAt: timestamppb.Now()},
-			[]cellgatev1.Operation{0, 0},
-			[]string{claimID},
-		},
+		{"confirmed", cellgatev1.ClaimState_CONFIRMED, "nova/req-other/x", []cellgatev1.Operation{0, cellgatev1.Operation_MOVE}, nil},
+		{"pending, of another attempt", cellgatev1.ClaimState_PENDING, own + "x", []cellgatev1.Operation{0, 0}, []string{claimID}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := &gateway{claim: tt.claim}
+			g := &gateway{}
 			first := true
 			g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 				if first {
 					first = false
-					return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0]).With("cell", "cell1")
+					return nil, hasClaim(req, tt.state, tt.request)
 				}
 				return hosts("a")(ctx, req)
 			}
@@ -233,11 +230,7 @@ func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 			if failed != nil || err != nil {
 				t.Fatal(failed, err)
 			}
-			var got []cellgatev1.Operation
-			for _, req := range g.requests() {
-				got = append(got, req.GetOperation())
-			}
-			if !slices.Equal(got, tt.want) || !slices.Equal(g.released, tt.freed) {
+			if got := g.operations(); !slices.Equal(got, tt.want) || !slices.Equal(g.released, tt.freed) {
 				t.Errorf("operations %v, released %v", got, g.released)
 			}
 		})
@@ -247,15 +240,17 @@ func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 // The move that this very message made is found again, and not released.
 func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
 	r := recordings(t)["live_migrate"].request(t)
-	g := &gateway{claim: &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x"}}
+	g := &gateway{}
+	made := ""
 	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
-		if req.GetOperation() != cellgatev1.Operation_MOVE {
-			return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0])
+		if req.GetOperation() == cellgatev1.Operation_MOVE {
+			made = req.GetRequestId()
+			return hosts("a")(ctx, req)
 		}
-		g.mu.Lock()
-		g.claim = &cellgatev1.Claim{ClaimId: claimID, RequestId: req.GetRequestId(), ExpiresAt: timestamppb.Now()}
-		g.mu.Unlock()
-		return hosts("a")(ctx, req)
+		if made != "" {
+			return nil, hasClaim(req, cellgatev1.ClaimState_PENDING, made)
+		}
+		return nil, hasClaim(req, cellgatev1.ClaimState_CONFIRMED, "nova/req-other/x")
 	}
 	b := newBus(t, g, nil)
 	for range 2 {
@@ -269,21 +264,44 @@ func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
 	}
 }
 
-// Nova moves a server again before its host has confirmed the claim of the move before.
+// Nova moves a server again before the claim of the move before is confirmed: Nova's rows are read.
 func TestSelectDestinations_EarlierMoveIsNotConfirmedYet_Waits(t *testing.T) {
-	g, moves := &gateway{claim: &cellgatev1.Claim{ClaimId: claimID, RequestId: "nova/req-other/x", ExpiresAt: timestamppb.Now()}}, 0
+	g, moves := &gateway{}, 0
 	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 		if req.GetOperation() == cellgatev1.Operation_MOVE {
 			moves++
 		}
 		if moves < 3 {
-			return nil, fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0])
+			return nil, hasClaim(req, cellgatev1.ClaimState_PENDING, "nova/req-other/x")
 		}
 		return hosts("a")(ctx, req)
 	}
-	_, failed, err := newBus(t, g, nil).dispatch(t.Context(), recordings(t)["live_migrate"].request(t))
-	if failed != nil || err != nil || moves != 3 || len(g.released) != 0 {
-		t.Errorf("%+v %v after %d moves, released %v", failed, err, moves, g.released)
+	b := newBus(t, g, nil)
+	var read []string
+	b.changed = func(cell string) { read = append(read, cell) }
+	_, failed, err := b.dispatch(t.Context(), recordings(t)["live_migrate"].request(t))
+	if failed != nil || err != nil || moves != 3 || len(g.released) != 0 || !slices.Equal(read, []string{"cell1", "cell1"}) {
+		t.Errorf("%+v %v after %d moves, released %v, read %v", failed, err, moves, g.released, read)
+	}
+}
+
+// A resize that was reverted leaves a pending claim, which nobody confirms any more.
+func TestSelectDestinations_EarlierMoveWasReverted_ReleasesItsClaim(t *testing.T) {
+	g := &gateway{}
+	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.released) == 0 {
+			return nil, hasClaim(req, cellgatev1.ClaimState_PENDING, "nova/req-other/x")
+		}
+		return hosts("a")(ctx, req)
+	}
+	b := newBus(t, g, nil)
+	b.settleWait = time.Millisecond
+	_, failed, err := b.dispatch(t.Context(), recordings(t)["live_migrate"].request(t))
+	ops := g.operations()
+	if failed != nil || err != nil || !slices.Equal(g.released, []string{claimID}) || ops[len(ops)-1] != cellgatev1.Operation_MOVE {
+		t.Errorf("%+v %v, operations %v, released %v", failed, err, ops, g.released)
 	}
 }
 

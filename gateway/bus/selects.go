@@ -22,9 +22,9 @@ const (
 	// releaseTimeout is how long an earlier attempt's claim may take to be released; its
 	// lease ends otherwise.
 	releaseTimeout = 5 * time.Second
-	// settleTimeout is how long a move waits for the claim of an earlier move: the host, or
-	// Nova's rows, confirm it within seconds after Nova ended that move.
-	settleTimeout = 20 * time.Second
+	// settleTimeout is how long a move waits for the claim of an earlier move to be confirmed or
+	// ended by Nova's rows, which are read at once.
+	settleTimeout = 5 * time.Second
 	// firstPause and longestPause are those between attempts.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
 )
@@ -52,14 +52,16 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 
 // ask gives the gateway's answer. An instance that has a claim of another API request is
 // asked for again as a move: as in Nova, where allocations of the instance tell a move
-// from a build. A move that finds the claim of an earlier one waits for that to settle.
+// from a build. A move that finds the claim of an earlier one waits for that to settle. Nova
+// begins no move before the one before has ended, so a claim that is still pending then is of
+// one that was reverted or failed, and is released.
 func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
 	operation := cellgatev1.Operation_OPERATION_UNSPECIFIED
 	if a.rebuild {
 		operation = cellgatev1.Operation_REBUILD
 	}
 	var own []string // the ids of this very message
-	settled := time.Now().Add(settleTimeout)
+	settled := time.Now().Add(b.settleWait)
 	for released, pause := 0, firstPause; ; {
 		req, err := a.request(r.APIRequest, b.cfg.MaxAttempts-1, durationpb.New(b.cfg.ClaimTTL), operation)
 		if err != nil {
@@ -77,17 +79,20 @@ func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.Se
 			return answer, err
 		}
 		switch {
-		case released < len(a.instances) && b.releaseEarlier(ctx, r, err, own):
+		case released < len(a.instances) && isEarlierAttempt(r, err, own) && b.releaseClaim(ctx, r, err):
 			released++
 		case len(a.instances) == 1 && operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
 			operation = cellgatev1.Operation_MOVE
 		case operation == cellgatev1.Operation_MOVE && time.Now().Before(settled):
+			b.changed(faultOf(err).Metadata["cell"])
 			select {
 			case <-ctx.Done():
 				return nil, err
 			case <-time.After(pause):
 			}
 			pause = min(2*pause, longestPause)
+		case operation == cellgatev1.Operation_MOVE && released < len(a.instances) && isPending(err) && b.releaseClaim(ctx, r, err):
+			released++
 		default:
 			return nil, err
 		}
@@ -116,27 +121,30 @@ func (b *Bus) attempt(ctx context.Context, r *request, req *cellgatev1.SelectDes
 	}
 }
 
-// releaseEarlier releases the pending claim that an ALREADY_EXISTS names if another
-// attempt of the same API request made it, such as a live migration that goes on to the
-// next host. A claim that this very message made is kept: the message was delivered
-// again, and its next attempt finds the claim.
-func (b *Bus) releaseEarlier(ctx context.Context, r *request, refused error, own []string) bool {
+// isPending reports whether the claim that an ALREADY_EXISTS names is not confirmed.
+func isPending(refused error) bool {
 	e := faultOf(refused)
-	if e == nil || e.Metadata["consumer_uuid"] == "" {
+	return e != nil && e.Metadata["claim_state"] == cellgatev1.ClaimState_PENDING.String()
+}
+
+// isEarlierAttempt reports whether another attempt of the same API request made the claim that an
+// ALREADY_EXISTS names, such as a live migration that goes on to the next host. A claim that this
+// very message made, whose ids are own, is kept: the message was delivered again, and its next
+// attempt finds the claim.
+func isEarlierAttempt(r *request, refused error, own []string) bool {
+	if !isPending(refused) {
 		return false
 	}
+	id := faultOf(refused).Metadata["claim_request_id"]
+	return strings.HasPrefix(id, requestPrefix(r.APIRequest)) && !slices.Contains(own, id)
+}
+
+// releaseClaim releases the claim that an ALREADY_EXISTS names.
+func (b *Bus) releaseClaim(ctx context.Context, r *request, refused error) bool {
+	claim := faultOf(refused).Metadata
 	ctx, cancel := context.WithTimeout(b.outgoing(ctx, r), releaseTimeout)
 	defer cancel()
-	got, err := b.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: e.Metadata["consumer_uuid"], Cell: e.Metadata["cell"]})
-	claim := got.GetClaim()
-	switch {
-	case fault.KindOf(err) == fault.NotFound:
-		return true // it ended meanwhile
-	case err != nil, claim.GetExpiresAt().GetSeconds() == 0, slices.Contains(own, claim.GetRequestId()),
-		!strings.HasPrefix(claim.GetRequestId(), requestPrefix(r.APIRequest)):
-		return false
-	}
-	_, err = b.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim.GetConsumerUuid(), ClaimId: claim.GetClaimId(), Cell: claim.GetCell()})
+	_, err := b.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim["consumer_uuid"], ClaimId: claim["claim_id"], Cell: claim["cell"]})
 	return err == nil || fault.KindOf(err) == fault.NotFound
 }
 

@@ -40,38 +40,48 @@ type session struct {
 }
 
 // connect logs in to a broker, declares what is needed and consumes.
-func (b *Bus) connect(ctx context.Context, at broker) (_ *session, err error) {
+func (b *Bus) connect(ctx context.Context, at broker) (*session, error) {
+	s := &session{b: b}
+	err := b.login(ctx, b.transport, at, func(conn *amqp.Connection) error {
+		s.conn = conn
+		return s.open()
+	})
+	return s, err
+}
+
+// login logs in to a broker and opens what the connection is for, all within connectTimeout. After
+// an error the connection is closed.
+func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amqp.Connection) error) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends what waits for an answer
 	var link net.Conn = conn
-	if b.cfg.SSL {
+	if ssl := t.ssl; ssl != nil && *ssl || ssl == nil && b.cfg.SSL {
 		secure := tls.Client(conn, tlsFor(b.cfg.TLS, at.host(), b.cfg.VerifyHost))
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
-			return nil, fmt.Errorf("TLS: %w", err)
+			return fmt.Errorf("TLS: %w", err)
 		}
 		link = secure
 	}
-	s := &session{b: b}
-	s.conn, err = amqp.Open(link, amqp.Config{
-		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: at.user, Password: at.password}}, Vhost: b.transport.vhost,
+	made, err := amqp.Open(link, amqp.Config{
+		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: at.user, Password: at.password}}, Vhost: t.vhost,
 		Heartbeat: b.cfg.Heartbeat, Locale: "en_US",
 		Properties: amqp.Table{"product": "cellgate", "connection_name": "cellgate-gateway:" + b.cfg.Host},
 	})
 	if err != nil {
 		_ = conn.Close()
-		return nil, err
+		return err
 	}
-	if err := s.open(); err != nil {
-		_ = s.conn.Close()
-		return nil, err
+	if err := open(made); err != nil {
+		_ = made.Close()
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // tlsFor is the configuration for one broker. Without verify the chain is verified and

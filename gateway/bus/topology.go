@@ -75,13 +75,18 @@ func declare(ch *amqp.Channel, n names, q Queues) error {
 			return explain(err)
 		}
 	}
+	return declareFanout(ch, n.fanout, q)
+}
+
+// declareFanout makes a queue of casts to all schedulers.
+func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
 		return explain(err)
 	}
-	if _, err := ch.QueueDeclare(n.fanout, false, false, false, false, q.fanoutArguments()); err != nil {
+	if _, err := ch.QueueDeclare(queue, false, false, false, false, q.fanoutArguments()); err != nil {
 		return explain(err)
 	}
-	return explain(ch.QueueBind(n.fanout, topic, topic+"_fanout", false, nil))
+	return explain(ch.QueueBind(queue, topic, topic+"_fanout", false, nil))
 }
 
 // inequivalent is the broker's text for a declaration that differs from what is there.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -115,6 +117,59 @@ func parseBroker(text string) (broker, error) {
 	}
 	b.address = net.JoinHostPort(host, port)
 	return b, nil
+}
+
+// sameBus reports whether two transports lead to one message bus.
+func (t *transport) sameBus(as *transport) bool {
+	return t.vhost == as.vhost && slices.ContainsFunc(t.brokers, func(b broker) bool {
+		return slices.ContainsFunc(as.brokers, func(o broker) bool { return o.address == b.address })
+	})
+}
+
+// templateField is a name in braces, as the URLs of cell_mappings may have them.
+var templateField = regexp.MustCompile(`\{[a-z]+[0-9]*\}`)
+
+// fillTransportURL puts the parts of Nova's own transport_url in the place of names in braces, as
+// Nova does: {scheme}, {username}, {password}, {hostname}, {port}, {path}, {query}, {fragment},
+// and {username1} and so on for each of its addresses, which count from 1.
+func fillTransportURL(text, own string) (string, error) {
+	if !strings.Contains(text, "{") {
+		return text, nil
+	}
+	scheme, rest, _ := strings.Cut(own, "://")
+	rest, fragment, _ := strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	parts := map[string]string{"{scheme}": scheme, "{path}": path, "{query}": query, "{fragment}": fragment}
+	for i, h := range strings.Split(hosts, ",") {
+		login, address := "", h
+		if at := strings.LastIndexByte(h, '@'); at >= 0 {
+			login, address = h[:at], h[at+1:]
+		}
+		user, password, _ := strings.Cut(login, ":")
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			host, port = address, ""
+		}
+		for name, value := range map[string]string{"username": user, "password": password, "hostname": host, "port": port} {
+			parts[fmt.Sprintf("{%s%d}", name, i+1)] = value
+			if i == 0 {
+				parts["{"+name+"}"] = value
+			}
+		}
+	}
+	var unknown []string
+	text = templateField.ReplaceAllStringFunc(text, func(name string) string {
+		value, ok := parts[name]
+		if !ok {
+			unknown = append(unknown, name)
+		}
+		return value
+	})
+	if unknown != nil {
+		return "", fmt.Errorf("the own transport_url has no %s", strings.Join(unknown, ", "))
+	}
+	return text, nil
 }
 
 // CheckTransportURL reports what is wrong with a transport_url, without its password.

@@ -88,11 +88,11 @@ func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int6
 	if err != nil {
 		return 0, err
 	}
-	_, err = s.each(ctx, `SELECT id, uuid, name, `+disabled+` FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
+	_, err = s.each(ctx, `SELECT id, uuid, name, coalesce(transport_url, ''), `+disabled+` FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
 		var name sql.NullString
 		var disabled truth
 		found++
-		if err := rows.Scan(&id, &x.CellUUID, &name, &disabled); err != nil {
+		if err := rows.Scan(&id, &x.CellUUID, &name, &x.TransportURL, &disabled); err != nil {
 			return err
 		}
 		x.CellDisabled = bool(disabled)

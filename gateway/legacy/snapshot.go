@@ -16,6 +16,9 @@ type Snapshot struct {
 	CellUUID string
 	// CellDisabled is the word of cell_mappings.
 	CellDisabled bool
+	// TransportURL is that of the cell's message bus, by cell_mappings, as Nova wrote it: with a
+	// password, or names in braces that stand for parts of Nova's own transport_url.
+	TransportURL string
 	// HasAggregates: hosts have theirs, since there is an API database.
 	HasAggregates bool
 	// At is the time of the cell's database server when it was read, in UTC. Age is

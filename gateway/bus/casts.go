@@ -1,0 +1,148 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// transportPause is how long to wait before a transport_url is asked for again that is not
+	// known, or is that of the API's bus.
+	transportPause = 2 * time.Second
+	// castPrefetch bounds the casts that wait in memory.
+	castPrefetch = 64
+)
+
+// castListener hears what the computes of a cell cast to schedulers on the cell's own bus.
+// Without it the cell's tables are read as often as ever, so no trouble of its own is one of
+// the gateway's.
+type castListener struct {
+	b    *Bus
+	cell string
+}
+
+// run listens until ctx ends.
+func (l *castListener) run(ctx context.Context) {
+	b, pause, told := l.b, l.b.cfg.RetryFrom, ""
+	for ctx.Err() == nil {
+		wait := transportPause
+		if t, err := l.transport(); t != nil || err != nil {
+			heard := false
+			if err == nil {
+				heard, err = l.listenAny(ctx, t)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if heard {
+				pause, told = b.cfg.RetryFrom, ""
+			}
+			if text := fmt.Sprint(err); text != told {
+				told = text
+				b.log.Warn("the message bus of a cell is not connected; its tables are read as often as gateway.legacy says", "cell", l.cell, "err", err)
+			}
+			wait, pause = time.Duration((0.5+rand.Float64()/2)*float64(pause)), min(2*pause, b.cfg.RetryMost)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// transport is the cell's own; nil while it is not known, and for a cell on the API's bus, which
+// hears the casts itself.
+func (l *castListener) transport() (*transport, error) {
+	text := l.b.url(l.cell)
+	if text == "" {
+		return nil, nil //nolint:nilnil // not known yet, and nothing wrong
+	}
+	text, err := fillTransportURL(text, l.b.cfg.TransportURL)
+	if err != nil {
+		return nil, fmt.Errorf("transport_url of cell_mappings: %w", err)
+	}
+	t, err := parseTransportURL(text)
+	if err != nil {
+		return nil, fmt.Errorf("transport_url of cell_mappings: %w", err)
+	}
+	if t.sameBus(l.b.transport) {
+		return nil, nil //nolint:nilnil // the API's bus
+	}
+	return t, nil
+}
+
+// listenAny listens at one of the brokers until that connection is lost; its error is why.
+func (l *castListener) listenAny(ctx context.Context, t *transport) (heard bool, err error) {
+	var errs []error
+	for _, i := range rand.Perm(len(t.brokers)) {
+		at := t.brokers[i]
+		var conn *amqp.Connection
+		var deliveries <-chan amqp.Delivery
+		err := l.b.login(ctx, t, at, func(c *amqp.Connection) (err error) {
+			conn = c
+			deliveries, err = l.consume(c)
+			return err
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", at.address, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		l.b.log.Info("the message bus of a cell is connected", "cell", l.cell, "broker", at.address, "vhost", t.vhost)
+		l.b.changed(l.cell) // casts of before were not heard
+		return true, l.listen(ctx, conn, deliveries)
+	}
+	return false, errors.Join(errs...)
+}
+
+// consume declares a queue that goes with the connection, or expires, and consumes it. Nothing is
+// acknowledged: a lost cast costs no more than a pause between two reads.
+func (l *castListener) consume(conn *amqp.Connection) (<-chan amqp.Delivery, error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	queue := fanoutName()
+	if err := declareFanout(ch, queue, l.b.cfg.Queues); err != nil {
+		return nil, err
+	}
+	if err := ch.Qos(castPrefetch, 0, false); err != nil {
+		return nil, err
+	}
+	return ch.Consume(queue, "", true, false, false, false, nil)
+}
+
+// listen has the cell's tables read after each cast. When it ends the queue of casts expires.
+func (l *castListener) listen(ctx context.Context, conn *amqp.Connection, deliveries <-chan amqp.Delivery) error {
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	for {
+		select {
+		case <-ctx.Done():
+			_ = conn.CloseDeadline(time.Now().Add(closeTimeout)) // nothing is under way
+			return ctx.Err()
+		case d, ok := <-deliveries:
+			if !ok {
+				_ = conn.CloseDeadline(time.Now().Add(closeTimeout)) // it may live when its channel was closed
+				return closeError(<-lost)
+			}
+			began := time.Now()
+			r, err := decodeRequest(d.Body)
+			if err != nil {
+				l.b.tel.Dropped("malformed")
+				continue
+			}
+			if slices.Contains(casts, r.Method) {
+				l.b.changed(l.cell)
+				l.b.tel.Answered(r.Method, "ok", time.Since(began))
+			}
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package gateway
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What Nova casts is read at once, and again: an instance counts from the second read that has it.
+func TestReadNova_BetweenTwoReads_ReadsTwiceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
+		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		reads := func() int {
+			synctest.Wait()
+			u.reader.mu.Lock()
+			defer u.reader.mu.Unlock()
+			return u.reader.reads
+		}
+		time.Sleep(200 * time.Millisecond)
+		before := reads()
+		for range 100 {
+			w.g.ReadNova("")
+		}
+		w.g.ReadNova("another cell")
+		time.Sleep(300 * time.Millisecond)
+		if got := reads() - before; got != 2 {
+			t.Errorf("%d reads in 300 ms, want 2: a second is between two others", got)
+		}
+	})
+}
