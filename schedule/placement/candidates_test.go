@@ -121,9 +121,9 @@ func TestCandidates_TooManyWays_ReturnsBoundError(t *testing.T) {
 		q      Query
 		want   BoundError
 	}{
-		"more requests than an answer has":            {6, Query{}, BoundError{Requests: DefaultMaxRequests}},
+		"more requests than an answer has":            {6, Query{MaxRequests: 1000}, BoundError{Requests: 1000}},
 		"more requests than an answer has, by limit":  {6, Query{Limit: 1000, MaxRequests: 10}, BoundError{Requests: 10}},
-		"more steps than a search has, without a way": {13, Query{Isolate: true, Limit: 1}, BoundError{Steps: DefaultMaxSteps, Root: "host"}},
+		"more steps than a search has, without a way": {13, Query{Isolate: true, Limit: 1, MaxSteps: 100_000}, BoundError{Steps: 100_000, Root: "host"}},
 	} {
 		q := c.q
 		q.Nested = true

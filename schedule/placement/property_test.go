@@ -166,6 +166,9 @@ func randomQuery(r *rand.Rand, fleet [][]Provider) *Query {
 	q.Isolate = len(suffixes) > 0 && chance(r, 0.4)
 	if q.Nested && chance(r, 0.25) {
 		g := Group{Suffix: "_NUMA", Traits: randomTraitFilter(r, 0.8), Aggregates: randomAggregateFilter(r, 0.2), InTree: inTree(0.1)}
+		if g.Traits.empty() && g.Aggregates.empty() && g.InTree == "" { // Placement would see no group
+			g.Traits.AnyOf = [][]string{{pickOf(r, someTraits)}}
+		}
 		q.Groups = append(q.Groups, g)
 		q.SameSubtrees = append(q.SameSubtrees, append(drawSome(r, suffixes, 0.7), "_NUMA"))
 	}
