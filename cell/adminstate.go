@@ -3,12 +3,10 @@ package cell
 import (
 	"context"
 	"slices"
-	"time"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -41,7 +39,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	answers, err := s.pipeline.do(ctx, []shard.Op{{SetAdminState: set}}, false)
+	answers, err := s.queue.do(ctx, []shard.Op{{SetAdminState: set}}, false)
 	if err == nil {
 		err = answers[0].err
 	}
@@ -75,95 +73,4 @@ func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 		State:  cellgatev1.HostAdmin_State(max(0, slices.Index(adminStates, a.State))),
 		Reason: a.Reason, By: a.By, Since: timeOf(a.Since), Until: timeOf(a.Until), Generation: a.Generation, Nova: a.NovaWhy(),
 	}
-}
-
-// down reports whether a host counts as down; silent: its agent was not heard of in time.
-func (r *rows) down(row *hostRow, silent bool) bool {
-	if row.host.Imported {
-		silent = r.stale.Load()
-	}
-	return silent || row.admin.Down()
-}
-
-func (r *rows) applyAdminState(a *shard.AdminState, d *dirty) error {
-	next := hostRow{}
-	if old := r.hosts[a.HostUUID]; old != nil {
-		if old.admin != nil && a.Generation <= old.admin.Generation {
-			return nil
-		}
-		next = *old
-	} else {
-		id, err := schedule.ParseID(a.HostUUID)
-		if err != nil {
-			return err
-		}
-		next.id = id
-	}
-	next.admin = a
-	r.hosts[a.HostUUID] = &next
-	d.hosts[a.HostUUID] = true
-	if a.State == shard.AdminMaintenance && !a.Until.IsZero() {
-		r.ending[a.HostUUID] = a.Until
-	} else {
-		delete(r.ending, a.HostUUID)
-	}
-	if a.Nova != "" {
-		r.byNova[a.HostUUID] = true
-	} else {
-		delete(r.byNova, a.HostUUID)
-	}
-	return nil
-}
-
-// mayEnd reports whether some maintenance has an end.
-func (r *rows) mayEnd() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.ending) > 0
-}
-
-// overdue gives at most limit of the hosts whose maintenance is over at a moment of store
-// time and whose row does not say so yet, by uuid.
-func (r *rows) overdue(now time.Time, limit int) []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var list []string
-	for host, until := range r.ending {
-		if !now.Before(until) {
-			list = append(list, host)
-		}
-	}
-	slices.Sort(list)
-	return list[:min(limit, len(list))]
-}
-
-// maintenances writes the ends of maintenances until ctx ends. Several replicas may, as
-// with leases.
-func (k *keeper) maintenances(ctx context.Context) error {
-	return k.repeat(ctx, k.every, "maintenances could not be ended", func(ctx context.Context) error {
-		if !k.rows.mayEnd() {
-			return nil
-		}
-		now, err := k.store.Now(ctx)
-		if err != nil {
-			return err
-		}
-		var ops []shard.Op
-		for _, host := range k.rows.overdue(now, leaseLimit) {
-			ops = append(ops, shard.Op{EndMaintenance: &shard.EndMaintenance{HostUUID: host}})
-		}
-		answers, err := k.do(ctx, ops, false)
-		if err != nil {
-			return err
-		}
-		for _, a := range answers {
-			switch {
-			case a.err != nil:
-				return a.err
-			case a.outcome.Refusal == nil && a.outcome.AdminState != nil:
-				k.log.Info("audit: a maintenance is over", "host_uuid", a.outcome.AdminState.HostUUID, "reason", a.outcome.AdminState.Reason, "since", a.outcome.AdminState.Since)
-			}
-		}
-		return nil
-	})
 }

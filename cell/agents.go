@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
@@ -21,10 +25,72 @@ const maxStates = 1024
 
 type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
 
+// agentsConfig is what cell.Config says of agents.
+type agentsConfig struct {
+	// Cell is the cell's name.
+	Cell                            string
+	HeartbeatEvery, FollowFor       time.Duration
+	MaxHosts, MaxHostsMiB           int
+	MaxAgentHosts, MaxAgentHostsMiB int
+	// MaxStates bounds the agents' states that are in the pipeline at once.
+	MaxStates  int
+	VerifyMode VerifyMode
+	VerifyWait time.Duration
+	// MaxAsking is how far apart an agent's askings for its state come to be at most.
+	MaxAsking time.Duration
+	Now       func() time.Time
+	Log       *slog.Logger
+	Telemetry *telemetry.Cell
+}
+
+// agentService hears the agents of a cell's hosts.
+type agentService struct {
+	agentv1.UnimplementedHostReportsServer
+	cfg     agentsConfig
+	rows    *rows
+	queue   *queue
+	journal *journal
+	live    *liveness
+	gate    *gatekeeper
+	now     func() time.Time
+	log     *slog.Logger
+	tel     *telemetry.Cell
+
+	// sessions are the streams of the agents that this replica hears.
+	sessions  *sessions
+	verify    *verifier
+	reported  reported
+	refusals  refusals
+	strangers strangers
+	// states bounds the agents' states that are in the pipeline, decoding those that are read
+	// at once: half of the processors at most, so that thousands of states that come together
+	// leave room for proposals.
+	states, decoding chan struct{}
+	// ready is closed when states can be taken, stopping when streams are to end.
+	ready, stopping <-chan struct{}
+}
+
+func newAgentService(cfg agentsConfig, s *replicaState, gate *gatekeeper, ready, stopping <-chan struct{}) *agentService {
+	streams := newSessions(3*cfg.HeartbeatEvery, cfg.Now)
+	return &agentService{
+		cfg: cfg, rows: s.rows, queue: s.queue, journal: s.journal, live: s.live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
+		sessions: streams, verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.rows, s.queue, s.journal, streams, cfg.Now, cfg.Log, cfg.Telemetry),
+		states: make(chan struct{}, max(cfg.MaxStates, 1)), decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		ready: ready, stopping: stopping,
+	}
+}
+
+// run starts what keeps agents' claims in line with the table, until ctx ends.
+func (s *agentService) run(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return s.verify.run(ctx) })
+	g.Go(func() error { return s.verify.write(ctx) })
+	g.Go(func() error { return s.verify.recheck(ctx) })
+}
+
 // Report hears one host until its agent leaves or the replica stops. A bad
 // state is refused and the stream stays open for a better one; a message that
 // the schema does not know ends it, and so does a state of another cell's host.
-func (s *reports) Report(stream reportStream) error {
+func (s *agentService) Report(stream reportStream) error {
 	ctx := stream.Context()
 	defer s.tel.Stream()()
 	select {
@@ -38,7 +104,7 @@ func (s *reports) Report(stream reportStream) error {
 	ended := make(chan error, 1)
 	// Ends with the stream, which ends when this handler returns.
 	go func() { ended <- receive(stream, requests) }()
-	a := &agentSession{Cell: s.Cell, opened: s.sessions.opens(), out: make(chan *agentv1.ReportResponse, maxOutbox), took: make(chan taken, 1)}
+	a := &agentSession{agentService: s, opened: s.sessions.opens(), out: make(chan *agentv1.ReportResponse, maxOutbox), took: make(chan taken, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.leave(cancel)
 	defer a.stopLooking()
@@ -92,7 +158,7 @@ func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
 // agentSession is what one stream has said so far. All but opened, epoch, said, heard, back
 // and out belong to the goroutine of Report.
 type agentSession struct {
-	*Cell
+	*agentService
 	// opened orders the streams of this replica.
 	opened uint64
 	// host is the uuid of the first state that was accepted; the stream is for
@@ -173,7 +239,7 @@ func (a *agentSession) hear(ctx context.Context, m *agentv1.ReportRequest) (*age
 // begin takes a state. One is taken at a time, and the stream goes on meanwhile.
 func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 	a.taking = true
-	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked, refusing: a.refusal}
+	t := stateTaking{agentService: a.agentService, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), asked: a.asked, refusing: a.refusal}
 	go func() { a.took <- t.take(ctx, m) }()
 }
 
@@ -181,7 +247,7 @@ func (a *agentSession) begin(ctx context.Context, m *agentv1.ReportRequest) {
 // hears of it when it is refused.
 func (a *agentSession) writeHeld(ctx context.Context) {
 	a.taking = true
-	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), asked: a.asked}
+	t := stateTaking{agentService: a.agentService, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), asked: a.asked}
 	m := &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.held}}
 	go func() {
 		out := t.take(ctx, m)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -32,40 +31,33 @@ type Cell struct {
 	log   *slog.Logger
 	tel   *telemetry.Cell
 
-	rows      *rows
-	live      *liveness
-	outages   *outages
-	versions  *proposing.Versions
-	shapes    *proposing.Shapes
-	writer    *writer
-	follower  *follower
-	pipeline  *pipeline
-	keeper    *keeper
-	stored    *storeWatch
-	cold      *cold
+	// table is the shard as this replica knows it; the next fields are parts of it.
+	table    *table
+	rows     *rows
+	versions *proposing.Versions
+	queue    *queue
+	journal  *journal
+	live     *liveness
+
+	agents    *agentService
 	gate      *gatekeeper
 	nova      *novaWatch
+	reconcile *reconciler
 	imports   *importOrder
-	health    *health.Monitor
+	shapes    *proposing.Shapes
 	summary   *totals
 	order     hostOrder
-	strangers strangers
-	verify    *verifier
-	reported  reported
-	refusals  refusals
-	reconcile *reconciler
-	// sessions are the streams of the agents that this replica hears.
-	sessions sessions
-	// slots bounds the proposals computed at once, states the agents' states that are in
-	// the pipeline, reading those that are read at once: half of the processors at most, so
-	// that thousands of states that come together leave room for proposals.
-	slots, states, decoding chan struct{}
+	health    *health.Monitor
+	// slots bounds the proposals computed at once.
+	slots chan struct{}
+	phase *phase
+}
 
+// phase is how far the replica's life has come.
+type phase struct {
 	// open is closed when the lane is open, ready when the table is loaded too.
-	open     chan struct{}
-	ready    chan struct{}
-	stopping chan struct{}
-	stop     sync.Once
+	open, ready, stopping chan struct{}
+	stop                  sync.Once
 }
 
 // New makes a replica. It does nothing until Run.
@@ -81,6 +73,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	log = log.With("cell", cfg.Name, "replica", cfg.Replica)
 	now := deps.Now
 	if now == nil {
 		now = time.Now
@@ -89,140 +82,100 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	if err != nil {
 		return nil, fault.Invalid("uuid", "%v", err)
 	}
+	phase := &phase{open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{})}
+	live := newLiveness(cfg.ServiceDownTime, now)
+	state := newReplicaState(replicaConfig{
+		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.PinFor, MaxPinned: cfg.MaxPinned,
+		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
+		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
+	}, live)
+	gate := newGatekeeper(cfg, now)
+	agents := newAgentService(agentsConfig{
+		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(maxStates, cfg.MaxQueue/2),
+		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
+		VerifyMode: cfg.VerifyMode, VerifyWait: cfg.VerifyWait, MaxAsking: cfg.ReconcileGrace, Now: now, Log: log, Telemetry: deps.Telemetry,
+	}, state, gate, phase.ready, phase.stopping)
 	c := &Cell{
-		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log.With("cell", cfg.Name, "replica", cfg.Replica), tel: deps.Telemetry,
-		rows: newRows(), summary: newTotals(), live: newLiveness(cfg.ServiceDownTime, now), versions: proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, now), shapes: proposing.NewShapes(),
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), states: make(chan struct{}, max(min(maxStates, cfg.MaxQueue/2), 1)),
-		decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
-		open:     make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{}),
+		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log, tel: deps.Telemetry,
+		table: newTable(state, agents.verify), rows: state.rows, versions: state.versions, queue: state.queue, journal: state.journal, live: live,
+		agents: agents, gate: gate, nova: &novaWatch{gate: gate, rows: state.rows, queue: state.queue, log: log},
+		reconcile: newReconciler(reconcileConfig{
+			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
+			Now: now, Log: log, Telemetry: deps.Telemetry,
+		}, state, agents),
+		imports: newImportOrder(now), shapes: proposing.NewShapes(), summary: newTotals(state.touched),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), phase: phase,
 	}
-	c.rows.stale.Store(true)
-	c.cold = newCold(cfg, deps.Store, c.versions, now, c.log)
-	c.stored = &storeWatch{now: now}
-	c.gate = newGatekeeper(cfg, now)
-	c.imports = newImportOrder(now)
 	c.health = health.New(c.aliveChecks, c.readyChecks)
-	c.outages = newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
-	c.writer = newWriter(c.uuid, c.rows, c.live, c.versions, c.log)
-	c.writer.changed, c.writer.gateMoved = c.summary.touches.add, c.watchRows
-	show := func(f feed) { c.writer.in <- f }
-	c.sessions.silentFor, c.sessions.now = 3*cfg.HeartbeatEvery, now
-	c.verify = newVerifier(cfg, c.rows, &c.sessions, now, c.log, c.tel)
-	from := deps.Synchronizer
-	if from == nil {
-		from = deps.Store
-	}
-	c.follower = newFollower(from, deps.Store, cfg.TailEvery, c.rows, show, c.log)
-	c.follower.stored, c.follower.learned = c.stored, c.verify.learned
-	c.pipeline = &pipeline{
-		queue: newQueue(cfg.MaxQueue), batch: cfg.MaxBatch, show: show,
-		committed: c.follower.committed, unknown: c.follower.now, offer: c.verify.committed, stored: c.stored, tel: c.tel,
-		failures: failureLog{log: c.log},
-	}
-	c.verify.do, c.verify.others, c.verify.upToNow = c.pipeline.do, c.follower.others, c.follower.upToNow
-	c.reconcile = newReconciler(c)
-	c.nova = &novaWatch{gate: c.gate, rows: c.rows, do: c.pipeline.do, log: c.log}
 	c.tel.Watch(c.reading)
-	c.keeper = &keeper{
-		store: deps.Store, every: cfg.LeaseScan, keep: cfg.JournalKeep, decisionsKeep: cfg.DecisionsKeep, maxDecisions: cfg.MaxDecisions,
-		time: &storeTimeWatch{machine: now, log: c.log}, do: c.pipeline.do, stored: c.stored, rows: c.rows, live: c.live, log: c.log,
-	}
 	return c, nil
 }
 
 // Register adds the cell's services to a server.
 func (c *Cell) Register(s grpc.ServiceRegistrar) {
 	cellv1.RegisterCellSchedulerServer(s, &scheduler{Cell: c})
-	agentv1.RegisterHostReportsServer(s, &reports{Cell: c})
+	agentv1.RegisterHostReportsServer(s, c.agents)
 }
 
 // Ready is closed when the table is loaded and the lane is open. A replica whose store
 // can look for hosts itself (shard.HostFilter) answers before that: see cold.go.
-func (c *Cell) Ready() <-chan struct{} { return c.ready }
+func (c *Cell) Ready() <-chan struct{} { return c.phase.ready }
 
 // Run opens a lane, loads the shard and serves until ctx ends or a part of it
 // fails. The transaction in flight is finished, streams of agents end, and all
 // goroutines have ended when it returns. It runs once.
 func (c *Cell) Run(ctx context.Context) error {
-	var written sync.WaitGroup
-	written.Go(c.writer.run)
+	endWriting := c.table.writing()
 	err := c.serve(ctx)
-	c.stop.Do(func() { close(c.stopping) })
-	c.cold.end()
-	close(c.writer.in)
-	written.Wait()
+	c.stopServing()
+	endWriting()
 	return err
 }
+
+func (c *Cell) stopServing() { c.phase.stop.Do(func() { close(c.phase.stopping) }) }
 
 // serve runs everything that feeds the writer. Claims are committed from when the lane
 // is open; what reads the table, or what others write, begins when that is loaded.
 func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
-	lane, err := c.store.OpenLane(ctx, c.cfg.Replica)
+	lane, err := c.table.openLane(ctx, c.cfg.Replica)
 	if err != nil {
-		return c.unloaded(ctx, fmt.Errorf("open a lane: %w", err))
+		return c.unloaded(ctx, err)
 	}
-	c.follower.opened(lane.ID())
-	c.versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
-	c.pipeline.lane = lane
-	c.readGate(ctx, lane)
-
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.pipeline.run(ctx) })
-	g.Go(func() error { return c.sweep(ctx) })
-	g.Go(func() error { return c.keeper.leases(ctx) })
-	g.Go(func() error { return c.keeper.maintenances(ctx) })
+	c.table.commit(ctx, g, lane)
 	g.Go(func() error { return c.nova.run(ctx) })
-	g.Go(func() error { return c.keeper.journal(ctx) })
-	g.Go(func() error { return c.keeper.decisions(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
-		c.stop.Do(func() { close(c.stopping) })
+		c.stopServing()
 		return nil
 	})
-	close(c.open) // before ready is
+	close(c.phase.open) // before ready is
 	g.Go(func() error {
-		if err := c.follower.begin(ctx); err != nil {
-			return c.unloaded(ctx, fmt.Errorf("load the shard: %w", err))
+		if err := c.table.load(ctx); err != nil {
+			return c.unloaded(ctx, err)
 		}
-		g.Go(func() error { return c.follower.run(ctx) })
-		g.Go(func() error { return c.verify.run(ctx) })
-		g.Go(func() error { return c.verify.write(ctx) })
-		g.Go(func() error { return c.verify.recheck(ctx) })
+		c.table.follow(ctx, g)
+		c.agents.run(ctx, g)
+		outages := newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 		g.Go(func() error {
 			return c.live.run(ctx, func(ctx context.Context) {
-				c.watchRows()
-				c.outages.tell(ctx)
+				c.table.imports.check()
+				outages.tell(ctx)
 			})
 		})
-		g.Go(func() error { return c.keeper.silences(ctx) })
 		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.
-		for c.follower.caughtUp(ctx) != nil {
+		for c.journal.caughtUp(ctx) != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 		}
-		close(c.ready)
-		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.cold.answered())
+		close(c.phase.ready)
+		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.table.cold.answered())
 		return nil
 	})
 	return g.Wait()
-}
-
-// readGate asks the shard for the gate, so that requests can be answered before the
-// table is loaded. When that fails, what is loaded says it.
-func (c *Cell) readGate(ctx context.Context, lane shard.Lane) {
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	// No row has this revision: it is refused with the row that there is.
-	a, err := lane.Apply(ctx, []shard.Op{{MoveGate: &shard.MoveGate{Revision: -1, State: shard.GateNative}}})
-	if err != nil || len(a.Outcomes) != 1 {
-		c.log.Warn("the gate could not be read at the start", "err", err)
-		return
-	}
-	c.follower.knowGate(a.Outcomes[0].Gate)
-	<-c.follower.gateKnown
 }
 
 // unloaded gives the error of a start that did not come to its end: none when it was
@@ -235,26 +188,11 @@ func (c *Cell) unloaded(ctx context.Context, err error) error {
 	return nil
 }
 
-// sweep lets go of versions that nobody may ask for any more while nothing new
-// is written.
-func (c *Cell) sweep(ctx context.Context) error {
-	tick := time.NewTicker(max(c.cfg.PinFor/2, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			c.versions.Sweep()
-		}
-	}
-}
-
 // serving is nil when requests can be answered, if only from the shard.
 func (c *Cell) serving() error {
 	select {
-	case <-c.open:
-		if c.loading() && !c.cold.serves() {
+	case <-c.phase.open:
+		if c.loading() && !c.table.cold.serves() {
 			return errLoading()
 		}
 		return c.running()
@@ -274,7 +212,7 @@ func (c *Cell) loaded() error {
 // loading reports whether the table is not there yet.
 func (c *Cell) loading() bool {
 	select {
-	case <-c.ready:
+	case <-c.phase.ready:
 		return false
 	default:
 		return true
@@ -283,7 +221,7 @@ func (c *Cell) loading() bool {
 
 func (c *Cell) running() error {
 	select {
-	case <-c.stopping:
+	case <-c.phase.stopping:
 		return errStopping()
 	default:
 		return nil
@@ -300,16 +238,11 @@ func (c *Cell) placing() error {
 	if err := c.serving(); err != nil {
 		return err
 	}
-	return c.stored.failing()
+	return c.table.stored.failing()
 }
 
-// scheduler serves gateways, reports serves agents.
+// scheduler serves gateways.
 type scheduler struct {
 	cellv1.UnimplementedCellSchedulerServer
-	*Cell
-}
-
-type reports struct {
-	agentv1.UnimplementedHostReportsServer
 	*Cell
 }

@@ -25,7 +25,7 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 	for i, in := range req.GetOps() {
 		op, err := opOf(in)
 		if err == nil && in.GetRelease().GetUnlessReported() {
-			err = s.instanceGone(op.Release.ClaimID)
+			err = s.agents.instanceGone(op.Release.ClaimID)
 		}
 		if err != nil {
 			out[i] = &cellv1.ClaimOutcome{Refusal: refusalOfError(err)}
@@ -34,47 +34,20 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 		ops = append(ops, op)
 		places = append(places, i)
 	}
-	waits := s.verify.expect(ops)
-	answers, err := s.pipeline.do(ctx, ops, true)
+	waits := s.agents.verify.expect(ops)
+	answers, err := s.queue.do(ctx, ops, true)
 	if err == nil {
 		err = nothingDone(answers)
 	}
 	if err != nil {
-		s.verify.forgetWaits(waits)
+		s.agents.verify.forgetWaits(waits)
 		return nil, err
 	}
-	s.verify.await(ctx, waits, ops, answers)
+	s.agents.verify.await(ctx, waits, ops, answers)
 	for n, a := range answers {
 		out[places[n]] = s.outcomeOf(a)
 	}
 	return &cellv1.ClaimBatchResponse{Outcomes: out}, nil
-}
-
-// instanceGone says why a claim is not released that its host may still have the instance
-// of (ClaimRef.unless_reported); nil when it is.
-func (c *Cell) instanceGone(id string) error {
-	claim := c.rows.claim(id)
-	if claim == nil {
-		return nil // it has ended
-	}
-	row := c.rows.host(claim.HostUUID)
-	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
-		return nil
-	}
-	if _, up := c.live.lastSeen(claim.HostUUID); !up {
-		return nil
-	}
-	if c.refusalOf(claim.HostUUID) != nil {
-		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
-	}
-	rep := c.reported.of(claim.HostUUID)
-	if rep == nil || !c.sessions.speaks(claim.HostUUID, rep.by) {
-		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)
-	}
-	if _, there := reportedIn(rep.state)[claim.Instance()]; there {
-		return fault.New(fault.AlreadyExists, "host %s reports instance %s", claim.ServiceHost, claim.Instance())
-	}
-	return nil
 }
 
 // nothingDone gives the error of operations that all failed without a chance

@@ -76,9 +76,9 @@ type search struct {
 	err     error
 }
 
-func newCold(cfg Config, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *cold {
+func newCold(cellUUID string, hosts int, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *cold {
 	c := &cold{
-		cell: cfg.UUID, versions: v, most: cfg.ColdHosts, now: now, log: log,
+		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
 		running: make(chan struct{}, coldAtOnce), waiting: map[string]*search{},
 	}
 	c.filter, _ = store.(shard.HostFilter)
@@ -197,7 +197,7 @@ func (c *cold) run(key string, s *search) {
 // in it, as in one that was just loaded.
 func (c *cold) tableOf(rows []shard.Change) *schedule.Table {
 	v := proposing.NewVersions(time.Second, 1, c.now)
-	w := newWriter(c.cell, newRows(), newLiveness(time.Hour, c.now), v, slog.New(slog.DiscardHandler))
-	w.show([]feed{{changes: rows}})
+	w := newWriter(c.cell, newRows(), newLiveness(time.Hour, c.now), v, nil, nil, slog.New(slog.DiscardHandler))
+	w.makeVersion([]tableUpdate{{changes: rows}})
 	return v.Current()
 }

@@ -28,16 +28,14 @@ func TestI6_AColdReplicaAnswersAsAWarmOne(t *testing.T) {
 
 func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 	a := newAgreement(t, store, 5)
-	c := &Cell{}
 	tried, passed, refused := 0, 0, 0
 	for range rounds {
 		a.change()
-		cfg := Config{UUID: cellUUID, PinFor: time.Second, MaxPinned: 9, ColdHosts: agreementHosts}
-		c.cold = newCold(cfg, store, proposing.NewVersions(cfg.PinFor, cfg.MaxPinned, time.Now), time.Now, a.writer.log)
+		cold := newCold(cellUUID, agreementHosts, store, proposing.NewVersions(time.Second, 9, time.Now), time.Now, a.writer.log)
 		table := a.writer.versions.Current()
 		for range 20 {
 			q := a.coldQuery()
-			at, _, err := c.cold.find(t.Context(), q)
+			at, _, err := cold.find(t.Context(), q)
 			if err != nil {
 				t.Fatalf("%+v: %v", q.Request, err)
 			}
@@ -49,7 +47,7 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 				t.Fatalf("for %+v, tree %+v, fallback %+v", q.Request, q.Request.Tree, q.Request.Fallback)
 			}
 		}
-		c.cold.end()
+		cold.end()
 	}
 	if passed < tried/5 || passed > tried*19/20 || refused < tried {
 		t.Errorf("of %d requests %d found hosts, and the shard left %d hosts out: they are no test", tried, passed, refused)

@@ -30,7 +30,7 @@ func coldReplica(t *testing.T, hosts int, change ...func(*Config)) (cold, other 
 	}
 	store = newColdStore(shared)
 	cold = launch(t, store, append([]func(*Config){named("cold")}, change...)...)
-	cold.await(cold.cell.open)
+	cold.await(cold.cell.phase.open)
 	<-store.begun
 	return cold, other, store, func() {
 		close(store.resume)
@@ -98,7 +98,7 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 func TestAReplicaWithoutAFilterServesOnceItIsLoaded(t *testing.T) {
 	store := newColdStore(newStore(t))
 	cold := launch(t, struct{ shard.Store }{store}, named("cold"))
-	cold.await(cold.cell.open)
+	cold.await(cold.cell.phase.open)
 	<-store.begun
 	_, err := cold.cells.GetSummary(t.Context(), &cellv1.GetSummaryRequest{})
 	_, claims := cold.cells.ClaimBatch(t.Context(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k", 1, 1, 1)}})
@@ -332,7 +332,7 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 	}
 	live := 0
 	for _, r := range []*replica{cold, other} {
-		if err := r.cell.follower.catchUp(t); err != nil {
+		if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		live = len(r.cell.rows.liveIDs())

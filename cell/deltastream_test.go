@@ -246,7 +246,7 @@ func TestAStreamGoesOnWhileAStateIsTaken(t *testing.T) {
 		send(&agentv1.Delta{BaseVersion: 1, Version: 2, Follow: true, IoWorkload: proto.Int32(1)})
 		send(&agentv1.Delta{BaseVersion: 2, Version: 3, IoWorkload: proto.Int32(2)})
 		synctest.Wait()
-		if !r.cell.sessions.tell(hostUUID(1), resync(7, "a test", 0)) {
+		if !r.cell.agents.sessions.tell(hostUUID(1), resync(7, "a test", 0)) {
 			t.Fatal("nothing could be told")
 		}
 		var got []any
@@ -285,7 +285,7 @@ func TestAgentsThatComeAtOnceAreNotRefused(t *testing.T) {
 			go func() { answers <- a.report(plainState(n+1, 8)) }()
 		}
 		synctest.Wait()
-		if _, waiting := r.cell.pipeline.queue.waiting(); waiting > 4 {
+		if _, waiting := r.cell.queue.waiting(); waiting > 4 {
 			t.Errorf("%d wait in the queue", waiting)
 		}
 		close(open)

@@ -45,7 +45,7 @@ func factsOf(f *agentv1.Facts) *shard.Facts {
 }
 
 // checkFacts refuses facts that Nova could not read, so that no request meets them.
-func (r *reader) checkFacts(f *schedule.Facts) {
+func (r *stateReader) checkFacts(f *schedule.Facts) {
 	for _, bad := range hoststate.Unreadable(f) {
 		r.Problem(bad.Path, "%s", bad.Problem)
 	}

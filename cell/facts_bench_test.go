@@ -51,7 +51,7 @@ func BenchmarkState(b *testing.B) {
 				m := states[version%uint64(len(states))]
 				version++
 				m.GetFullState().Version = version
-				t := stateTaking{Cell: r.cell}
+				t := stateTaking{agentService: r.cell.agents}
 				if got := t.take(b.Context(), m); got.reply.GetAccepted() == nil {
 					b.Fatal(got)
 				}

@@ -211,7 +211,7 @@ func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 // found is a table of the hosts that the database finds.
 func (m *selecting) found(rest shard.HostQuery) *schedule.Table {
 	w := m.writer()
-	w.show([]feed{{changes: m.filter(rest).Rows}})
+	w.makeVersion([]tableUpdate{{changes: m.filter(rest).Rows}})
 	return w.versions.Current()
 }
 
@@ -222,14 +222,14 @@ func (m *selecting) loaded() (*schedule.Table, int) {
 	if _, err := m.store.Load(m.t.Context(), func(c shard.Change) error { all = append(all, c); return nil }); err != nil {
 		m.t.Fatal(err)
 	}
-	w.show([]feed{{changes: all}})
+	w.makeVersion([]tableUpdate{{changes: all}})
 	table := w.versions.Current()
 	return table, table.Len()
 }
 
 func (m *selecting) writer() *writer {
 	now := time.Now
-	return newWriter(cellUUID, newRows(), newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), slog.New(slog.DiscardHandler))
+	return newWriter(cellUUID, newRows(), newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler))
 }
 
 // analyze refreshes what the database knows of its tables, as it does by itself after

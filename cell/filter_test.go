@@ -116,7 +116,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
 		t: t, filter: store.(shard.HostFilter), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
-		writer: newWriter(cellUUID, rows, newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), slog.New(slog.DiscardHandler)),
+		writer: newWriter(cellUUID, rows, newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *agreement) change() int {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.writer.show([]feed{{changes: applied.Entry.Changes}})
+	a.writer.makeVersion([]tableUpdate{{changes: applied.Entry.Changes}})
 	return len(ops)
 }
 

@@ -24,7 +24,7 @@ func (r *reconciler) list() *cellv1.ListFindingsResponse {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := &cellv1.ListFindingsResponse{
-		Hosts: int32(r.hosts), HostsCompared: int32(r.compared), MovedIn: r.movedIn, Repairs: !r.cfg.ReconcileReportOnly,
+		Hosts: int32(r.hosts), HostsCompared: int32(r.compared), MovedIn: r.movedIn, Repairs: !r.cfg.ReportOnly,
 	}
 	if !r.looked.IsZero() {
 		out.LookedAt = timestamppb.New(r.looked)

@@ -3,9 +3,13 @@ package cell
 import (
 	"fmt"
 
+	"cellgate/internal/wire"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
 )
+
+// stateReader reads what agents send.
+type stateReader struct{ wire.Fields }
 
 // putHostOf reads a host's state, whose fields the schema has already checked
 // one by one, and checks how they fit together. Every problem is named. Uuids
@@ -18,7 +22,7 @@ func putHostOf(in *agentv1.FullState) (*shard.PutHost, error) {
 // putHostRead is putHostOf with the facts that read gives of the host, which are what its
 // facts are judged by.
 func putHostRead(in *agentv1.FullState, read func(*shard.Host) *readFacts) (*shard.PutHost, *readFacts, error) {
-	var r reader
+	var r stateReader
 	h := shard.Host{
 		UUID:              r.UUID("host_uuid", in.GetHostUuid()),
 		ServiceHost:       in.GetServiceHost(),
@@ -58,7 +62,7 @@ func putHostRead(in *agentv1.FullState, read func(*shard.Host) *readFacts) (*sha
 
 // providers: the root first, which is the host itself; each child after its
 // parent, which is in the same tree.
-func (r *reader) providers(host string, in []*agentv1.Provider) []shard.Provider {
+func (r *stateReader) providers(host string, in []*agentv1.Provider) []shard.Provider {
 	out := make([]shard.Provider, len(in))
 	known := map[string]struct{}{}
 	for i, p := range in {
@@ -88,7 +92,7 @@ func (r *reader) providers(host string, in []*agentv1.Provider) []shard.Provider
 	return out
 }
 
-func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inventory {
+func (r *stateReader) inventories(path string, in []*agentv1.Inventory) []shard.Inventory {
 	out := make([]shard.Inventory, len(in))
 	seen := map[string]struct{}{}
 	for i, v := range in {
@@ -119,7 +123,7 @@ func (r *reader) inventories(path string, in []*agentv1.Inventory) []shard.Inven
 	return out
 }
 
-func (r *reader) aggregates(in []*agentv1.Aggregate) []shard.Aggregate {
+func (r *stateReader) aggregates(in []*agentv1.Aggregate) []shard.Aggregate {
 	out := make([]shard.Aggregate, len(in))
 	seen := map[string]struct{}{}
 	for i, a := range in {
@@ -134,7 +138,7 @@ func (r *reader) aggregates(in []*agentv1.Aggregate) []shard.Aggregate {
 }
 
 // instances use classes that providers of the host have.
-func (r *reader) instances(providers []shard.Provider, in []*agentv1.Instance) []shard.Instance {
+func (r *stateReader) instances(providers []shard.Provider, in []*agentv1.Instance) []shard.Instance {
 	type place struct{ provider, class string }
 	has := map[place]struct{}{}
 	for _, p := range providers {

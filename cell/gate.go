@@ -217,7 +217,7 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 	if old != nil && old.RowsAt.After(want.RowsAt) {
 		want.RowsAt = old.RowsAt
 	}
-	answers, err := c.pipeline.do(ctx, []shard.Op{{MoveGate: want}}, true)
+	answers, err := c.queue.do(ctx, []shard.Op{{MoveGate: want}}, true)
 	if err != nil {
 		return nil, false, err
 	}
@@ -227,7 +227,7 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 	out := answers[0].outcome
 	if r := out.Refusal; r != nil {
 		if r.Kind == fault.StaleGeneration {
-			c.pipeline.show(feed{changes: gateChange(out.Gate)})
+			c.table.writer.publish(tableUpdate{changes: gateChange(out.Gate)})
 			return out.Gate, false, nil
 		}
 		return nil, false, fault.New(r.Kind, "%s", r.Message)

@@ -24,89 +24,12 @@ type registration struct {
 	differs []*cellgatev1.HostDifference
 }
 
-// registrationsUnder says what is known of compute nodes under a gate. While Nova's tables
-// speak for the hosts, what agents report is on their streams to this replica alone.
-func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) registration {
-	return func(uuid string) registration {
-		row := c.rows.registered(uuid)
-		if row != nil && !row.Imported {
-			return registration{agent: true, agentVersion: row.AgentVersion, lacks: c.gate.rules.lacking(row)}
-		}
-		said, rep := c.heldState(uuid)
-		if said == nil {
-			return registration{}
-		}
-		r := registration{agent: true, agentVersion: said.AgentVersion, lacks: c.gate.rules.lacking(said)}
-		if row != nil && g != nil && g.State == shard.GateShadow {
-			r.differs = c.gate.comparisons.of(g.Epoch, hostComparison{row: row, usage: c.rows.host(uuid).usage, said: said, there: c.instanceDifference(uuid, rep), now: c.now()})
-		}
-		return r
-	}
-}
-
-// agentVersion is that of the agent that speaks for a host, or of one that is heard here while
-// Nova's tables do; 0 for none.
-func (c *Cell) agentVersion(h *shard.Host) int32 {
-	if !h.Imported {
-		return h.AgentVersion
-	}
-	if said, _ := c.heldState(h.UUID); said != nil {
-		return said.AgentVersion
-	}
-	return 0
-}
-
-// heldState is what the agent of a host that is heard here said last, and the report that
-// it is of; nil for none, and for one that is refused since.
-func (c *Cell) heldState(uuid string) (*shard.Host, *report) {
-	rep := c.reported.of(uuid)
-	if rep == nil || !c.sessions.speaks(uuid, rep.by) || c.refusalOf(uuid) != nil {
-		return nil, nil
-	}
-	if _, up := c.live.lastSeen(uuid); !up {
-		return nil, nil
-	}
-	return rep.host(), rep
-}
-
 // lacking is the first class that a host has to have and does not; "" for none.
 func (r gateRules) lacking(h *shard.Host) string {
 	for _, class := range r.classes {
 		if !hasClass(h, class) {
 			return class
 		}
-	}
-	return ""
-}
-
-// instanceDifference says which instances that Nova's tables have on a host its agent does
-// not list, or the other way round; "" for none, and for an agent that does not know them.
-func (c *Cell) instanceDifference(uuid string, rep *report) string {
-	if rep.state.GetInstancesUnknown() {
-		return ""
-	}
-	_, has := instancesOf(rep)
-	var lacks []string
-	claims := c.rows.claimsOn(uuid)
-	there := make(map[string]struct{}, len(claims))
-	for _, claim := range claims {
-		id := claim.Instance()
-		there[id] = struct{}{}
-		if _, is := has[id]; !is && claim.Seen && claim.State == shard.Confirmed {
-			lacks = append(lacks, id)
-		}
-	}
-	if len(lacks) > 0 {
-		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstOf(lacks))
-	}
-	var more []string
-	for id := range has {
-		if _, is := there[id]; !is {
-			more = append(more, id)
-		}
-	}
-	if len(more) > 0 {
-		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstOf(more))
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	if err := s.loaded(); err != nil {
 		return nil, err
 	}
-	if err := s.follower.caughtUp(ctx); err != nil {
+	if err := s.journal.caughtUp(ctx); err != nil {
 		return nil, err
 	}
 	g, pin, read := s.rows.gateRow(), shardState(req.GetPin()), s.gate.isRead()
@@ -97,7 +97,7 @@ func unpinned(g *shard.Gate, reason, who string, read bool) *shard.MoveGate {
 func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 	why, do := "", ""
 	switch {
-	case state == shard.GateNative && !c.rows.anyHostOfAgent() && len(c.sessions.hosts()) == 0:
+	case state == shard.GateNative && !c.rows.anyHostOfAgent() && len(c.agents.sessions.hosts()) == 0:
 		why, do = "no agent reports a host", "start the agents first"
 	case state != shard.GateNative && !read:
 		why, do = "no gateway reads Nova's tables for it", "set gateway.legacy of the gateways first, and see that their database answers"

@@ -32,7 +32,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if err := s.placing(); err != nil {
 		return nil, err
 	}
-	if err := s.follower.caughtUp(ctx); err != nil {
+	if err := s.journal.caughtUp(ctx); err != nil {
 		return nil, err
 	}
 	out := &cellv1.ReportLegacyResponse{}

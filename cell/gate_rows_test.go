@@ -84,20 +84,22 @@ func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		moved := r.cell.writer.gateMoved
-		between := 0
-		r.cell.writer.gateMoved = func() {
-			moved()
-			if r.cell.rows.gateRow().RowsAt.IsZero() {
-				return
+		between, asking := 0, false
+		// The writer asks for the time once the rows have the gate, and before the table has.
+		r.cell.table.storeTime.machine = func() time.Time {
+			if g := r.cell.rows.gateRow(); asking || g == r.cell.rows.tableGate.Load() || g.RowsAt.IsZero() {
+				return time.Now()
 			}
 			between++
+			asking = true
 			if p := r.propose(query(1)); p.GetFailure().GetReason() != "CELL_UNAVAILABLE" {
 				t.Errorf("the rows have the gate, the table has not, and the proposal is %v", p)
 			}
 			if s := r.totals(); s.GetAvailable() {
 				t.Errorf("the rows have the gate, the table has not, and the summary is %v", s)
 			}
+			asking = false
+			return time.Now()
 		}
 		g := &importing{replica: r, hosts: map[int][]int{1: nil}}
 		g.report(65)

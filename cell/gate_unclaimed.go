@@ -27,7 +27,7 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 	if err != nil {
 		return nil, storeFault(err)
 	}
-	if err := s.follower.caughtUp(ctx); err != nil {
+	if err := s.journal.caughtUp(ctx); err != nil {
 		return nil, err
 	}
 	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-maxBehind))}

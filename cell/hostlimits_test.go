@@ -72,11 +72,11 @@ func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 		ctx := security.With(t.Context(), id)
 		service := strings.Replace(names[0], "*", "h", 1)
 		for n := range 2 {
-			if _, err := r.cell.admit(ctx, host(10*len(service)+n, service)); err != nil {
+			if _, err := r.cell.agents.admit(ctx, host(10*len(service)+n, service)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err := r.cell.admit(ctx, host(10*len(service)+2, service))
+		_, err := r.cell.agents.admit(ctx, host(10*len(service)+2, service))
 		want := fmt.Sprintf("credential %q may have 2 hosts (cell.max_agent_hosts)", names[0])
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, errHostLimit) {
 			t.Errorf("a third host of %s: %v, want %q", names[0], err, want)
@@ -84,7 +84,7 @@ func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 	}
 	ctx := security.With(t.Context(), &security.Identity{Role: security.Agent, Name: "c3", Hosts: []string{"c3"}})
 	for n := range 5 {
-		settle, err := r.cell.admit(ctx, host(500+n, "c3"))
+		settle, err := r.cell.agents.admit(ctx, host(500+n, "c3"))
 		if err != nil {
 			t.Fatalf("host %d, after others were not written: %v", n, err)
 		}

@@ -127,7 +127,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Imported:         h.Imported,
 		Admin:            adminMessage(row.admin),
 		InstancesUnknown: row.instancesUnknown(),
-		Refused:          refusedMessage(c.refusalOf(h.UUID)),
+		Refused:          refusedMessage(c.agents.refusalOf(h.UUID)),
 	}
 	out.AvailabilityZone = defaultZone
 	if zones := zonesOf(h); len(zones) > 0 {

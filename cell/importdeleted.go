@@ -19,7 +19,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 	if len(in) == 0 {
 		return nil, 0, nil
 	}
-	if err := s.follower.caughtUp(ctx); err != nil {
+	if err := s.journal.caughtUp(ctx); err != nil {
 		return nil, 0, err
 	}
 	var ops []shard.Op
@@ -32,7 +32,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			if c.TransferredFrom != "" {
 				continue // its new consumer's to release
 			}
-			said, gone := s.reportLacks(c)
+			said, gone := s.agents.reportLacks(c)
 			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
 				stays[id] = true
 				continue
@@ -42,7 +42,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, ReportedGoneBy: &said, Deleted: at}})
 		}
 	}
-	answers, err := s.pipeline.do(ctx, ops, false)
+	answers, err := s.queue.do(ctx, ops, false)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -60,16 +60,4 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 		claimed = append(claimed, id[:]...)
 	}
 	return claimed, released, nil
-}
-
-// reportLacks reports whether the newest report of a claim's host, which is heard here and can
-// be believed, does not have the claim's instance, and which report that is.
-func (c *Cell) reportLacks(claim *shard.Claim) (said shard.Registration, lacks bool) {
-	rep := c.comparable(c.rows.host(claim.HostUUID))
-	if rep == nil {
-		return said, false
-	}
-	_, has := instancesOf(rep)
-	_, there := has[claim.Instance()]
-	return rep.saidBy(), !there
 }

@@ -25,12 +25,12 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	var places []int
 	for i, in := range req.GetHosts() {
 		select { // as states of agents do, so that callers have processors left
-		case s.decoding <- struct{}{}:
+		case s.agents.decoding <- struct{}{}:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 		put, facts, err := s.importedHost(in.GetState())
-		<-s.decoding
+		<-s.agents.decoding
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
@@ -49,7 +49,7 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		}
 		ops, places = append(ops, shard.Op{PutHost: put}), append(places, i)
 	}
-	answers, err := s.pipeline.do(ctx, ops, false)
+	answers, err := s.queue.do(ctx, ops, false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Cell) importedHost(state *agentv1.FullState) (put *shard.PutHost, facts
 	if v := state.GetAgentVersion(); v != 0 {
 		return nil, nil, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
 	}
-	if err := c.takesFrom(state.GetCell()); err != nil {
+	if err := c.agents.takesFrom(state.GetCell()); err != nil {
 		return nil, nil, err
 	}
 	if put, facts, err = putHostRead(state, c.rows.read); err != nil {

@@ -25,18 +25,12 @@ var trial = shard.ClaimRef{ClaimID: "trial"}
 // old, in store time.
 type keeper struct {
 	store shard.Store
-	every time.Duration
-	keep  time.Duration
-	// Decisions are kept for so long, and so many.
-	decisionsKeep time.Duration
-	maxDecisions  int
-	// do commits operations; see pipeline.
-	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
+	cfg   replicaConfig
+	queue *queue
 	// time hears of store time once a minute.
 	time *storeTimeWatch
-	// rows tell which maintenances have an end.
+	// rows tell which maintenances have an end, live which hosts are silent.
 	rows *rows
-	// live knows which hosts are silent.
 	live *liveness
 	// stored hears how each scan went, and says whether a trial is needed.
 	stored *storeWatch
@@ -46,7 +40,7 @@ type keeper struct {
 // leases ends leases until ctx ends. Several replicas may: Expire does nothing
 // the second time.
 func (k *keeper) leases(ctx context.Context) error {
-	return k.repeat(ctx, k.every, "leases could not be ended", k.expire)
+	return k.repeat(ctx, k.cfg.LeaseScan, "leases could not be ended", k.expire)
 }
 
 // journal trims until ctx ends.
@@ -57,7 +51,7 @@ func (k *keeper) journal(ctx context.Context) error {
 			return err
 		}
 		k.time.observe(now)
-		return k.store.Trim(ctx, now.Add(-k.keep))
+		return k.store.Trim(ctx, now.Add(-k.cfg.JournalKeep))
 	})
 }
 
@@ -68,7 +62,7 @@ func (k *keeper) decisions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return k.store.TrimDecisions(ctx, now.Add(-k.decisionsKeep), k.maxDecisions)
+		return k.store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions)
 	})
 }
 
@@ -89,7 +83,7 @@ func (k *keeper) expire(ctx context.Context) error {
 		for i := range due {
 			ops[i] = shard.Op{Expire: &due[i]}
 		}
-		answers, err := k.do(ctx, ops, false)
+		answers, err := k.queue.do(ctx, ops, false)
 		if err != nil {
 			return err
 		}
@@ -128,4 +122,73 @@ func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string
 		}
 		failing = err != nil
 	}
+}
+
+// silenceBatch is how many hosts' rows are marked at once as silent, or heard again, and
+// silenceEvery how often: when all agents of 10,000 hosts go at once, the marking takes 40 s,
+// and claims have their turn in between.
+const (
+	silenceBatch = 256
+	silenceEvery = time.Second
+)
+
+// silences keeps in the shard which hosts' agents are silent, until ctx ends, so that a
+// replica that starts knows. Every replica says what it sees; see ADR 20.
+func (k *keeper) silences(ctx context.Context) error {
+	return k.repeat(ctx, silenceEvery, "which hosts are silent could not be written", func(ctx context.Context) error {
+		list := k.live.toSay(silenceBatch)
+		if len(list) == 0 {
+			return nil
+		}
+		ops := make([]shard.Op, len(list))
+		for i := range list {
+			ops[i] = shard.Op{SetSilent: &list[i]}
+		}
+		answers, err := k.queue.do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			switch {
+			case a.err != nil:
+				return a.err
+			case a.outcome.Refusal != nil:
+				return fault.New(a.outcome.Refusal.Kind, "host %s: %s", list[i].HostUUID, a.outcome.Refusal.Message)
+			case a.outcome.AdminState.SaidSilent() != list[i].Silent:
+				k.live.unsayable(list[i].HostUUID) // no agent speaks for it any more
+			}
+		}
+		return nil
+	})
+}
+
+// maintenances writes the ends of maintenances until ctx ends. Several replicas may, as
+// with leases.
+func (k *keeper) maintenances(ctx context.Context) error {
+	return k.repeat(ctx, k.cfg.LeaseScan, "maintenances could not be ended", func(ctx context.Context) error {
+		if !k.rows.mayEnd() {
+			return nil
+		}
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		var ops []shard.Op
+		for _, host := range k.rows.overdue(now, leaseLimit) {
+			ops = append(ops, shard.Op{EndMaintenance: &shard.EndMaintenance{HostUUID: host}})
+		}
+		answers, err := k.queue.do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			switch {
+			case a.err != nil:
+				return a.err
+			case a.outcome.Refusal == nil && a.outcome.AdminState != nil:
+				k.log.Info("audit: a maintenance is over", "host_uuid", a.outcome.AdminState.HostUUID, "reason", a.outcome.AdminState.Reason, "since", a.outcome.AdminState.Since)
+			}
+		}
+		return nil
+	})
 }

@@ -107,11 +107,11 @@ func (a *agentSession) regain() *agentv1.ReportResponse {
 	if said.follows {
 		after += 2 * a.cfg.HeartbeatEvery
 	}
-	if now.Sub(a.lost.at) < after || time.Since(a.follower.lastEnd()) > maxBehind {
+	if now.Sub(a.lost.at) < after || time.Since(a.journal.lastEnd()) > maxBehind {
 		return nil
 	}
 	a.back.Store(a.lost.behind)
-	if !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.ReconcileGrace, 2*a.cfg.HeartbeatEvery)) {
+	if !a.sessions.mayAsk(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.MaxAsking, 2*a.cfg.HeartbeatEvery)) {
 		return nil
 	}
 	why := "the host's row is " + lifeText(row.host.Registration(), row.host.ServiceHost)
@@ -151,9 +151,6 @@ type asking struct {
 func (s *sessions) mayAsk(host string, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked == nil {
-		s.asked = map[string]asking{}
-	}
 	now := s.now()
 	before, asked := s.asked[host]
 	since := now.Sub(before.at)
@@ -247,11 +244,11 @@ func (s *sessions) statements(host string) (list []*statement) {
 
 // otherLife says that a host's row is another life's than an agent's that is heard here, or
 // a later one of that life than the agent knows of; nil when it is not.
-func (r *reconciler) otherLife(row *hostRow) *cellgatev1.Finding {
+func (s *agentService) otherLife(row *hostRow) *cellgatev1.Finding {
 	if row == nil || row.host == nil || row.host.Imported {
 		return nil
 	}
-	for _, w := range r.sessions.statements(row.host.UUID) {
+	for _, w := range s.sessions.statements(row.host.UUID) {
 		if !w.isIn(row.host) || w.wentBack(row.host) {
 			return &cellgatev1.Finding{
 				Kind: cellgatev1.Finding_HOST_DIFFERS, HostUuid: row.host.UUID, ServiceHost: row.host.ServiceHost,

@@ -177,9 +177,9 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 		if v := r.claimNow("k1").GetVerdict(); v.GetOutcome() != "" {
 			t.Errorf("the claim's verdict is %v", v)
 		}
-		r.cell.verify.mu.Lock()
-		defer r.cell.verify.mu.Unlock()
-		if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+		r.cell.agents.verify.mu.Lock()
+		defer r.cell.agents.verify.mu.Unlock()
+		if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
 			t.Error("the claim was not offered to the agent that stayed")
 		}
 	})
@@ -200,11 +200,11 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 			t.Fatal(err)
 		}
 		calm()
-		r.cell.verify.mu.Lock()
-		if by := r.cell.verify.hosts[hostUUID(1)].session; !r.cell.sessions.speaks(hostUUID(1), by) {
+		r.cell.agents.verify.mu.Lock()
+		if by := r.cell.agents.verify.hosts[hostUUID(1)].session; !r.cell.agents.sessions.speaks(hostUUID(1), by) {
 			t.Error("the dead agent's stream is the one that verifies")
 		}
-		r.cell.verify.mu.Unlock()
+		r.cell.agents.verify.mu.Unlock()
 		r.must(newClaim("k1", 1, 1, 2))
 		calm()
 		for _, got := range rest(told) {
@@ -215,10 +215,10 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 		dead.cancel()
 		r.must(newClaim("k2", 2, 1, 2))
 		time.Sleep(time.Minute)
-		r.cell.verify.mu.Lock()
-		defer r.cell.verify.mu.Unlock()
+		r.cell.agents.verify.mu.Lock()
+		defer r.cell.agents.verify.mu.Unlock()
 		for _, id := range []string{"k1", "k2"} {
-			if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers[id].verdict.GetBootId() != m.bootID() {
+			if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers[id].verdict.GetBootId() != m.bootID() {
 				t.Errorf("%s has no verdict of the agent that lives", id)
 			}
 		}
@@ -269,9 +269,9 @@ func TestOffersGoToTheAgentThatStays(t *testing.T) {
 		rowIs(t, older.bootID(), r)
 		r.must(newClaim("k1", 2, 1, 2))
 		calm()
-		r.cell.verify.mu.Lock()
-		defer r.cell.verify.mu.Unlock()
-		if h := r.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+		r.cell.agents.verify.mu.Lock()
+		defer r.cell.agents.verify.mu.Unlock()
+		if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
 			t.Error("the claim was not offered to the agent that stayed")
 		}
 	})

@@ -18,7 +18,7 @@ func (f *follower) begin(ctx context.Context) error {
 	visited := false
 	cursor, _, err := f.load(ctx, func() { visited = true })
 	if err == nil {
-		f.moved(cursor)
+		f.moveTo(cursor)
 		return nil
 	}
 	for n := 1; n < maxLoads && err != nil && visited && fault.KindOf(err) == fault.CellUnavailable; n++ {
@@ -52,7 +52,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 		}
 		batch = append(batch, c)
 		if len(batch) == loadBatch {
-			f.show(feed{changes: batch})
+			f.writer.publish(tableUpdate{changes: batch})
 			batch = nil
 		}
 		return ctx.Err()
@@ -62,14 +62,16 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	}
 	f.knowGate(nil) // an empty shard
 	shown := make(chan struct{})
-	f.show(feed{changes: batch, shown: func() { close(shown) }})
+	f.writer.publish(tableUpdate{changes: batch, afterPublish: func() { close(shown) }})
 	<-shown
 	return cursor, live, nil
 }
 
 // knowGate takes the gate, nil for none, as the first thing that is known of the shard.
 func (f *follower) knowGate(g *shard.Gate) {
-	f.gateOnce.Do(func() { f.show(feed{changes: gateChange(g), shown: func() { close(f.gateKnown) }}) })
+	f.gateOnce.Do(func() {
+		f.writer.publish(tableUpdate{changes: gateChange(g), afterPublish: func() { close(f.gateKnown) }})
+	})
 }
 
 // knowsGate reports whether the rows have the gate, if there is one.
@@ -104,7 +106,7 @@ func (f *follower) reload(ctx context.Context) error {
 		}
 		missing = missing[n:]
 	}
-	f.moved(cursor)
+	f.moveTo(cursor)
 	return nil
 }
 
@@ -130,6 +132,6 @@ func (f *follower) lookUp(ctx context.Context, ids []string) error {
 		ended.State = shard.Released
 		changes = append(changes, shard.Change{Claim: &ended})
 	}
-	f.show(feed{changes: changes})
+	f.writer.publish(tableUpdate{changes: changes})
 	return nil
 }

@@ -59,7 +59,7 @@ func TestALoadThatBreaksOffIsBegunAnew(t *testing.T) {
 				ended = true
 			}
 		}}, named("r2"))
-		if ids := two.cell.follower.rows.liveIDs(); len(ids) != 1 || ids[0] != "k2" || !ended {
+		if ids := two.cell.rows.liveIDs(); len(ids) != 1 || ids[0] != "k2" || !ended {
 			t.Errorf("the claims that are known to live are %v", ids)
 		}
 	})

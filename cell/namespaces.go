@@ -34,7 +34,7 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	answers, err := s.pipeline.do(ctx, []shard.Op{{PutFacts: put}}, false)
+	answers, err := s.queue.do(ctx, []shard.Op{{PutFacts: put}}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (row *hostRow) factTexts() map[string]string {
 }
 
 // namespaces reads what a host says of itself, as its row has it; "" for nothing.
-func (r *reader) namespaces(in []*agentv1.Namespace) string {
+func (r *stateReader) namespaces(in []*agentv1.Namespace) string {
 	if len(in) == 0 {
 		return ""
 	}

@@ -25,11 +25,10 @@ const novaBatch = 256
 // that machine under another uuid (an agent that lost its state_dir), with what runs there. A row
 // that no gateway can answer from names its host all the same.
 type novaWatch struct {
-	gate *gatekeeper
-	rows *rows
-	// do commits operations; see pipeline.
-	do  func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
-	log *slog.Logger
+	gate  *gatekeeper
+	rows  *rows
+	queue *queue
+	log   *slog.Logger
 	// failing: the last ones were not written, and that was said.
 	failing bool
 	// silentAt has of each host that is silent in the shard novaReading.beat as of that word. See hasBeaten.
@@ -150,7 +149,7 @@ func (n *novaWatch) write(ctx context.Context) error {
 		for i := range at {
 			ops[i] = shard.Op{SetNovaState: &at[i]}
 		}
-		answers, err := n.do(ctx, ops, false)
+		answers, err := n.queue.do(ctx, ops, false)
 		if err != nil {
 			return err
 		}

@@ -88,8 +88,8 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 		r := start(t, newStore(t))
 		// All places are taken: a state waits, and a claim does not.
 		r.register(plainState(1, 8))
-		for range cap(r.cell.decoding) {
-			r.cell.decoding <- struct{}{}
+		for range cap(r.cell.agents.decoding) {
+			r.cell.agents.decoding <- struct{}{}
 		}
 		registered := make(chan struct{})
 		go func() {
@@ -101,14 +101,14 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 			t.Error("a state was read though others are")
 		}
 		r.must(newClaim("k1", 1, 1, 1))
-		<-r.cell.decoding
+		<-r.cell.agents.decoding
 		<-registered
 		// One that waits for the shard has no place.
-		if n := len(r.cell.decoding); n != cap(r.cell.decoding)-1 {
+		if n := len(r.cell.agents.decoding); n != cap(r.cell.agents.decoding)-1 {
 			t.Errorf("%d places are taken, want those of this test", n)
 		}
-		for range cap(r.cell.decoding) - 1 {
-			<-r.cell.decoding
+		for range cap(r.cell.agents.decoding) - 1 {
+			<-r.cell.agents.decoding
 		}
 	})
 }
@@ -153,9 +153,9 @@ func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 				continue // several changes between two readings
 			}
 			got := r.cell.newestSummary()
-			whole := newTotals()
+			whole := newTotals(newTouchedHosts())
 			for uuid := range r.cell.rows.hosts {
-				whole.touches.hosts[uuid] = struct{}{}
+				whole.touched.hosts[uuid] = struct{}{}
 			}
 			whole.follow(r.cell.rows, r.cell.live)
 			want := whole.message()

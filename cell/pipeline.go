@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"cellgate/internal/fault"
@@ -18,23 +19,18 @@ const applyTimeout = shard.ApplyLimit
 // while a transaction is in flight go together in the next one, which may wait a
 // little for more (shard.BatchWindow).
 type pipeline struct {
-	queue *queue
-	batch int
-	lane  shard.Lane
-	// show takes a transaction's changes to the table; see feed.
-	show func(feed)
-	// offer hears of the changes of every transaction once the table shows them, after
-	// its callers are answered. It must not block.
-	offer func(changes []shard.Change)
-	// committed hears of every journal entry of the lane, and says which of its changes
-	// are to be shown; unknown hears of a transaction whose fate is not known.
-	committed func(e shard.Entry, show func(changes []shard.Change))
-	unknown   func()
-	// stored hears how each transaction went.
-	stored *storeWatch
-	tel    *telemetry.Cell
-	// window, failures and last are run's: last is when the newest transaction ended and
+	queue  *queue
+	batch  int
+	writer *writer
+	// journal learns of every entry of the lane, and of transactions whose outcome is not known.
+	journal *journal
+	// listener hears of every transaction's changes, after its callers are answered.
+	listener changeListener
+	stored   *storeWatch
+	tel      *telemetry.Cell
+	// lane, window, failures and last are run's: last is when the newest transaction ended and
 	// how long it took.
+	lane     shard.Lane
 	window   shard.BatchWindow
 	failures failureLog
 	last     struct {
@@ -43,38 +39,21 @@ type pipeline struct {
 	}
 }
 
-// do queues operations and waits for their answers. It gives an error when
-// nothing was queued, or when ctx ended before the answers came: operations may
-// then be done still.
-func (p *pipeline) do(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	j := newJob(ctx, ops)
-	j.since, j.urgent = time.Now(), urgent
-	_, j.wait = p.tel.Span(ctx, telemetry.SpanQueue)
-	j.wait.Int(telemetry.AttrOps, len(ops))
-	if err := p.queue.put(j, urgent); err != nil {
-		if fault.KindOf(err) == fault.Overloaded {
-			p.tel.QueueRefused(urgent)
-		}
-		j.wait.End(err)
-		return nil, err
-	}
-	select {
-	case <-j.done:
-		return j.answers, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// changeListener hears of changes once the table shows them. Its methods must not block.
+type changeListener interface {
+	// Committed hears of what this replica's lane wrote, Learned of what was read in the journal.
+	Committed(changes []shard.Change)
+	Learned(changes []shard.Change)
+}
+
+func newPipeline(q *queue, batch int, w *writer, j *journal, l changeListener, stored *storeWatch, tel *telemetry.Cell, log *slog.Logger) *pipeline {
+	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: failureLog{log: log}}
 }
 
 // run commits until ctx ends. The transaction in flight is finished; what still
 // waits is answered CELL_UNAVAILABLE, and nothing of it was done.
-func (p *pipeline) run(ctx context.Context) error {
+func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
+	p.lane = lane
 	defer p.refuseRest()
 	defer p.failures.rest(true)
 	for {
@@ -151,7 +130,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	for _, i := range items {
 		p.taken(i.job)
 		if i.abandoned() {
-			p.settle([]item{i}, func(int) answer { return answer{err: i.job.ctx.Err()} })
+			p.answerUnchanged([]item{i}, i.job.ctx.Err())
 			continue
 		}
 		batch = append(batch, i)
@@ -184,45 +163,45 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	switch {
 	case err == nil && len(applied.Outcomes) != len(ops):
 		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))
-		p.settle(batch, func(int) answer { return answer{err: err} })
+		p.answerUnchanged(batch, err)
 		return err
 	case err != nil:
 		p.failures.failed(len(ops), err)
-		p.settle(batch, func(int) answer { return answer{err: err} })
+		p.answerUnchanged(batch, err)
 		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err
 		}
 		if fault.KindOf(err) == fault.OutcomeUnknown {
-			p.unknown()
+			p.journal.hurryUp()
 		}
 		return nil
 	}
 	p.failures.rest(false)
-	p.committed(applied.Entry, func(changes []shard.Change) {
-		p.show(p.settling(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes))
+	p.journal.noteOwn(applied.Entry, func(changes []shard.Change) {
+		p.publishThenAnswer(batch, func(n int) answer { return answer{outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes)
 	})
 	return nil
 }
 
-// settle answers a batch that changed nothing.
-func (p *pipeline) settle(batch []item, of func(n int) answer) {
-	p.show(p.settling(batch, of, nil, nil))
+// answerUnchanged answers a batch that changed nothing.
+func (p *pipeline) answerUnchanged(batch []item, err error) {
+	p.publishThenAnswer(batch, func(int) answer { return answer{err: err} }, nil, nil)
 }
 
-// settling answers a batch once the table shows its changes, and offers all that it
-// wrote. Every answer is given on the writer's goroutine, so that a job's are never given
-// by two.
-func (p *pipeline) settling(batch []item, of func(n int) answer, changes, wrote []shard.Change) feed {
+// publishThenAnswer answers a batch once the table shows its changes, and has the listener hear
+// of all that it wrote. Every answer is given on the writer's goroutine, so that a job's are
+// never given by two.
+func (p *pipeline) publishThenAnswer(batch []item, of func(n int) answer, changes, wrote []shard.Change) {
 	spans := p.spans(batch, telemetry.SpanPublish)
-	return feed{changes: changes, shown: func() {
+	p.writer.publish(tableUpdate{changes: changes, afterPublish: func() {
 		end(spans, nil)
 		for n, i := range batch {
-			i.settle(of(n))
+			i.answer(of(n))
 		}
 		if len(wrote) > 0 {
-			p.offer(wrote)
+			p.listener.Committed(wrote)
 		}
-	}}
+	}})
 }
 
 func (p *pipeline) refuseRest() {
@@ -232,7 +211,7 @@ func (p *pipeline) refuseRest() {
 		for _, i := range rest {
 			p.taken(i.job)
 		}
-		p.settle(rest, func(int) answer { return answer{err: err} })
+		p.answerUnchanged(rest, err)
 	}
 }
 

@@ -149,9 +149,9 @@ func TestAnUnknownOutcomeIsSaidAndFoundOut(t *testing.T) {
 		if p := r.propose(query(4)); p.GetPassed() != 0 {
 			t.Error("the claims of the unknown transaction are not counted")
 		}
-		at := r.cell.follower.position()
-		if got := at[r.cell.follower.own]; got != 3 || len(r.cell.follower.ahead) != 0 {
-			t.Errorf("the own lane is followed to %d, with %d ahead", got, len(r.cell.follower.ahead))
+		at := r.cell.journal.position()
+		if got := at[r.cell.journal.own]; got != 3 || len(r.cell.journal.ahead) != 0 {
+			t.Errorf("the own lane is followed to %d, with %d ahead", got, len(r.cell.journal.ahead))
 		}
 	})
 }

@@ -30,17 +30,17 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	name, lags := "", false
 	var gate *shard.Gate
 	if loading {
-		if !s.follower.knowsGate() {
+		if !s.table.follower.knowsGate() {
 			return nil, errLoading()
 		}
 		workers = len(queries) // they wait for the shard
 		gate = s.rows.tableGate.Load()
 	} else {
-		if err := s.follower.caughtUp(ctx); err != nil {
+		if err := s.journal.caughtUp(ctx); err != nil {
 			return nil, err
 		}
-		if lags = s.follower.others(); lags && slices.ContainsFunc(queries, upToDate) {
-			lags = !s.readsOn(ctx)
+		if lags = s.journal.hasOthers(); lags && slices.ContainsFunc(queries, upToDate) {
+			lags = !s.catchUp(ctx)
 		}
 		gate = s.rows.tableGate.Load() // before the table, which is as new then
 		newest.Table, name = s.versions.Newest()
@@ -51,7 +51,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
-		if why := s.closed(gate); why != "" {
+		if why := s.table.imports.unavailable(gate); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
 			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gateStateOf(gate)}
 			return nil
@@ -104,16 +104,16 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 // upToDate reports whether a query is to have what other replicas did last.
 func upToDate(q *cellv1.Query) bool { return q.GetUpToDate() && q.GetTableVersion() == "" }
 
-// readsOn brings the table up to now within half of the time that the call has, and
+// catchUp brings the table up to now within half of the time that the call has, and
 // reports whether it did. When it did not, the table that there is has to do.
-func (c *Cell) readsOn(ctx context.Context) bool {
+func (c *Cell) catchUp(ctx context.Context) bool {
 	limit := maxBehind
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return c.follower.upToNow(ctx) == nil
+	return c.journal.readUpToNow(ctx) == nil
 }
 
 // search finds the hosts for a query while the table is loaded.
@@ -122,7 +122,7 @@ func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposing.Version,
 	if err != nil {
 		return proposing.Version{}, "", err
 	}
-	return c.cold.find(ctx, q)
+	return c.table.cold.find(ctx, q)
 }
 
 // propose answers one query. The claims are the newest, whatever the version:

@@ -46,8 +46,8 @@ type item struct {
 
 func (i item) op() shard.Op { return i.job.ops[i.index] }
 
-// settle gives an operation its answer. One goroutine at a time.
-func (i item) settle(a answer) {
+// answer gives an operation its answer. One goroutine at a time.
+func (i item) answer(a answer) {
 	i.job.answers[i.index] = a
 	if i.job.left--; i.job.left == 0 {
 		close(i.job.done)
@@ -71,6 +71,7 @@ const busyFor = time.Second
 // share of each transaction that is bounded and never zero (take).
 type queue struct {
 	max int
+	tel *telemetry.Cell
 	// retryAfter is what a refused caller is told.
 	retryAfter time.Duration
 
@@ -91,8 +92,37 @@ type line struct {
 	ops  int
 }
 
-func newQueue(bound int) *queue {
-	return &queue{max: bound, retryAfter: 100 * time.Millisecond, wake: make(chan struct{}, 1)}
+func newQueue(bound int, tel *telemetry.Cell) *queue {
+	return &queue{max: bound, tel: tel, retryAfter: 100 * time.Millisecond, wake: make(chan struct{}, 1)}
+}
+
+// do queues operations and waits for their answers. It gives an error when
+// nothing was queued, or when ctx ended before the answers came: operations may
+// then be done still.
+func (q *queue) do(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j := newJob(ctx, ops)
+	j.since, j.urgent = time.Now(), urgent
+	_, j.wait = q.tel.Span(ctx, telemetry.SpanQueue)
+	j.wait.Int(telemetry.AttrOps, len(ops))
+	if err := q.put(j, urgent); err != nil {
+		if fault.KindOf(err) == fault.Overloaded {
+			q.tel.QueueRefused(urgent)
+		}
+		j.wait.End(err)
+		return nil, err
+	}
+	select {
+	case <-j.done:
+		return j.answers, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // put queues a job. A full queue is an Overloaded fault, a closed one

@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -34,7 +36,16 @@ const (
 //	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
 //	      some hosts: an Audit in the shard × rows ─ twice ─► findings, repairs
 type reconciler struct {
-	*Cell
+	cfg     reconcileConfig
+	rows    *rows
+	queue   *queue
+	journal *journal
+	writer  *writer
+	live    *liveness
+	agents  *agentService
+	now     func() time.Time
+	log     *slog.Logger
+	tel     *telemetry.Cell
 	auditor auditor
 
 	mu sync.Mutex
@@ -59,15 +70,28 @@ type condition struct {
 	certain bool
 }
 
-func newReconciler(c *Cell) *reconciler {
-	r := &reconciler{Cell: c, open: map[findingKey]*condition{}}
+// reconcileConfig is what cell.Config says of reconciling; Cell is the cell's name.
+type reconcileConfig struct {
+	Cell                     string
+	Interval, Grace, Release time.Duration
+	ReportOnly               bool
+	Now                      func() time.Time
+	Log                      *slog.Logger
+	Telemetry                *telemetry.Cell
+}
+
+func newReconciler(cfg reconcileConfig, s *replicaState, agents *agentService) *reconciler {
+	r := &reconciler{
+		cfg: cfg, rows: s.rows, queue: s.queue, journal: s.journal, writer: s.writer, live: s.live, agents: agents,
+		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, open: map[findingKey]*condition{},
+	}
 	r.auditor.reconciler = r
 	return r
 }
 
 // run looks until ctx ends.
 func (r *reconciler) run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.ReconcileInterval)
+	tick := time.NewTicker(r.cfg.Interval)
 	defer tick.Stop()
 	failing := false
 	for {
@@ -100,7 +124,7 @@ type looking struct {
 // look compares everything once, and repairs.
 func (r *reconciler) look(ctx context.Context) error {
 	// Not from a table that is behind: the replica may have stood still.
-	if err := r.follower.caughtUp(ctx); err != nil {
+	if err := r.journal.caughtUp(ctx); err != nil {
 		return err
 	}
 	rows, _ := r.rows.all()
@@ -126,35 +150,15 @@ func (r *reconciler) look(ctx context.Context) error {
 	return nil
 }
 
-// comparable gives the report of a host that can be compared with its rows: of an
-// agent that is heard here, knows its instances and is not refused since, and of which the
-// row is.
-func (r *Cell) comparable(row *hostRow) *report {
-	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
-		return nil
-	}
-	if _, up := r.live.lastSeen(row.host.UUID); !up {
-		return nil
-	}
-	if r.refusalOf(row.host.UUID) != nil {
-		return nil // its agent knows better
-	}
-	rep := r.reported.of(row.host.UUID)
-	if rep == nil || !r.sessions.speaks(row.host.UUID, rep.by) || rep.state.GetInstancesUnknown() || rep.saidBy() != row.host.Registration() {
-		return nil
-	}
-	return rep
-}
-
 func (r *reconciler) lookAt(l *looking, host string) {
 	row := r.rows.host(host)
-	if f := r.otherLife(row); f != nil {
+	if f := r.agents.otherLife(row); f != nil {
 		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
 	}
-	if f := r.refusedState(row); f != nil {
+	if f := r.agents.refusedState(row); f != nil {
 		l.seen[keyOf(f)] = f
 	}
-	rep := r.comparable(row)
+	rep := r.agents.comparable(row)
 	var ids []string
 	var instances map[string]*agentv1.Instance
 	if rep != nil {
@@ -166,11 +170,11 @@ func (r *reconciler) lookAt(l *looking, host string) {
 		l.seen[keyOf(f)] = f
 	}
 	if rep != nil && len(rep.gone) > 0 {
-		r.reported.keep(host, rep, func(id string) bool { return len(v.of[id]) > 0 })
+		r.agents.reported.keep(host, rep, func(id string) bool { return len(v.of[id]) > 0 })
 	}
 	for _, c := range v.claims {
-		if c.MovesCell != "" && c.MovesCell != r.cfg.Name && c.State == shard.Confirmed && c.Seen && c.TransferredFrom == "" &&
-			len(l.movedIn) < maxMovedIn && l.now.Sub(c.UpdatedAt) >= r.cfg.ReconcileGrace {
+		if c.MovesCell != "" && c.MovesCell != r.cfg.Cell && c.State == shard.Confirmed && c.Seen && c.TransferredFrom == "" &&
+			len(l.movedIn) < maxMovedIn && l.now.Sub(c.UpdatedAt) >= r.cfg.Grace {
 			l.movedIn = append(l.movedIn, &cellv1.MovedIn{
 				ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, ServiceHost: c.ServiceHost,
 				FromCell: c.MovesCell, FromClaimId: c.Moves, Since: timestamppb.New(c.UpdatedAt),
@@ -213,7 +217,7 @@ func (r *reconciler) settle(l *looking) {
 
 // standsLocked reports whether a condition is a finding.
 func (r *reconciler) standsLocked(c *condition, now time.Time) bool {
-	return c.certain || now.Sub(c.since) >= r.cfg.ReconcileGrace
+	return c.certain || now.Sub(c.since) >= r.cfg.Grace
 }
 
 // rememberLocked keeps a finding that is right again.
@@ -227,7 +231,7 @@ func (r *reconciler) rememberLocked(c *condition, now time.Time) {
 
 func (r *reconciler) shownLocked(c *condition) *cellgatev1.Finding {
 	f := proto.CloneOf(c.finding)
-	f.Cell, f.Since, f.Repair = r.cfg.Name, timestamppb.New(c.since), c.repair
+	f.Cell, f.Since, f.Repair = r.cfg.Cell, timestamppb.New(c.since), c.repair
 	return f
 }
 

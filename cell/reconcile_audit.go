@@ -74,14 +74,14 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 	defer a.rows.unwatchEnds(since)
 	for i, host := range hosts {
 		before[i] = a.rows.viewOfHost(host, nil)
-		ops[i] = shard.Op{Audit: &shard.Audit{HostUUID: host, Repair: !a.cfg.ReconcileReportOnly}}
+		ops[i] = shard.Op{Audit: &shard.Audit{HostUUID: host, Repair: !a.cfg.ReportOnly}}
 	}
-	answers, err := a.pipeline.do(ctx, ops, false)
+	answers, err := a.queue.do(ctx, ops, false)
 	if err != nil {
 		return err
 	}
 	// What the shard had then is in the table once the journal was read since.
-	if err := a.follower.readSince(ctx, time.Now()); err != nil {
+	if err := a.journal.readSince(ctx, time.Now()); err != nil {
 		return err
 	}
 	for i, answer := range answers {
@@ -128,11 +128,11 @@ func (a *auditor) judge(ctx context.Context, host string, before view, found *sh
 	case len(now) == 0:
 		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, false, "", "", false)
 	case detail == "":
-	case a.cfg.ReconcileReportOnly:
+	case a.cfg.ReportOnly:
 		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
 	default:
 		shown := make(chan struct{})
-		a.pipeline.show(feed{reread: []*reread{again}, shown: func() { close(shown) }})
+		a.writer.publish(tableUpdate{reread: []*reread{again}, afterPublish: func() { close(shown) }})
 		select {
 		case <-shown:
 		case <-ctx.Done():
@@ -161,7 +161,7 @@ func (a *auditor) usage(host string, before view, found *shard.Audited) {
 	}
 	detail := fmt.Sprintf("%d pending and %d confirmed claims, in use %q, were kept; the claims are %d and %d, with %q",
 		kept.Pending, kept.Confirmed, amountsText(kept.Used), found.Sum.Pending, found.Sum.Confirmed, amountsText(found.Sum.Used))
-	if a.cfg.ReconcileReportOnly {
+	if a.cfg.ReportOnly {
 		a.certain(kind, host, true, detail, "not written anew: cell.reconcile_repair is off", false)
 		return
 	}
@@ -203,7 +203,7 @@ func (a *auditor) certain(kind cellgatev1.Finding_Kind, host string, is bool, de
 // agent reported last, and says something else.
 func (a *auditor) reportedOtherwise(host string) bool {
 	row := a.rows.host(host)
-	rep := a.reported.of(host)
+	rep := a.agents.reported.of(host)
 	if row == nil || row.host == nil || row.host.Imported || rep == nil || rep.saidBy() != row.host.Registration() {
 		return false
 	}

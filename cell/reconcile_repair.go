@@ -45,7 +45,7 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 		said := l.compared[g.claim.HostUUID].saidBy()
 		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, ReportedGoneBy: &said}}
 	}
-	answers, err := r.pipeline.do(ctx, ops, false)
+	answers, err := r.queue.do(ctx, ops, false)
 	for i, g := range ready {
 		failed := err
 		if failed == nil {
@@ -73,7 +73,7 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 func (r *reconciler) mayRelease(l *looking, key findingKey, c *shard.Claim) (why string, since time.Time) {
 	rep := l.compared[key.host]
 	switch {
-	case r.cfg.ReconcileReportOnly:
+	case r.cfg.ReportOnly:
 		return "cell.reconcile_repair is off", since
 	case !c.Seen:
 		return "no report ever had the instance; it may be on its way", since
@@ -84,7 +84,7 @@ func (r *reconciler) mayRelease(l *looking, key findingKey, c *shard.Claim) (why
 	switch {
 	case !gone:
 		return "the instance was in no report of this life of the agent that this replica heard", since
-	case l.now.Sub(since) < r.cfg.ReconcileRelease:
+	case l.now.Sub(since) < r.cfg.Release:
 		return "the instance is missing for less than cell.reconcile_release", since
 	case !rep.writes:
 		return "the host's agent asks another replica to write", since
@@ -122,7 +122,7 @@ func (r *reconciler) repairHosts(l *looking) {
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
 		for _, key := range r.standing(kind, l.now) {
 			if key.life {
-				if at := r.sessions.lastAsked(key.host); !at.IsZero() {
+				if at := r.agents.sessions.lastAsked(key.host); !at.IsZero() {
 					r.note(key, at, "the agent of the newest stream was asked to report anew")
 				}
 				continue
@@ -131,13 +131,13 @@ func (r *reconciler) repairHosts(l *looking) {
 			if rep == nil || !rep.writes || r.rows.claimsHeldBy(key.instance) {
 				continue
 			}
-			if r.cfg.ReconcileReportOnly {
+			if r.cfg.ReportOnly {
 				r.note(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
 				continue
 			}
 			r.mu.Lock()
 			c := r.open[key]
-			soon := c == nil || !c.asked.IsZero() && l.now.Sub(c.asked) < r.cfg.ReconcileGrace
+			soon := c == nil || !c.asked.IsZero() && l.now.Sub(c.asked) < r.cfg.Grace
 			r.mu.Unlock()
 			if soon {
 				continue
@@ -147,7 +147,7 @@ func (r *reconciler) repairHosts(l *looking) {
 					return
 				}
 				asked[key.host] = true
-				r.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.registered(key.host))
+				r.agents.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.registered(key.host))
 				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
 				r.tel.Repaired(kindName(kind), "done")
 			}

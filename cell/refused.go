@@ -113,7 +113,7 @@ func (a *agentSession) lookAgain(ctx context.Context) *agentv1.ReportResponse {
 	if a.taking || row == nil || row.host == nil || !sameUUID(row.host.BootID, a.unheld.state.GetBootId()) {
 		return nil
 	}
-	t := stateTaking{Cell: a.Cell, opened: a.opened, host: a.host}
+	t := stateTaking{agentService: a.agentService, opened: a.opened, host: a.host}
 	now := t.refusedWhole(ctx, a.unheld.state, a.unheld.err)
 	if !now.refusal.stays() {
 		return nil
@@ -204,7 +204,7 @@ func (r *refusals) newest(host string) (f *refusal, opened uint64) {
 
 // refusalOf gives what this replica refuses of a host: nil for nothing, and when a later
 // stream speaks for the host.
-func (c *Cell) refusalOf(host string) *refusal {
+func (c *agentService) refusalOf(host string) *refusal {
 	f, opened := c.refusals.newest(host)
 	if f == nil || c.sessions.speaksSince(host) > opened {
 		return nil
@@ -221,11 +221,11 @@ func refusedMessage(f *refusal) *cellgatev1.RefusedState {
 }
 
 // refusedState says that a host's newest state is refused here; nil when it is not.
-func (r *reconciler) refusedState(row *hostRow) *cellgatev1.Finding {
+func (s *agentService) refusedState(row *hostRow) *cellgatev1.Finding {
 	if row == nil || row.host == nil {
 		return nil
 	}
-	f := r.refusalOf(row.host.UUID)
+	f := s.refusalOf(row.host.UUID)
 	if f == nil {
 		return nil
 	}
@@ -237,8 +237,8 @@ func (r *reconciler) refusedState(row *hostRow) *cellgatev1.Finding {
 
 // refused is a refusal that names what is wrong; of a delta's state, the fields are
 // those of the state that it gives.
-func (c *Cell) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
-	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Name}
+func (c *agentService) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Cell}
 	var f *fault.Error
 	if errors.As(err, &f) {
 		for _, field := range f.Fields {

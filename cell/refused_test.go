@@ -135,9 +135,9 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 		second.stand(stateRefused)
 		second.must(newClaim("k1", 400, 1, 2))
 		calm()
-		second.cell.verify.mu.Lock()
-		defer second.cell.verify.mu.Unlock()
-		if h := second.cell.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != m.bootID() {
+		second.cell.agents.verify.mu.Lock()
+		defer second.cell.agents.verify.mu.Unlock()
+		if h := second.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != m.bootID() {
 			t.Error("the claim was not offered to the agent")
 		}
 	})
@@ -393,7 +393,7 @@ func TestARefusedHostsClaimsStay(t *testing.T) {
 		if s := claimStateIn(t, store, "k1"); s != shard.Confirmed {
 			t.Errorf("the claim of an instance that is there again is %s", s)
 		}
-		if err := r.cell.instanceGone("k1"); err == nil {
+		if err := r.cell.agents.instanceGone("k1"); err == nil {
 			t.Error("a gateway is told that the instance is gone")
 		}
 	})

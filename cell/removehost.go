@@ -20,10 +20,10 @@ func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostReques
 		return nil, err
 	}
 	service := s.rows.serviceHost(remove.HostUUID)
-	if s.sessions.open(remove.HostUUID) {
+	if s.agents.sessions.open(remove.HostUUID) {
 		return nil, fault.New(fault.FailedPrecondition, "the agent of host %s still reports to replica %s: stop it first", service, s.cfg.Replica)
 	}
-	answers, err := s.pipeline.do(ctx, []shard.Op{{RemoveHost: remove}}, false)
+	answers, err := s.queue.do(ctx, []shard.Op{{RemoveHost: remove}}, false)
 	if err == nil {
 		err = answers[0].err
 	}

@@ -100,7 +100,7 @@ func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 			}
 		}
 		for _, r := range all {
-			if err := r.cell.follower.catchUp(t); err != nil {
+			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if p := r.propose(query(1)); p.GetPassed() != 0 {
@@ -113,10 +113,6 @@ func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 		}
 	})
 }
-
-// catchUp waits for a reading of the journal that begins now: one that is under way may
-// have missed what was done last.
-func (f *follower) catchUp(t *testing.T) error { return f.upToNow(t.Context()) }
 
 // Whatever one replica did, another one goes on with.
 func TestAnotherReplicaGoesOnWithAClaim(t *testing.T) {
@@ -354,7 +350,7 @@ func TestAFencedReplicaEnds(t *testing.T) {
 	<-c.Ready()
 	r := start(t, openPostgres(t, url), named("r1"))
 	r.register(plainState(1, 8))
-	answers, err := c.pipeline.do(t.Context(), []shard.Op{{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}}}, true)
+	answers, err := c.queue.do(t.Context(), []shard.Op{{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}}}, true)
 	if err == nil {
 		err = answers[0].err
 	}

@@ -23,7 +23,7 @@ func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsReques
 		return nil, err
 	}
 	var r reader
-	hosts := s.sessions.hosts()
+	hosts := s.agents.sessions.hosts()
 	if req.GetHostUuid() != "" {
 		hosts = []string{r.UUID("host_uuid", req.GetHostUuid())}
 	}
@@ -33,7 +33,7 @@ func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsReques
 	within := time.Duration(len(hosts)-1) * resyncEach
 	asked := 0
 	for _, host := range hosts {
-		if s.sessions.startOver(host, req.GetReason(), max(within, 0), s.rows.registered(host)) {
+		if s.agents.sessions.startOver(host, req.GetReason(), max(within, 0), s.rows.registered(host)) {
 			asked++
 		}
 	}

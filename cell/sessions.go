@@ -12,10 +12,9 @@ import (
 // maxOutbox is how many messages may wait for one agent to read them.
 const maxOutbox = 256
 
-// sessions are the agents' streams to this replica, by host. The zero value is ready.
+// sessions are the agents' streams to this replica, by host.
 type sessions struct {
-	// silentFor is how long an agent that lives may send nothing; 0 for however long. now
-	// may be nil then.
+	// silentFor is how long an agent that lives may send nothing; 0 for however long.
 	silentFor time.Duration
 	now       func() time.Time
 	last      atomic.Uint64
@@ -26,6 +25,10 @@ type sessions struct {
 	asked  map[string]asking
 }
 
+func newSessions(silentFor time.Duration, now func() time.Time) *sessions {
+	return &sessions{silentFor: silentFor, now: now, byHost: map[string][]*agentSession{}, asked: map[string]asking{}}
+}
+
 // opens numbers a stream that opens.
 func (s *sessions) opens() uint64 { return s.last.Add(1) }
 
@@ -34,9 +37,6 @@ func (s *sessions) opens() uint64 { return s.last.Add(1) }
 func (s *sessions) add(host string, a *agentSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byHost == nil {
-		s.byHost = map[string][]*agentSession{}
-	}
 	list := s.byHost[host]
 	at := len(list)
 	for at > 0 && list[at-1].opened > a.opened {

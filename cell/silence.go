@@ -1,23 +1,13 @@
 package cell
 
 import (
-	"context"
 	"slices"
-	"time"
 
-	"cellgate/internal/fault"
 	"cellgate/shard"
 )
 
-const (
-	// silenceBatch is how many hosts' rows are told at once that their agents are silent, or
-	// heard again, and silenceEvery how often: when all agents of 10,000 hosts go at once, what
-	// the shard hears of it takes 40 s, and claims have their turn in between.
-	silenceBatch = 256
-	silenceEvery = time.Second
-	// maxDenied: 2^6 times.
-	maxDenied = 6
-)
+// maxDenied bounds the doubling of the wait: 2^6 times.
+const maxDenied = 6
 
 // told takes what a host's row says of its agent, and gives whether the host is down. It
 // counts while this replica has not heard the host itself: a silence that others saw ends
@@ -87,34 +77,4 @@ func (l *liveness) unsayable(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.unsaid, host)
-}
-
-// silences keeps in the shard which hosts' agents are silent, until ctx ends, so that a
-// replica that starts knows. Every replica says what it sees; see ADR 20.
-func (k *keeper) silences(ctx context.Context) error {
-	return k.repeat(ctx, silenceEvery, "which hosts are silent could not be written", func(ctx context.Context) error {
-		list := k.live.toSay(silenceBatch)
-		if len(list) == 0 {
-			return nil
-		}
-		ops := make([]shard.Op, len(list))
-		for i := range list {
-			ops[i] = shard.Op{SetSilent: &list[i]}
-		}
-		answers, err := k.do(ctx, ops, false)
-		if err != nil {
-			return err
-		}
-		for i, a := range answers {
-			switch {
-			case a.err != nil:
-				return a.err
-			case a.outcome.Refusal != nil:
-				return fault.New(a.outcome.Refusal.Kind, "host %s: %s", list[i].HostUUID, a.outcome.Refusal.Message)
-			case a.outcome.AdminState.SaidSilent() != list[i].Silent:
-				k.live.unsayable(list[i].HostUUID) // no agent speaks for it any more
-			}
-		}
-		return nil
-	})
 }

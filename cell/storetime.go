@@ -37,3 +37,6 @@ func (w *storeTimeWatch) observe(store time.Time) {
 
 // reading is store time less the machine's clock.
 func (w *storeTimeWatch) reading() time.Duration { return time.Duration(w.ahead.Load()) }
+
+// now is store time about now.
+func (w *storeTimeWatch) now() time.Time { return w.machine().Add(w.reading()) }

@@ -11,14 +11,14 @@ import (
 
 // takesFrom refuses an agent that does not name this cell: its hosts would be in
 // two cells, and each would claim their capacity.
-func (c *Cell) takesFrom(named string) error {
+func (c *agentService) takesFrom(named string) error {
 	switch named {
-	case c.cfg.Name:
+	case c.cfg.Cell:
 		return nil
 	case "":
-		return fault.Invalid("cell", "the agent names no cell; this is cell %q", c.cfg.Name)
+		return fault.Invalid("cell", "the agent names no cell; this is cell %q", c.cfg.Cell)
 	}
-	return fault.Invalid("cell", "the agent is of cell %q; this is cell %q", named, c.cfg.Name)
+	return fault.Invalid("cell", "the agent is of cell %q; this is cell %q", named, c.cfg.Cell)
 }
 
 // strangersEvery is how often refused agents of other cells are logged; those

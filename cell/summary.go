@@ -28,7 +28,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		out = proto.CloneOf(s.newestSummary())
 		if g != nil {
 			out.Totals.Gate = s.gateMessage(g, verdict{})
-			if why := s.closed(g); why != "" {
+			if why := s.table.imports.unavailable(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why
 			}
 		}
@@ -37,7 +37,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)
 	}
-	out.AwaitsVerdicts = s.verify.awaits()
+	out.AwaitsVerdicts = s.agents.verify.awaits()
 	out.MachineTime, out.Version = timestamppb.New(s.now()), s.cfg.Version
 	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 // that host costs, however many others there are: gateways ask every second or so, and more
 // often while the cell is slow.
 type totals struct {
-	touches touches
+	touched *touchedHosts
 
 	mu sync.Mutex
 	// newest is the message of a version of the table; nil before the first.
@@ -31,37 +31,12 @@ type totals struct {
 	traits, aggregates, zones, tenants, childTraits, childClasses counts
 }
 
-func newTotals() *totals {
+func newTotals(touched *touchedHosts) *totals {
 	return &totals{
-		touches: touches{hosts: map[string]struct{}{}},
+		touched: touched,
 		hosts:   map[string]*countedHost{}, classes: map[string]*classTotals{},
 		traits: counts{}, aggregates: counts{}, zones: counts{}, tenants: counts{}, childTraits: counts{}, childClasses: counts{},
 	}
-}
-
-// touches are the hosts that changed since the totals were read.
-type touches struct {
-	mu    sync.Mutex
-	hosts map[string]struct{}
-}
-
-func (t *touches) add(d *dirty, turned map[string]bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for uuid := range d.hosts {
-		t.hosts[uuid] = struct{}{}
-	}
-	for uuid := range turned {
-		t.hosts[uuid] = struct{}{}
-	}
-}
-
-func (t *touches) take() map[string]struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	taken := t.hosts
-	t.hosts = map[string]struct{}{}
-	return taken
 }
 
 // counts says how often each word was counted.
@@ -96,7 +71,7 @@ type classTotals struct {
 
 // follow counts the hosts anew that changed.
 func (s *totals) follow(rows *rows, live *liveness) {
-	for uuid := range s.touches.take() {
+	for uuid := range s.touched.drain() {
 		var next *countedHost
 		if row := rows.host(uuid); row != nil && row.host != nil {
 			_, up := live.lastSeen(uuid)

@@ -22,7 +22,7 @@ import (
 // stateTaking is one state on its way into the shard: what the stream had said when
 // it came.
 type stateTaking struct {
-	*Cell
+	*agentService
 	opened uint64
 	host   string
 	held   *agentv1.FullState
@@ -33,7 +33,7 @@ type stateTaking struct {
 }
 
 // take registers the state of a message, which is a FullState or a Delta. It waits for
-// its turn (Cell.decoding).
+// its turn (agentService.decoding).
 func (t *stateTaking) take(ctx context.Context, m *agentv1.ReportRequest) (out taken) {
 	select {
 	case t.decoding <- struct{}{}:
@@ -193,7 +193,7 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other stri
 			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.reason)
 		}
 	}
-	answers, err := t.pipeline.do(ctx, ops, false)
+	answers, err := t.queue.do(ctx, ops, false)
 	if err != nil {
 		return "", err
 	}

@@ -121,9 +121,9 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
 	r.HostsImported, r.HostsWithheld = int64(t.GetHostsImported()), int64(t.GetHostsWithheld())
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
-	r.QueuedUrgent, r.QueuedOther = c.pipeline.queue.waiting()
+	r.QueuedUrgent, r.QueuedOther = c.queue.waiting()
 	r.Pinned = c.versions.Count()
-	r.StoreAhead = c.keeper.time.reading()
+	r.StoreAhead = c.table.storeTime.reading()
 	if g := c.rows.gateRow(); g != nil {
 		c.gate.mu.Lock()
 		told := c.gate.told
@@ -131,9 +131,9 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
 		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
 		r.GateBehind, r.GateReadingLag = c.gate.behind()
-		r.GateDiffering, r.GateRowsAge = c.gate.differing(), c.rowsAge(g)
+		r.GateDiffering, r.GateRowsAge = c.gate.differing(), c.table.imports.under(g)
 	}
-	r.JournalAge = time.Since(c.follower.lastEnd())
+	r.JournalAge = time.Since(c.journal.lastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()
 	return r, true
 }

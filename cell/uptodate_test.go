@@ -41,7 +41,7 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 		one.register(plainState(1, 8))
 		two.must(release("none", 0))
 		for _, r := range []*replica{one, two} {
-			if err := r.cell.follower.catchUp(t); err != nil {
+			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,14 +57,11 @@ type verifier struct {
 	wait     time.Duration
 	rows     *rows
 	sessions *sessions
-	// do commits operations; see pipeline.
-	do func(ctx context.Context, ops []shard.Op, urgent bool) ([]answer, error)
-	// others and upToNow are the follower's.
-	others  func() bool
-	upToNow func(ctx context.Context) error
-	now     func() time.Time
-	log     *slog.Logger
-	tel     *telemetry.Cell
+	queue    *queue
+	journal  *journal
+	now      func() time.Time
+	log      *slog.Logger
+	tel      *telemetry.Cell
 
 	mu sync.Mutex
 	// hosts are those whose agents verify on a stream to this replica.
@@ -116,9 +113,9 @@ type offer struct {
 	despite *agentv1.Verdict
 }
 
-func newVerifier(cfg Config, rows *rows, sessions *sessions, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
+func newVerifier(mode VerifyMode, wait time.Duration, rows *rows, q *queue, j *journal, sessions *sessions, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
 	return &verifier{
-		mode: cfg.VerifyMode, wait: cfg.VerifyWait, rows: rows, sessions: sessions, now: now, log: log, tel: tel,
+		mode: mode, wait: wait, rows: rows, queue: q, journal: j, sessions: sessions, now: now, log: log, tel: tel,
 		hosts: map[string]*verified{}, at: map[string]string{}, due: map[string]time.Time{},
 		awaited: map[placed]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
 	}
@@ -159,8 +156,8 @@ func (v *verifier) forget(host string, h *verified) {
 	}
 }
 
-// committed offers what this replica committed, once the table shows it. It never waits.
-func (v *verifier) committed(changes []shard.Change) {
+// Committed offers what this replica committed, once the table shows it. It never waits.
+func (v *verifier) Committed(changes []shard.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.hosts) == 0 {
@@ -175,8 +172,8 @@ func (v *verifier) committed(changes []shard.Change) {
 	}
 }
 
-// learned notes what other replicas wrote: they offer it, and this one what they did not.
-func (v *verifier) learned(changes []shard.Change) {
+// Learned notes what other replicas wrote: they offer it, and this one what they did not.
+func (v *verifier) Learned(changes []shard.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.hosts) == 0 {

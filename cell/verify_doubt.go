@@ -21,7 +21,7 @@ func (v *verifier) doubts(a *agentSession, in *agentv1.Verdict) bool {
 	default:
 		return false
 	}
-	if !v.others() {
+	if !v.journal.hasOthers() {
 		return false
 	}
 	v.mu.Lock()
@@ -58,7 +58,7 @@ func (v *verifier) recheck(ctx context.Context) error {
 		v.doubted = nil
 		v.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, maxBehind)
-		err := v.upToNow(bounded)
+		err := v.journal.readUpToNow(bounded)
 		cancel()
 		if ctx.Err() != nil {
 			return nil

@@ -83,7 +83,7 @@ func (v *verifier) write(ctx context.Context) error {
 		ops := v.rejected
 		v.rejected = nil
 		v.mu.Unlock()
-		answers, err := v.do(ctx, ops, false)
+		answers, err := v.queue.do(ctx, ops, false)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -228,7 +228,7 @@ func (v *verifier) await(ctx context.Context, w *waiting, ops []shard.Op, answer
 	if len(judges) == 0 {
 		return
 	}
-	done, err := v.do(ctx, judges, true)
+	done, err := v.queue.do(ctx, judges, true)
 	for n, i := range of {
 		failed := err
 		if failed == nil {

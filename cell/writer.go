@@ -2,22 +2,23 @@ package cell
 
 import (
 	"log/slog"
+	"sync"
 
 	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
 
-// maxFeeds bounds how many waiting feeds become one version.
-const maxFeeds = 64
+// maxUpdates bounds how many waiting updates become one version.
+const maxUpdates = 64
 
-// feed is changes on their way into the table; shown is called, on the writer's
+// tableUpdate is changes on their way into the table; afterPublish is called, on the writer's
 // goroutine, once the newest version has them. It must not block.
-type feed struct {
+type tableUpdate struct {
 	changes []shard.Change
 	// reread are hosts' rows as the shard has them, in place of those that differ.
-	reread []*reread
-	shown  func()
+	reread       []*reread
+	afterPublish func()
 }
 
 // writer makes the versions of the table; nobody else does. What waits while
@@ -28,21 +29,24 @@ type writer struct {
 	live     *liveness
 	versions *proposing.Versions
 	log      *slog.Logger
-	in       chan feed
-	// gateMoved hears that the gate's row is another, before the next version is made.
-	gateMoved func()
-	// changed hears of the hosts that the next version has otherwise, before it is there.
-	changed func(d *dirty, turned map[string]bool)
-	// homeless are instances whose host has not been seen yet, by host.
-	homeless map[string][]string
+	in       chan tableUpdate
+	// imports is told when the gate's row changes, before the next version is made; nil for nobody.
+	imports *importAge
+	// touched collects the hosts that the next version changes, before it is there; nil for nobody.
+	touched *touchedHosts
+	// orphanInstances are instances whose host has not been seen yet, by host.
+	orphanInstances map[string][]string
 }
 
-func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, log *slog.Logger) *writer {
+func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, imports *importAge, touched *touchedHosts, log *slog.Logger) *writer {
 	return &writer{
-		cell: cellUUID, rows: r, live: l, versions: v, log: log,
-		in: make(chan feed, 16), changed: func(*dirty, map[string]bool) {}, gateMoved: func() {}, homeless: map[string][]string{},
+		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
+		in: make(chan tableUpdate, 16), orphanInstances: map[string][]string{},
 	}
 }
+
+// publish hands an update to the writer, and waits while too many are there.
+func (w *writer) publish(u tableUpdate) { w.in <- u }
 
 // run works until in is closed and empty.
 func (w *writer) run() {
@@ -52,61 +56,60 @@ func (w *writer) run() {
 			if !open {
 				return
 			}
-			w.show(w.gather(f))
+			w.makeVersion(w.gather(f))
 		case <-w.live.nudge:
-			w.show(nil)
+			w.makeVersion(nil)
 		}
 	}
 }
 
 // gather takes what waits behind first.
-func (w *writer) gather(first feed) []feed {
-	feeds := []feed{first}
-	for len(feeds) < maxFeeds {
+func (w *writer) gather(first tableUpdate) []tableUpdate {
+	updates := []tableUpdate{first}
+	for len(updates) < maxUpdates {
 		select {
 		case f, open := <-w.in:
 			if !open {
-				return feeds
+				return updates
 			}
-			feeds = append(feeds, f)
+			updates = append(updates, f)
 		default:
-			return feeds
+			return updates
 		}
 	}
-	return feeds
+	return updates
 }
 
-// show makes one version of all feeds and of the hosts that went down or came
-// back.
-func (w *writer) show(feeds []feed) {
-	d := w.apply(feeds)
+// makeVersion makes one version of all updates and of the hosts that went down or came back.
+func (w *writer) makeVersion(updates []tableUpdate) {
+	d := w.apply(updates)
 	w.rows.wake(d.hosts)
-	for _, f := range feeds {
-		if f.shown != nil {
-			f.shown()
+	for _, u := range updates {
+		if u.afterPublish != nil {
+			u.afterPublish()
 		}
 	}
 }
 
-// apply brings feeds into the rows and the table, and says what changed.
-func (w *writer) apply(feeds []feed) *dirty {
+// apply brings updates into the rows and the table, and says what changed.
+func (w *writer) apply(updates []tableUpdate) *dirty {
 	w.rows.showing.Lock()
 	defer w.rows.showing.Unlock()
 	d, gate := newDirty(), w.rows.gateRow()
-	for _, f := range feeds {
-		if err := w.rows.apply(f.changes, d); err != nil {
+	for _, u := range updates {
+		if err := w.rows.apply(u.changes, d); err != nil {
 			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
 		}
-		for _, again := range f.reread {
+		for _, again := range u.reread {
 			w.rows.reread(again, d)
 		}
 	}
-	if w.rows.gateRow() != gate {
-		w.gateMoved()
+	if w.imports != nil && w.rows.gateRow() != gate {
+		w.imports.check()
 	}
 	turned := w.live.takeChanged()
 	if !d.empty() || len(turned) > 0 {
-		w.changed(d, turned)
+		w.touched.add(d, turned)
 		w.versions.Publish(w.edit(d, turned))
 	}
 	w.rows.tableGate.Store(w.rows.gateRow())
@@ -127,10 +130,10 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		case whole:
 			e.PutHost(hostOf(w.cell, row, w.rows.down(row, w.silent(d, row))))
 			d.hardware[uuid] = struct{}{}
-			for _, instance := range w.homeless[uuid] {
+			for _, instance := range w.orphanInstances[uuid] {
 				d.instances[instance] = struct{}{}
 			}
-			delete(w.homeless, uuid)
+			delete(w.orphanInstances, uuid)
 		default:
 			v := viewOf(row)
 			if h, known := before.Host(row.id); known {
@@ -209,6 +212,37 @@ func (w *writer) editInstance(e *schedule.Edit, uuid string) {
 			put = e.AddConsumer
 			continue
 		}
-		w.homeless[c.HostUUID] = append(w.homeless[c.HostUUID], uuid)
+		w.orphanInstances[c.HostUUID] = append(w.orphanInstances[c.HostUUID], uuid)
 	}
+}
+
+// touchedHosts collects the hosts that changed since they were drained.
+type touchedHosts struct {
+	mu    sync.Mutex
+	hosts map[string]struct{}
+}
+
+func newTouchedHosts() *touchedHosts { return &touchedHosts{hosts: map[string]struct{}{}} }
+
+func (t *touchedHosts) add(d *dirty, turned map[string]bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uuid := range d.hosts {
+		t.hosts[uuid] = struct{}{}
+	}
+	for uuid := range turned {
+		t.hosts[uuid] = struct{}{}
+	}
+}
+
+// drain gives the collected hosts, and begins anew.
+func (t *touchedHosts) drain() map[string]struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	drained := t.hosts
+	t.hosts = map[string]struct{}{}
+	return drained
 }

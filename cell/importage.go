@@ -15,22 +15,29 @@ const (
 	rowsEvery = time.Second
 )
 
-// rowsAge is how long ago all that Nova's tables said was imported, by store time; less
+// importAge knows how old what was imported of Nova's tables is.
+type importAge struct {
+	rows  *rows
+	live  *liveness
+	store *storeTimeWatch
+}
+
+// under is how long ago all that Nova's tables said was imported, by store time; less
 // than 0 for never.
-func (c *Cell) rowsAge(g *shard.Gate) time.Duration {
+func (i *importAge) under(g *shard.Gate) time.Duration {
 	if g == nil || g.RowsAt.IsZero() {
 		return -1
 	}
-	return max(0, c.now().Add(c.keeper.time.reading()).Sub(g.RowsAt))
+	return max(0, i.store.now().Sub(g.RowsAt))
 }
 
-// closed says why a cell does not answer requests under a gate; "" when it does. While
+// unavailable says why a cell does not answer requests under a gate; "" when it does. While
 // Nova's tables speak for its hosts, that is when nobody imports what they say.
-func (c *Cell) closed(g *shard.Gate) string {
+func (i *importAge) unavailable(g *shard.Gate) string {
 	if g.Native() {
 		return ""
 	}
-	switch age := c.rowsAge(g); {
+	switch age := i.under(g); {
 	case age < 0:
 		return fmt.Sprintf("the cell's gate is %s: Nova's tables speak for its hosts, and no gateway has imported all of them yet (gateway.legacy)", g.State)
 	case age > maxRowsAge:
@@ -39,18 +46,18 @@ func (c *Cell) closed(g *shard.Gate) string {
 	return ""
 }
 
-// watchRows has imported hosts count as down while what Nova's tables say of them is too old.
-func (c *Cell) watchRows() {
-	age := c.rowsAge(c.rows.gateRow())
+// check has imported hosts count as down while what Nova's tables say of them is too old.
+func (i *importAge) check() {
+	age := i.under(i.rows.gateRow())
 	stale := age < 0 || age > maxRowsAge
-	if c.rows.stale.Swap(stale) == stale {
+	if i.rows.stale.Swap(stale) == stale {
 		return
 	}
-	c.rows.mu.RLock()
-	defer c.rows.mu.RUnlock()
-	for uuid, row := range c.rows.hosts {
+	i.rows.mu.RLock()
+	defer i.rows.mu.RUnlock()
+	for uuid, row := range i.rows.hosts {
 		if row.host != nil && row.host.Imported {
-			c.live.turn(uuid)
+			i.live.turn(uuid)
 		}
 	}
 }
