@@ -41,7 +41,7 @@ type Cell struct {
 
 	agents    *agentService
 	gate      *gatekeeper
-	nova      *novaWatch
+	statuses  *statusWatch
 	reconcile *reconciler
 	imports   *importOrder
 	shapes    *proposing.Shapes
@@ -89,7 +89,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)
-	gate := newGatekeeper(cfg, now)
+	gate := newGatekeeper(gateRules{settle: cfg.GateSettle, classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime}, now)
 	agents := newAgentService(agentsConfig{
 		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(maxStates, cfg.MaxQueue/2),
 		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
@@ -98,7 +98,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log, tel: deps.Telemetry,
 		table: newTable(state, agents.verify), rows: state.rows, versions: state.versions, queue: state.queue, journal: state.journal, live: live,
-		agents: agents, gate: gate, nova: &novaWatch{gate: gate, rows: state.rows, queue: state.queue, log: log},
+		agents: agents, gate: gate, statuses: &statusWatch{gate: gate, rows: state.rows, queue: state.queue, log: log},
 		reconcile: newReconciler(reconcileConfig{
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
@@ -144,7 +144,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	c.table.commit(ctx, g, lane)
-	g.Go(func() error { return c.nova.run(ctx) })
+	g.Go(func() error { return c.statuses.run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		c.stopServing()

@@ -1,12 +1,16 @@
 package cell
 
 import (
-	"context"
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
-	"cellgate/internal/fault"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
 
@@ -15,8 +19,8 @@ const (
 	keepReports = 15 * time.Second
 	// importLease is how long a gateway may import without a word from the cell.
 	importLease = 5 * time.Second
-	// gateTries is how often a move is tried that others' moves came before.
-	gateTries = 4
+	// behindFor is how long a gateway's rows must be too old before it counts as behind.
+	behindFor = 10 * time.Second
 )
 
 // gatekeeper is what a replica knows of the cell's upgrade: what gateways report, and
@@ -27,9 +31,6 @@ type gatekeeper struct {
 
 	mu       sync.Mutex
 	gateways map[string]*gatewayReport
-	// gone is the newest report of those that are forgotten, for a while; nil for none.
-	gone    *gatewayReport
-	readers novaReaders
 	// importer imports until then.
 	importer    string
 	until       time.Time
@@ -49,16 +50,13 @@ type gatewayReport struct {
 	legacyReport
 	revision uint64
 	sent     bool
-	at       time.Time
+	// behindSince is since when its rows are older than those of another gateway by more than
+	// maxLag; zero when they are not.
+	behindSince time.Time
 }
 
-func newGatekeeper(cfg Config, now func() time.Time) *gatekeeper {
-	return &gatekeeper{
-		rules: gateRules{
-			settle: cfg.GateSettle, classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime,
-		},
-		now: now, gateways: map[string]*gatewayReport{}, readers: newNovaReaders(cfg.ServiceDownTime), moving: make(chan struct{}, 1), news: make(chan struct{}, 1),
-	}
+func newGatekeeper(rules gateRules, now func() time.Time) *gatekeeper {
+	return &gatekeeper{rules: rules, now: now, gateways: map[string]*gatewayReport{}, moving: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 }
 
 // heard takes a report. known is false when its services are of a revision that is not
@@ -82,8 +80,15 @@ func (k *gatekeeper) heard(r legacyReport, revision uint64, unchanged bool) (kno
 		g.revision, g.sent = revision, true
 	}
 	r.heard = k.now()
-	g.legacyReport, g.at = r, r.heard
+	g.legacyReport = r
 	k.gateways[r.gateway] = g
+	switch {
+	case r.unreadable != "": // it answers from what it has for some seconds
+	case k.lag(g) <= k.maxLag():
+		g.behindSince = time.Time{}
+	case g.behindSince.IsZero():
+		g.behindSince = r.heard
+	}
 	select {
 	case k.news <- struct{}{}:
 	default: // it is not taken yet
@@ -94,13 +99,9 @@ func (k *gatekeeper) heard(r legacyReport, revision uint64, unchanged bool) (kno
 // forget drops gateways that were not heard for too long. The caller holds mu.
 func (k *gatekeeper) forget() {
 	for name, g := range k.gateways {
-		if k.now().Sub(g.at) > keepReports {
+		if k.now().Sub(g.heard) > keepReports {
 			delete(k.gateways, name)
-			k.goes(g)
 		}
-	}
-	if k.gone != nil && k.now().Sub(k.gone.at) > keepReports+keepNewest*k.rules.downTime {
-		k.gone = nil
 	}
 }
 
@@ -120,17 +121,7 @@ func (k *gatekeeper) evidence(now time.Time, node func(string) registration) evi
 	for _, g := range k.gateways {
 		e.reports = append(e.reports, g.legacyReport)
 	}
-	var gone *legacyReport
-	if k.gone != nil {
-		gone = &k.gone.legacyReport
-	}
-	e.reports = k.rules.newestRows(e.reports, gone, now)
 	return e
-}
-
-// mayImport reports whether a gateway is to import: in every state of the gate.
-func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
-	return g != nil && c.gate.lend(req.GetGateway())
 }
 
 // lend reports whether a gateway may import until told otherwise: one at a time, the one
@@ -146,55 +137,6 @@ func (k *gatekeeper) lend(gateway string) bool {
 	return true
 }
 
-func hasClass(h *shard.Host, class string) bool {
-	for i := range h.Providers {
-		for _, inv := range h.Providers[i].Inventories {
-			if inv.ResourceClass == class {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// judged judges the gate and, with move, moves it. It gives the gate afterwards and the
-// verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
-// was in the shard; zero for none.
-func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, verdict, error) {
-	select {
-	case c.gate.moving <- struct{}{}:
-		defer func() { <-c.gate.moving }()
-	case <-ctx.Done():
-		return nil, verdict{}, ctx.Err()
-	}
-	now, err := c.store.Now(ctx)
-	if err != nil {
-		return nil, verdict{}, storeFault(err)
-	}
-	g := c.rows.gateRow()
-	for range gateTries {
-		v := c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
-		if g == nil || imported.Sub(g.RowsAt) >= rowsEvery {
-			v.want.RowsAt = imported
-		}
-		c.gate.tell(v)
-		if !move || sameGate(g, &v.want) {
-			return g, v, nil
-		}
-		next, moved, err := c.moveGate(ctx, g, &v.want, word{})
-		if err != nil {
-			return nil, v, err
-		}
-		if g = next; moved {
-			// The verdict was of the state before.
-			v = c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
-			c.gate.tell(v)
-			return g, v, nil
-		}
-	}
-	return nil, verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
-}
-
 func (k *gatekeeper) tell(v verdict) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -207,50 +149,146 @@ func sameGate(g *shard.Gate, want *shard.MoveGate) bool {
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls && !want.RowsAt.After(g.RowsAt)
 }
 
-// word is an operator's; zero for the rules.
-type word struct{ who, why string }
+// maxLag is how much older than another gateway's the rows of a gateway may be. Nova has
+// service_down_time be two and a half times what is between two heartbeats, so half of it is more
+// than a copy that is not behind ever lacks.
+func (k *gatekeeper) maxLag() time.Duration { return k.rules.downTime / 2 }
 
-// moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
-// the word of an operator. moved is false when another replica came before: next is then
-// the row that it wrote.
-func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by word) (next *shard.Gate, moved bool, err error) {
-	if old != nil && old.RowsAt.After(want.RowsAt) {
-		want.RowsAt = old.RowsAt
+// lag is how much older than the newest the rows of a gateway are; 0 when it is not known. The
+// caller holds mu.
+func (k *gatekeeper) lag(g *gatewayReport) (lag time.Duration) {
+	if g.readTo.IsZero() {
+		return 0
 	}
-	answers, err := c.queue.do(ctx, []shard.Op{{MoveGate: want}}, true)
-	if err != nil {
-		return nil, false, err
+	for _, other := range k.gateways {
+		lag = max(lag, other.readTo.Sub(g.readTo))
 	}
-	if err := answers[0].err; err != nil {
-		return nil, false, err
-	}
-	out := answers[0].outcome
-	if r := out.Refusal; r != nil {
-		if r.Kind == fault.StaleGeneration {
-			c.table.writer.publish(tableUpdate{changes: gateChange(out.Gate)})
-			return out.Gate, false, nil
-		}
-		return nil, false, fault.New(r.Kind, "%s", r.Message)
-	}
-	from, pin := "none", shard.GateState("")
-	if old != nil {
-		from, pin = string(old.State), old.Pin
-	}
-	switch g := out.Gate; {
-	case string(g.State) != from:
-		c.tel.GateMoved(string(g.State))
-		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", by.who)
-	case g.Pin == "" && pin != "":
-		c.log.Warn("audit: the gate was let go", "state", g.State, "pinned", pin, "epoch", g.Epoch, "reason", by.why, "who", by.who)
-	case by != word{}:
-		c.log.Warn("audit: the gate was pinned", "state", g.State, "epoch", g.Epoch, "reason", by.why, "who", by.who)
-	}
-	return out.Gate, true, nil
+	return lag
 }
 
-func gateChange(g *shard.Gate) []shard.Change {
-	if g == nil {
-		return nil
+// isBehind reports whether a gateway's rows are too old for long enough to count.
+func (k *gatekeeper) isBehind(g *gatewayReport) bool {
+	return !g.behindSince.IsZero() && k.now().Sub(g.behindSince) >= behindFor
+}
+
+// readersMessage lists the gateways that are heard, the one furthest behind first.
+func (k *gatekeeper) readersMessage() []*cellgatev1.GateReader {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	now := k.now()
+	var list []*cellgatev1.GateReader
+	for _, g := range k.gateways {
+		m := &cellgatev1.GateReader{Gateway: g.said(), Unreadable: g.unreadable, Imports: g.gateway == k.importer && now.Before(k.until), RequiredVersion: proto.Int32(g.required)}
+		if g.downTime > 0 {
+			m.ServiceDownTime = durationpb.New(g.downTime)
+		}
+		if !g.readTo.IsZero() && g.unreadable == "" {
+			m.ReadTo, m.Lag = timestamppb.New(g.readTo), durationpb.New(k.lag(g))
+		}
+		if k.isBehind(g) {
+			m.BehindSince = timestamppb.New(g.behindSince)
+		}
+		list = append(list, m)
 	}
-	return []shard.Change{{Gate: g}}
+	slices.SortFunc(list, func(a, b *cellgatev1.GateReader) int {
+		return cmp.Or(cmp.Compare(b.GetLag().AsDuration(), a.GetLag().AsDuration()), cmp.Compare(a.GetGateway(), b.GetGateway()))
+	})
+	return list
+}
+
+// gateReading is what metrics say of the gate: how many hosts are not new, how many gateways are
+// behind and by how much at most, and how many ask for less than another.
+type gateReading struct {
+	lagging, behind, differing int
+	lag                        time.Duration
+}
+
+// reading gives what metrics say of the gate.
+func (k *gatekeeper) reading() (r gateReading) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	var required int32
+	var downTime time.Duration
+	for _, g := range k.gateways {
+		required, downTime = max(required, g.required), max(downTime, g.downTime)
+		if g.unreadable == "" {
+			r.lag = max(r.lag, k.lag(g))
+		}
+		if k.isBehind(g) {
+			r.behind++
+		}
+	}
+	for _, g := range k.gateways {
+		if g.required < required || g.downTime > 0 && g.downTime < downTime {
+			r.differing++
+		}
+	}
+	r.lagging = k.told.laggingHosts
+	return r
+}
+
+// isRead reports whether a gateway that was heard lately reads Nova's tables.
+func (k *gatekeeper) isRead() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	for _, g := range k.gateways {
+		if g.unreadable == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// hears reports whether a gateway was heard lately.
+func (k *gatekeeper) hears() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	return len(k.gateways) > 0
+}
+
+// ofNewHost is what counts of a host that an agent brings and the cell did not know, until reports
+// say otherwise (changes): an empty host is what requests choose first, so it cannot wait for the next report.
+func (k *gatekeeper) ofNewHost(uuid string) novaWord {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	var readable, named bool
+	for _, g := range k.gateways {
+		if g.unreadable != "" {
+			continue
+		}
+		readable = true
+		for i := range g.services {
+			if slices.Contains(g.services[i].named(), uuid) {
+				return novaWord{}
+			}
+			named = named || len(g.services[i].named()) > 0
+		}
+	}
+	switch {
+	case named:
+		return novaWord{shard.NovaDisabled, unknownToNova}
+	case !readable && len(k.gateways) > 0:
+		return novaWord{shard.NovaDisabled, unreadableToNova}
+	}
+	return novaWord{}
+}
+
+// services gives the reports with services. Those of gateways that cannot read them say
+// nothing.
+func (k *gatekeeper) services() []legacyReport {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget()
+	var reports []legacyReport
+	for _, g := range k.gateways {
+		if g.unreadable == "" {
+			reports = append(reports, g.legacyReport)
+		}
+	}
+	return reports
 }

@@ -204,3 +204,14 @@ func inventoryOf(h *shard.Host, class string) (inv shard.Inventory, is bool) {
 	}
 	return all[i], true
 }
+
+func hasClass(h *shard.Host, class string) bool {
+	for i := range h.Providers {
+		for _, inv := range h.Providers[i].Inventories {
+			if inv.ResourceClass == class {
+				return true
+			}
+		}
+	}
+	return false
+}

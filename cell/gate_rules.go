@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -262,9 +265,6 @@ type tally struct {
 	hosts   map[string]*laggard
 	counted map[string]struct{}
 	nodes   map[string]bool
-	dispute dispute
-	// byVersion and byDownTime: hosts are not new that would be by another gateway's.
-	byVersion, byDownTime bool
 }
 
 func (r gateRules) tally(e evidence) *tally {
@@ -272,7 +272,6 @@ func (r gateRules) tally(e evidence) *tally {
 	for _, report := range e.reports {
 		t.required = max(t.required, report.required)
 	}
-	t.dispute = disputeOf(askedBy(e.reports))
 	for _, report := range e.reports {
 		if report.unreadable != "" {
 			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.said(), report.unreadable))
@@ -303,9 +302,26 @@ func (r gateRules) tally(e evidence) *tally {
 	}
 	if t.laggingHosts > 0 { // whatever closes is one of them
 		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstNames()))
-		t.breaks = append(t.breaks, t.disputed()...)
+		t.breaks = append(t.breaks, e.differences()...)
 	}
 	return t
+}
+
+// differences says what gateways ask differently of Nova's services.
+func (e *evidence) differences() (all []string) {
+	readers := make([]*cellgatev1.GateReader, len(e.reports))
+	for i := range e.reports {
+		r := &e.reports[i]
+		readers[i] = &cellgatev1.GateReader{Gateway: r.said(), RequiredVersion: proto.Int32(r.required), ServiceDownTime: durationpb.New(r.downTime)}
+	}
+	required, downTime := GatewaysDiffer(readers)
+	if required != "" {
+		all = append(all, "gateways differ in required_version, and the highest counts: "+required)
+	}
+	if downTime != "" {
+		all = append(all, "gateways differ in service_down_time, and by the longest a service is up: "+downTime)
+	}
+	return all
 }
 
 func hostCount(n int) string {
@@ -325,9 +341,8 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 		}
 		t.late(s, 0, why, counts)
 		if counts {
-			whose := t.whose(s)
 			if s.up {
-				t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required%s", s.host, s.version, t.required, whose))
+				t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.host, s.version, t.required))
 			}
 		}
 	}

@@ -1,56 +1,12 @@
 package cell
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
-
-// FindUnclaimed says which of some instances have no live claim here. What it says is so
-// at a moment that is not later than At: a table may be maxBehind other replicas.
-func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest) (*cellv1.FindUnclaimedResponse, error) {
-	if err := s.loaded(); err != nil {
-		return nil, err
-	}
-	in := req.GetInstances()
-	if len(in)%len(schedule.ID{}) != 0 {
-		return nil, fault.Invalid("instances", "has %d bytes, which are no whole uuids", len(in))
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, storeFault(err)
-	}
-	if err := s.journal.caughtUp(ctx); err != nil {
-		return nil, err
-	}
-	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-maxBehind))}
-	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
-		copy(id[:], in)
-		if !s.rows.claimed(id.String()) {
-			out.Unclaimed = append(out.Unclaimed, id[:]...)
-		}
-	}
-	return out, nil
-}
-
-// claimed reports whether an instance has a live claim.
-func (r *rows) claimed(instance string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, c := range r.byConsumer[instance] {
-		if c.TransferredFrom == "" {
-			return true
-		}
-	}
-	return len(r.transferred[instance]) > 0
-}
 
 // unclaimedOf reads what a gateway says of instances without a claim; nil for nothing.
 func unclaimedOf(in *cellv1.UnclaimedInstances) *unclaimed {

@@ -326,7 +326,7 @@ func TestAStateWhoseStreamHasEndedIsNotWritten(t *testing.T) {
 // a long quiet, or when the clock was put back.
 func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	s := sessions{now: func() time.Time { return now }}
+	s := newSessions(0, func() time.Time { return now })
 	var at []time.Duration
 	begun := now
 	for ; now.Before(begun.Add(10 * time.Minute)); now = now.Add(time.Second) {

@@ -502,7 +502,7 @@ func TestOnlyWhatChangedOfServicesIsWritten(t *testing.T) {
 func BenchmarkUnchangedServices(b *testing.B) {
 	const hosts = 10_000
 	rows := newRows()
-	watch := &novaWatch{gate: newGatekeeper(Config{}, time.Now), rows: rows}
+	watch := &statusWatch{gate: newGatekeeper(gateRules{}, time.Now), rows: rows}
 	report := legacyReport{gateway: "g1"}
 	for n := range hosts {
 		h := &shard.Host{UUID: shardtest.HostID(n)}

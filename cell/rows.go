@@ -56,8 +56,6 @@ type rows struct {
 	stale atomic.Bool
 	// ending are the hosts whose maintenance has an end, with it.
 	ending map[string]time.Time
-	// byNova are the hosts that their services in Nova say something against.
-	byNova map[string]bool
 	index  hostIndex
 }
 
@@ -107,7 +105,7 @@ func newRows() *rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
-		coming: map[string]*readFacts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, byNova: map[string]bool{}, index: newHostIndex(),
+		coming: map[string]*readFacts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
 	}
 }
 

@@ -38,11 +38,6 @@ func (r *rows) applyAdminState(a *shard.AdminState, d *dirty) error {
 	} else {
 		delete(r.ending, a.HostUUID)
 	}
-	if a.Nova != "" {
-		r.byNova[a.HostUUID] = true
-	} else {
-		delete(r.byNova, a.HostUUID)
-	}
 	return nil
 }
 

@@ -194,3 +194,36 @@ func (r *rows) claimsHeldBy(consumer string) bool {
 	defer r.mu.RUnlock()
 	return consumer != "" && len(r.byConsumer[consumer]) > 0
 }
+
+// anyHostOfAgent reports whether an agent has registered a host that the shard has.
+func (r *rows) anyHostOfAgent() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, row := range r.hosts {
+		if row != nil && row.host != nil && !row.host.Imported {
+			return true
+		}
+	}
+	return false
+}
+
+// claimed reports whether an instance has a live claim.
+func (r *rows) claimed(instance string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, c := range r.byConsumer[instance] {
+		if c.TransferredFrom == "" {
+			return true
+		}
+	}
+	return len(r.transferred[instance]) > 0
+}
+
+// each calls with each host's row, nil while there is none, and what stands beside it.
+func (r *rows) each(visit func(uuid string, row *shard.Host, admin *shard.AdminState)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for uuid, row := range r.hosts {
+		visit(uuid, row.host, row.admin)
+	}
+}

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"testing"
+	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -9,7 +10,7 @@ import (
 // TestSessionsReachTheNewestStream: a message goes to the stream that began last, and
 // nowhere once all have ended; an agent that does not read is not waited for.
 func TestSessionsReachTheNewestStream(t *testing.T) {
-	var s sessions
+	s := newSessions(0, time.Now)
 	m := &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c"}}}
 	if s.open("h") || s.tell("h", m) {
 		t.Fatal("a host without a stream took a message")

@@ -27,7 +27,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		g := s.rows.tableGate.Load() // before the summary, whose table is as new then
 		out = proto.CloneOf(s.newestSummary())
 		if g != nil {
-			out.Totals.Gate = s.gateMessage(g, verdict{})
+			out.Totals.Gate = s.gate.message(g, verdict{})
 			if why := s.table.imports.unavailable(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why
 			}

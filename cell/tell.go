@@ -125,13 +125,11 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Pinned = c.versions.Count()
 	r.StoreAhead = c.table.storeTime.reading()
 	if g := c.rows.gateRow(); g != nil {
-		c.gate.mu.Lock()
-		told := c.gate.told
-		c.gate.mu.Unlock()
+		of := c.gate.reading()
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
-		r.GateLagging, r.GateAwaited = told.laggingHosts, c.rows.awaitedCount()
-		r.GateBehind, r.GateReadingLag = c.gate.behind()
-		r.GateDiffering, r.GateRowsAge = c.gate.differing(), c.table.imports.under(g)
+		r.GateLagging, r.GateAwaited = of.lagging, c.rows.awaitedCount()
+		r.GateBehind, r.GateReadingLag = of.behind, of.lag
+		r.GateDiffering, r.GateRowsAge = of.differing, c.table.imports.under(g)
 	}
 	r.JournalAge = time.Since(c.journal.lastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()

@@ -2,9 +2,6 @@ package cell
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -12,10 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// novaBatch is how many words of services go into the pipeline at once.
-const novaBatch = 256
-
-// novaWatch keeps what Nova's services say of hosts in the shard, as gateways report it:
+// serviceStatuses keeps what Nova's services say of hosts in the shard, as gateways report it:
 // beside the operator's word, so that every replica has it, and claims are checked by it.
 // It is written when it changes, unless the row in the shard is of a newer reading: gateways
 // may read replicas of Nova's database that are behind, and report to other replicas of the
@@ -24,13 +18,7 @@ const novaBatch = 256
 // A host of an agent that no report names counts as disabled: Nova has no such host, or has
 // that machine under another uuid (an agent that lost its state_dir), with what runs there. A row
 // that no gateway can answer from names its host all the same.
-type novaWatch struct {
-	gate  *gatekeeper
-	rows  *rows
-	queue *queue
-	log   *slog.Logger
-	// failing: the last ones were not written, and that was said.
-	failing bool
+type serviceStatuses struct {
 	// silentAt has of each host that is silent in the shard novaReading.beat as of that word. See hasBeaten.
 	silentAt map[string]time.Time
 }
@@ -119,94 +107,62 @@ func (w novaWord) worse(than novaWord) bool {
 	return w.reason > than.reason
 }
 
-// run writes what is new after each report, until ctx ends.
-func (n *novaWatch) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.gate.news:
-		}
-		err := n.write(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !n.failing:
-			n.log.Warn("what Nova's services say of hosts was not written", "err", err)
-		case err == nil && n.failing:
-			n.log.Info("what Nova's services say of hosts is written again")
-		}
-		n.failing = err != nil
-	}
-}
-
-// write writes the words that are others than the rows have. What it does not write is
-// tried again after the next report.
-func (n *novaWatch) write(ctx context.Context) error {
-	changes := n.changes()
-	for at := range slices.Chunk(changes, novaBatch) {
-		ops := make([]shard.Op, len(at))
-		for i := range at {
-			ops[i] = shard.Op{SetNovaState: &at[i]}
-		}
-		answers, err := n.queue.do(ctx, ops, false)
-		if err != nil {
-			return err
-		}
-		for i, a := range answers {
-			switch {
-			case a.err != nil:
-				return a.err
-			case a.outcome.Refusal != nil:
-				return fmt.Errorf("host %s: %s", at[i].HostUUID, a.outcome.Refusal.Message)
-			}
-		}
-	}
-	if words := slices.DeleteFunc(changes, func(p shard.SetNovaState) bool { return p.Refresh }); len(words) > 0 {
-		first := &words[0]
-		n.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(words), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
-	}
-	return nil
-}
-
 // unknownToNova is the reason of a host that no report names, unknownWord what is said of it.
 const unknownToNova = "Nova's tables have no host of this uuid"
 
 var unknownWord = novaWord{shard.NovaDisabled, unknownToNova}
 
-// changes gives the words that the rows do not have, by host, but for those of readings that
+// statusRow is a host's row with what stands beside it; row is nil while there is no host.
+type statusRow struct {
+	row   *shard.Host
+	admin *shard.AdminState
+}
+
+func (r statusRow) status() novaWord {
+	if r.admin == nil {
+		return novaWord{}
+	}
+	return novaWord{r.admin.Nova, r.admin.NovaReason}
+}
+
+// silentSince is how new the reading is by which the host is silent to Nova; zero when it is not.
+func (r statusRow) silentSince(now time.Time) time.Time {
+	if r.status().state != shard.NovaSilent {
+		return time.Time{}
+	}
+	return r.admin.NovaRead(now)
+}
+
+// changes gives the statuses that the rows do not have, by host, but for those of readings that
 // are older than the rows'. That a host is there or not, and is silent, is said by the tables
-// as a whole, and is as new as these; else a word is as new as the row of the host's service.
+// as a whole, and is as new as these; else a status is as new as the row of the host's service.
 //
 // Of a gateway that reports to another replica the rows tell how new its readings are: the
 // newest time in them, which the newest reading keeps so in one of them. While all readings that
 // were reported here are behind that, they say neither that hosts are silent, which is what a copy
 // of Nova's database that is behind looks like, nor that hosts are not there.
-func (n *novaWatch) changes() []shard.SetNovaState {
-	reports, now := n.gate.services(), n.gate.now()
+func (n *serviceStatuses) changes(reports []legacyReport, rows map[string]statusRow, now time.Time, maxLag time.Duration) []shard.SetNovaState {
 	named, newest := nodesOf(reports)
 	var list []shard.SetNovaState
-	n.rows.mu.RLock()
-	defer n.rows.mu.RUnlock()
-	n.forgetSilent(now)
-	known := n.rows.newestOfNova(now)
-	behind := !newest.IsZero() && known.NovaRead(now).Sub(newest) > n.gate.readers.most
+	n.forgetSilent(rows, now)
+	known, against := newestStatus(rows, now)
+	behind := !newest.IsZero() && known.NovaRead(now).Sub(newest) > maxLag
 	// agrees: what is refreshed is what the readings here say, too.
 	agrees := true
-	for uuid, r := range readingsOf(reports, n.rows.byNova) {
+	for uuid, r := range readingsOf(reports, against) {
 		w := r.word()
 		p := shard.SetNovaState{HostUUID: uuid, State: w.state, Reason: w.reason, At: r.at}
-		row := n.rows.hosts[uuid]
-		if w.state == shard.NovaSilent || row != nil && row.novaWord() == unknownWord {
+		row := rows[uuid]
+		if w.state == shard.NovaSilent || row.status() == unknownWord {
 			p.At = earlier(later(r.at, named[uuid]), now)
 		}
 		if was := row.silentSince(now); !was.IsZero() && n.hasBeaten(uuid, r, was) {
 			p.At = later(p.At, was)
 		}
 		if known != nil && uuid == known.HostUUID {
-			agrees = row != nil && row.novaWord() == w
+			agrees = row.status() == w
 		}
-		if row != nil && row.host != nil && row.novaWord() != w && !p.Outdated(row.admin, now) && !(behind && w.state == shard.NovaSilent) {
+		if row.row != nil && row.status() != w && !p.Outdated(row.admin, now) && !(behind && w.state == shard.NovaSilent) {
 			list = append(list, p)
 			if w.state == shard.NovaSilent {
 				n.silentAt[uuid] = r.beat
@@ -216,8 +172,8 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 		}
 	}
 	if len(named) > 0 && !behind {
-		for uuid, row := range n.rows.hosts {
-			if row.host == nil || row.host.Imported || row.novaWord() == unknownWord {
+		for uuid, row := range rows {
+			if row.row == nil || row.row.Imported || row.status() == unknownWord {
 				continue
 			}
 			p := shard.SetNovaState{HostUUID: uuid, State: unknownWord.state, Reason: unknownWord.reason, At: earlier(newest, now)}
@@ -226,7 +182,7 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 			}
 		}
 	}
-	if at := earlier(newest, now).Add(-n.gate.readers.most / 4); known != nil && agrees && at.Sub(known.NovaRead(now)) > n.gate.readers.most/2 &&
+	if at := earlier(newest, now).Add(-maxLag / 4); known != nil && agrees && at.Sub(known.NovaRead(now)) > maxLag/2 &&
 		!slices.ContainsFunc(list, func(p shard.SetNovaState) bool { return p.HostUUID == known.HostUUID }) {
 		list = append(list, shard.SetNovaState{HostUUID: known.HostUUID, State: known.Nova, Reason: known.NovaReason, At: at, Refresh: true})
 	}
@@ -234,58 +190,26 @@ func (n *novaWatch) changes() []shard.SetNovaState {
 	return list
 }
 
-// unreadableToNova is the reason of a host that came while no gateway could read the tables.
-const unreadableToNova = "Nova's tables cannot be read, and the cell did not know this uuid before"
-
-// hears reports whether a gateway was heard lately.
-func (k *gatekeeper) hears() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget()
-	return len(k.gateways) > 0
-}
-
-// ofNewHost is what counts of a host that an agent brings and the cell did not know, until reports
-// say otherwise (changes): an empty host is what requests choose first, so it cannot wait for the next report.
-func (k *gatekeeper) ofNewHost(uuid string) novaWord {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget()
-	var readable, named bool
-	for _, g := range k.gateways {
-		if g.unreadable != "" {
+// newestStatus gives the row with the status of the newest reading of Nova's tables, nil for
+// none, and the hosts that have some status.
+func newestStatus(rows map[string]statusRow, now time.Time) (newest *shard.AdminState, against map[string]bool) {
+	against = map[string]bool{}
+	for uuid, row := range rows {
+		if row.admin == nil {
 			continue
 		}
-		readable = true
-		for i := range g.services {
-			if slices.Contains(g.services[i].named(), uuid) {
-				return novaWord{}
-			}
-			named = named || len(g.services[i].named()) > 0
+		if row.admin.Nova != "" {
+			against[uuid] = true
 		}
-	}
-	switch {
-	case named:
-		return novaWord{shard.NovaDisabled, unknownToNova}
-	case !readable && len(k.gateways) > 0:
-		return novaWord{shard.NovaDisabled, unreadableToNova}
-	}
-	return novaWord{}
-}
-
-// newestOfNova gives the row with the word of the newest reading of Nova's tables; nil for
-// none. The caller holds mu.
-func (r *rows) newestOfNova(now time.Time) (newest *shard.AdminState) {
-	for _, row := range r.hosts {
-		if row.host == nil || row.admin == nil {
-			continue
-		}
-		if at := row.admin.NovaRead(now); !at.IsZero() && (newest == nil || at.After(newest.NovaAt) || at.Equal(newest.NovaAt) && row.admin.HostUUID < newest.HostUUID) {
+		if at := row.admin.NovaRead(now); row.row != nil && !at.IsZero() && (newest == nil || at.After(newest.NovaAt) || at.Equal(newest.NovaAt) && uuid < newest.HostUUID) {
 			newest = row.admin
 		}
 	}
-	return newest
+	return newest, against
 }
+
+// unreadableToNova is the reason of a host that came while no gateway could read the tables.
+const unreadableToNova = "Nova's tables cannot be read, and the cell did not know this uuid before"
 
 // nodesOf gives the compute nodes that reports name, with how new the newest of these is, and
 // how new the newest report is; zero where it is not known.
@@ -360,7 +284,7 @@ func readingsOf(reports []legacyReport, known map[string]bool) map[string]novaRe
 // word was written by, where this replica did, and else the first reading here of rows that are as new: a
 // replica that starts, and is first told a row that has moved, waits for the next move, or for a row that is
 // dated after the word.
-func (n *novaWatch) hasBeaten(uuid string, r novaReading, was time.Time) bool {
+func (n *serviceStatuses) hasBeaten(uuid string, r novaReading, was time.Time) bool {
 	beat, is := n.silentAt[uuid]
 	if !is && !r.rows.Before(was) {
 		n.silentAt[uuid] = r.beat
@@ -368,40 +292,10 @@ func (n *novaWatch) hasBeaten(uuid string, r novaReading, was time.Time) bool {
 	return is && r.word() == (novaWord{}) && !r.seen.Before(was) && !r.beat.Equal(beat)
 }
 
-// forgetSilent lets go of hosts that are silent no more. The caller holds the rows.
-func (n *novaWatch) forgetSilent(now time.Time) {
+// forgetSilent lets go of hosts that are silent no more.
+func (n *serviceStatuses) forgetSilent(rows map[string]statusRow, now time.Time) {
 	if n.silentAt == nil {
 		n.silentAt = map[string]time.Time{}
 	}
-	maps.DeleteFunc(n.silentAt, func(uuid string, _ time.Time) bool { return n.rows.hosts[uuid].silentSince(now).IsZero() })
-}
-
-// silentSince is how new the reading is by which the host is silent to Nova; zero when it is not.
-func (row *hostRow) silentSince(now time.Time) time.Time {
-	if row == nil || row.novaWord().state != shard.NovaSilent {
-		return time.Time{}
-	}
-	return row.admin.NovaRead(now)
-}
-
-func (row *hostRow) novaWord() novaWord {
-	if row.admin == nil {
-		return novaWord{}
-	}
-	return novaWord{row.admin.Nova, row.admin.NovaReason}
-}
-
-// services gives the reports with services. Those of gateways that cannot read them say
-// nothing.
-func (k *gatekeeper) services() []legacyReport {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget()
-	var reports []legacyReport
-	for _, g := range k.gateways {
-		if g.unreadable == "" {
-			reports = append(reports, g.legacyReport)
-		}
-	}
-	return reports
+	maps.DeleteFunc(n.silentAt, func(uuid string, _ time.Time) bool { return rows[uuid].silentSince(now).IsZero() })
 }

@@ -1,0 +1,57 @@
+package cell
+
+import (
+	"fmt"
+	"strings"
+
+	"cellgate/shard"
+)
+
+// pinned is the row after an operator's word; nil when there is nothing to let go. read: a
+// gateway reads Nova's tables for the cell.
+func pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *shard.MoveGate {
+	if pin == "" {
+		return unpinned(g, reason, who, read)
+	}
+	want := &shard.MoveGate{State: pin, Pin: pin, PinReason: reason}
+	if !read && pin != shard.GateNative {
+		want.ReturnTo = shard.GateNative // without a gate
+	}
+	if g != nil {
+		want.Revision, want.Falls, want.Reason = g.Revision, g.Falls, g.Reason
+		switch {
+		case g.Pin != "":
+			want.ReturnTo = g.ReturnTo
+		case want.ReturnTo != "":
+			want.ReturnTo = g.State
+		}
+	}
+	if g == nil || g.State != pin {
+		want.Reason = fmt.Sprintf("pinned by %s: %s", orSomebody(who), reason)
+	}
+	return want
+}
+
+// unpinned is the row without its pin; nil for none. While a gateway reads Nova's tables the
+// rules go on from the state that the gate is in. Without one they would leave it there for
+// good, so it goes back to where the pin found it.
+func unpinned(g *shard.Gate, reason, who string, read bool) *shard.MoveGate {
+	if g == nil || g.Pin == "" {
+		return nil
+	}
+	want := &shard.MoveGate{
+		Revision: g.Revision, Falls: g.Falls, State: g.State,
+		Reason: strings.TrimSuffix(fmt.Sprintf("let go by %s: %s", orSomebody(who), reason), ": "),
+	}
+	if g.ReturnTo != "" && !read {
+		want.State = g.ReturnTo
+	}
+	return want
+}
+
+func orSomebody(who string) string {
+	if who == "" {
+		return "an operator"
+	}
+	return who
+}

@@ -1,0 +1,104 @@
+package cell
+
+import (
+	"context"
+	"time"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/shard"
+)
+
+// gateTries is how often a move of the gate is tried that others' moves came before.
+const gateTries = 4
+
+// mayImport reports whether a gateway is to import: in every state of the gate.
+func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
+	return g != nil && c.gate.lend(req.GetGateway())
+}
+
+// judged judges the gate and, with move, moves it. It gives the gate afterwards and the
+// verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
+// was in the shard; zero for none.
+func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, verdict, error) {
+	select {
+	case c.gate.moving <- struct{}{}:
+		defer func() { <-c.gate.moving }()
+	case <-ctx.Done():
+		return nil, verdict{}, ctx.Err()
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, verdict{}, storeFault(err)
+	}
+	g := c.rows.gateRow()
+	for range gateTries {
+		v := c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
+		if g == nil || imported.Sub(g.RowsAt) >= rowsEvery {
+			v.want.RowsAt = imported
+		}
+		c.gate.tell(v)
+		if !move || sameGate(g, &v.want) {
+			return g, v, nil
+		}
+		next, moved, err := c.moveGate(ctx, g, &v.want, word{})
+		if err != nil {
+			return nil, v, err
+		}
+		if g = next; moved {
+			// The verdict was of the state before.
+			v = c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
+			c.gate.tell(v)
+			return g, v, nil
+		}
+	}
+	return nil, verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
+}
+
+// word is an operator's; zero for the rules.
+type word struct{ who, why string }
+
+// moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
+// the word of an operator. moved is false when another replica came before: next is then
+// the row that it wrote.
+func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by word) (next *shard.Gate, moved bool, err error) {
+	if old != nil && old.RowsAt.After(want.RowsAt) {
+		want.RowsAt = old.RowsAt
+	}
+	answers, err := c.queue.do(ctx, []shard.Op{{MoveGate: want}}, true)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := answers[0].err; err != nil {
+		return nil, false, err
+	}
+	out := answers[0].outcome
+	if r := out.Refusal; r != nil {
+		if r.Kind == fault.StaleGeneration {
+			c.table.writer.publish(tableUpdate{changes: gateChange(out.Gate)})
+			return out.Gate, false, nil
+		}
+		return nil, false, fault.New(r.Kind, "%s", r.Message)
+	}
+	from, pin := "none", shard.GateState("")
+	if old != nil {
+		from, pin = string(old.State), old.Pin
+	}
+	switch g := out.Gate; {
+	case string(g.State) != from:
+		c.tel.GateMoved(string(g.State))
+		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", by.who)
+	case g.Pin == "" && pin != "":
+		c.log.Warn("audit: the gate was let go", "state", g.State, "pinned", pin, "epoch", g.Epoch, "reason", by.why, "who", by.who)
+	case by != word{}:
+		c.log.Warn("audit: the gate was pinned", "state", g.State, "epoch", g.Epoch, "reason", by.why, "who", by.who)
+	}
+	return out.Gate, true, nil
+}
+
+func gateChange(g *shard.Gate) []shard.Change {
+	if g == nil {
+		return nil
+	}
+	return []shard.Change{{Gate: g}}
+}

@@ -1,0 +1,104 @@
+package cell
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// maxAwaited is how many awaited claims an answer has at most.
+	maxAwaited = 10_000
+	// awaitedFor is how long a claim is awaited after it was confirmed: a compute writes
+	// its row once a minute, so by then the instance shows, or it is not on its host. The
+	// shard keeps what it holds either way.
+	awaitedFor = 5 * time.Minute
+)
+
+// ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
+// it only looks, and answers with the gate as it is then. Any replica may be asked.
+func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	if err := s.placing(); err != nil {
+		return nil, err
+	}
+	if err := s.journal.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	out := &cellv1.ReportLegacyResponse{}
+	move := !req.GetLook()
+	if move {
+		report := reportOf(req)
+		out.SendServices = !s.gate.heard(report, req.GetRevision(), req.GetUnchanged())
+		move = !out.SendServices
+	}
+	var imported time.Time
+	if age := req.GetImportedAge(); age != nil && req.GetImporter() && s.gate.imports(req.GetGateway()) {
+		now, err := s.store.Now(ctx)
+		if err != nil {
+			return nil, storeFault(err)
+		}
+		imported = now.Add(-max(0, age.AsDuration()))
+	}
+	g, v, err := s.judged(ctx, move, imported)
+	if err != nil {
+		return nil, err
+	}
+	out.Gate = s.gate.message(g, v)
+	if req.GetImporter() && s.mayImport(req, g) {
+		out.ImportFor = durationpb.New(importLease)
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	awaited, cut := s.rows.awaitedClaims(maxAwaited, now.Add(-awaitedFor))
+	out.AwaitedCut = cut
+	for _, c := range awaited {
+		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
+			ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, MovesClaimId: c.Moves,
+			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
+		})
+	}
+	if req.GetLook() {
+		for _, c := range s.rows.unseenClaims(maxAwaited) {
+			out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
+		}
+	}
+	return out, nil
+}
+
+// FindUnclaimed says which of some instances have no live claim here. What it says is so
+// at a moment that is not later than At: a table may be maxBehind other replicas.
+func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest) (*cellv1.FindUnclaimedResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	in := req.GetInstances()
+	if len(in)%len(schedule.ID{}) != 0 {
+		return nil, fault.Invalid("instances", "has %d bytes, which are no whole uuids", len(in))
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, storeFault(err)
+	}
+	if err := s.journal.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-maxBehind))}
+	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
+		copy(id[:], in)
+		if !s.rows.claimed(id.String()) {
+			out.Unclaimed = append(out.Unclaimed, id[:]...)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,195 @@
+package cell
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// readBy is a report of a gateway whose rows are so old.
+func readBy(gateway string, age time.Duration) *cellv1.ReportLegacyRequest {
+	req := legacyOf(gateway, 66, 1)
+	req.GatewayName, req.ReadTo = gateway+".example:9100", timestamppb.New(time.Now().Add(-age))
+	return req
+}
+
+// rig is a replica to which two gateways report every other second.
+type rig struct {
+	*replica
+	// fresh and late are how old their rows are; a negative one does not report.
+	fresh, late time.Duration
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	return &rig{replica: start(t, newStore(t))}
+}
+
+// goes on for a time, and gives the gate as it is then.
+func (r *rig) goes(on time.Duration) *cellgatev1.Gate {
+	r.t.Helper()
+	for end := time.Now().Add(on); time.Now().Before(end); {
+		for gateway, age := range map[string]time.Duration{"g1": r.fresh, "g2": r.late} {
+			if age >= 0 {
+				r.reportLegacy(readBy(gateway, age))
+			}
+		}
+		time.Sleep(2 * time.Second)
+	}
+	look := readBy("doctor", 0)
+	look.Look = true
+	return r.reportLegacy(look).GetGate()
+}
+
+func TestGateReaders_RowsOlderThanAnothers_BehindUntilCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.late = 5 * time.Second // as between two heartbeats
+		g := r.goes(2 * time.Minute)
+		if len(g.GetReaders()) != 2 || g.GetReaders()[0].GetGateway() != "g2.example:9100" || g.GetReaders()[0].GetBehindSince() != nil {
+			t.Fatalf("a little behind: %v", g.GetReaders())
+		}
+		if lag := g.GetReaders()[0].GetLag().AsDuration(); lag < 4*time.Second || lag > 8*time.Second {
+			t.Errorf("5 s of lag are shown as %v", lag)
+		}
+		r.late = 90 * time.Second
+		fell := time.Now()
+		if g = r.goes(4 * time.Second); readerNamed(g, "g2").GetBehindSince() != nil {
+			t.Errorf("behind for a moment: %v", g.GetReaders())
+		}
+		g = r.goes(2 * time.Minute)
+		one := g.GetReaders()[0]
+		if one.GetGateway() != "g2.example:9100" || one.GetLag().AsDuration() < 88*time.Second || one.GetLag().AsDuration() > 94*time.Second {
+			t.Errorf("90 s behind: %v", one)
+		}
+		if since := one.GetBehindSince().AsTime().Sub(fell); since < 0 || since > 3*time.Second || one.GetBehindSince() == nil {
+			t.Errorf("it counts as behind since %v after it fell", since)
+		}
+		if other := g.GetReaders()[1]; other.GetGateway() != "g1.example:9100" || other.GetBehindSince() != nil || other.GetLag().AsDuration() != 0 {
+			t.Errorf("the other: %v", other)
+		}
+		if n, lag := r.gauge("cellgate_cell_gate_gateways_behind"), r.gauge("cellgate_cell_gate_reading_lag_seconds"); n != 1 || lag < 88 || lag > 94 {
+			t.Errorf("metrics: %v behind, by %v s", n, lag)
+		}
+		r.late = 3 * time.Second
+		if g = r.goes(4 * time.Second); readerNamed(g, "g2").GetBehindSince() != nil || r.gauge("cellgate_cell_gate_gateways_behind") != 0 {
+			t.Errorf("it has caught up: %v", g.GetReaders())
+		}
+	})
+}
+
+// gauge gives the only value of a metric.
+func (r *rig) gauge(name string) float64 {
+	r.t.Helper()
+	all, err := r.telemetry.Gatherer().Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == name && len(f.GetMetric()) == 1 {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	r.t.Fatalf("there is no %s", name)
+	return 0
+}
+
+func readerNamed(g *cellgatev1.Gate, gateway string) *cellgatev1.GateReader {
+	for _, r := range g.GetReaders() {
+		if r.GetGateway() == gateway+".example:9100" {
+			return r
+		}
+	}
+	return nil
+}
+
+// A gateway that cannot read is not behind, it says why; one from before says nothing; and
+// who imports is marked.
+func TestReadersThatDoNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		dark := &cellv1.ReportLegacyRequest{Gateway: "g2", GatewayName: "g2.example:9100", Unreadable: "no route", RequiredVersion: 66, ReadTo: timestamppb.Now()}
+		before := legacyOf("g3", 66, 1)
+		before.GatewayName = "g3.example:9100"
+		for range 60 {
+			imports := readBy("g1", 0)
+			imports.Importer = true
+			r.reportLegacy(imports)
+			r.reportLegacy(dark)
+			r.reportLegacy(before)
+			time.Sleep(2 * time.Second)
+		}
+		r.late = -1
+		g := r.goes(2 * time.Second)
+		if g2 := readerNamed(g, "g2"); g2.GetUnreadable() != "no route" || g2.GetBehindSince() != nil || g2.GetImports() {
+			t.Errorf("one that cannot read: %v", g2)
+		}
+		if g3 := readerNamed(g, "g3"); g3 == nil || g3.GetReadTo() != nil || g3.GetLag() != nil || g3.GetBehindSince() != nil {
+			t.Errorf("one from before: %v", g3)
+		}
+		if g1 := readerNamed(g, "g1"); !g1.GetImports() || g1.GetLag().AsDuration() != 0 {
+			t.Errorf("who imports: %v", g1)
+		}
+		if lag := r.gauge("cellgate_cell_gate_reading_lag_seconds"); lag != 0 {
+			t.Errorf("the lag is %v", lag)
+		}
+	})
+}
+
+// What each gateway asks for is shown beside what it reads; that they differ is in a metric.
+func TestWhatGatewaysAskForIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		required, down := map[string]int32{"g1": 66, "g2": 66}, map[string]time.Duration{"g1": time.Minute}
+		goes := func() *cellgatev1.Gate {
+			for range 5 {
+				for gateway, n := range required {
+					req := readBy(gateway, 0)
+					req.RequiredVersion = n
+					if d := down[gateway]; d > 0 {
+						req.ServiceDownTime = durationpb.New(d)
+					}
+					r.reportLegacy(req)
+				}
+				time.Sleep(2 * time.Second)
+			}
+			return r.reportLegacy(&cellv1.ReportLegacyRequest{Gateway: "doctor", RequiredVersion: 99, Look: true}).GetGate()
+		}
+		metric := func() float64 { return r.gauge("cellgate_cell_gate_gateways_differing") }
+
+		g := goes()
+		one, other := readerNamed(g, "g1"), readerNamed(g, "g2")
+		if one.GetRequiredVersion() != 66 || one.GetServiceDownTime().AsDuration() != time.Minute || other.RequiredVersion == nil || other.ServiceDownTime != nil {
+			t.Errorf("the gate has %v", g.GetReaders())
+		}
+		if metric() != 0 {
+			t.Errorf("they agree: %v", metric())
+		}
+
+		required["g2"] = 67
+		g = goes()
+		if readerNamed(g, "g2").GetRequiredVersion() != 67 || metric() != 1 {
+			t.Errorf("the gate has %v, %v differ", g.GetReaders(), metric())
+		}
+		required["g2"], down["g2"] = 0, time.Hour
+		if g = goes(); readerNamed(g, "g2").RequiredVersion == nil || readerNamed(g, "g2").GetRequiredVersion() != 0 || metric() != 2 {
+			t.Errorf("the gate has %v, %v differ", g.GetReaders(), metric())
+		}
+		delete(required, "g2")
+		if goes(); metric() != 2 { // it may come back
+			t.Errorf("%v differ", metric())
+		}
+		for range 2 {
+			goes()
+		}
+		if metric() != 0 {
+			t.Errorf("%v differ of one", metric())
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"cellgate/shard"
+)
+
+// statusBatch is how many statuses of services go into the queue at once.
+const statusBatch = 256
+
+// statusWatch keeps in the shard what Nova's services say of hosts, as gateways report it.
+type statusWatch struct {
+	gate     *gatekeeper
+	rows     *rows
+	queue    *queue
+	log      *slog.Logger
+	statuses serviceStatuses
+	// failing: the last ones were not written, and that was logged.
+	failing bool
+}
+
+// run writes what is new after each report, until ctx ends.
+func (w *statusWatch) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.gate.news:
+		}
+		err := w.write(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !w.failing:
+			w.log.Warn("what Nova's services say of hosts was not written", "err", err)
+		case err == nil && w.failing:
+			w.log.Info("what Nova's services say of hosts is written again")
+		}
+		w.failing = err != nil
+	}
+}
+
+// write writes the statuses that the rows do not have. What it does not write is
+// tried again after the next report.
+func (w *statusWatch) write(ctx context.Context) error {
+	changes := w.changes()
+	for at := range slices.Chunk(changes, statusBatch) {
+		ops := make([]shard.Op, len(at))
+		for i := range at {
+			ops[i] = shard.Op{SetNovaState: &at[i]}
+		}
+		answers, err := w.queue.do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			switch {
+			case a.err != nil:
+				return a.err
+			case a.outcome.Refusal != nil:
+				return fmt.Errorf("host %s: %s", at[i].HostUUID, a.outcome.Refusal.Message)
+			}
+		}
+	}
+	if words := slices.DeleteFunc(changes, func(p shard.SetNovaState) bool { return p.Refresh }); len(words) > 0 {
+		first := &words[0]
+		w.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(words), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
+	}
+	return nil
+}
+
+// changes gives the statuses that the rows do not have.
+func (w *statusWatch) changes() []shard.SetNovaState {
+	rows := map[string]statusRow{}
+	w.rows.each(func(uuid string, row *shard.Host, admin *shard.AdminState) {
+		rows[uuid] = statusRow{row: row, admin: admin}
+	})
+	return w.statuses.changes(w.gate.services(), rows, w.gate.now(), w.gate.maxLag())
+}
