@@ -22,7 +22,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 		state.Verifies, state.Facts = true, gpus(1)
 		a, told := r.telling(state)
 		wanted := oneGPU()
-		passed := func(r *replica) (room, device int32) {
+		passed := func(r *testCell) (room, device int32) {
 			t.Helper()
 			return r.propose(query(8)).GetPassed(), r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}).GetPassed()
 		}
@@ -35,7 +35,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 		}
 		a.says("c1", agentv1.Verdict_ABORTED)
 		synctest.Wait()
-		check := func(r *replica) {
+		check := func(r *testCell) {
 			t.Helper()
 			if room, device := passed(r); room != 1 || device != 1 {
 				t.Errorf("given back, %d hosts have room and %d the device", room, device)

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"cellgate/cell/gate"
+	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
@@ -50,8 +52,8 @@ type agentService struct {
 	rows    *rows
 	queue   *queue
 	journal *journal
-	live    *liveness
-	gate    *gatekeeper
+	live    *liveness.Tracker
+	gate    *gate.Keeper
 	now     func() time.Time
 	log     *slog.Logger
 	tel     *telemetry.Cell
@@ -70,7 +72,7 @@ type agentService struct {
 	ready, stopping <-chan struct{}
 }
 
-func newAgentService(cfg agentsConfig, s *replicaState, gate *gatekeeper, ready, stopping <-chan struct{}) *agentService {
+func newAgentService(cfg agentsConfig, s *replicaState, gate *gate.Keeper, ready, stopping <-chan struct{}) *agentService {
 	streams := newSessions(3*cfg.HeartbeatEvery, cfg.Now)
 	return &agentService{
 		cfg: cfg, rows: s.rows, queue: s.queue, journal: s.journal, live: s.live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
@@ -282,7 +284,7 @@ func (a *agentSession) settle(ctx context.Context, t taken) (*agentv1.ReportResp
 			a.host = t.host
 			a.sessions.add(t.host, a)
 		}
-		a.live.heard(t.host)
+		a.live.NoteHeard(t.host)
 		if t.state.GetVerifies() && a.sessions.speaks(a.host, a) {
 			a.verify.begin(a, t.state)
 		}
@@ -327,10 +329,10 @@ func (a *agentSession) takeHeartbeat(ctx context.Context, b *agentv1.Heartbeat) 
 	case a.refusal != nil && !stands:
 		return nil // the answer to its state says what to name, if anything
 	case stands:
-		a.live.heard(a.host)
+		a.live.NoteHeard(a.host)
 		return a.regain()
 	}
-	a.live.heard(a.host)
+	a.live.NoteHeard(a.host)
 	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
 		if a.taking {
 			return nil

@@ -17,7 +17,7 @@ import (
 
 // fleet is a running cell with n hosts of several sizes, registered through
 // the pipeline without streams.
-func fleet(b *testing.B, store shard.Store, n int, vcpus int32) *replica {
+func fleet(b *testing.B, store shard.Store, n int, vcpus int32) *testCell {
 	b.Helper()
 	r := start(b, store)
 	draw := rand.New(rand.NewPCG(1, 2))

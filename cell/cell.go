@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"cellgate/cell/gate"
+	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
 	"cellgate/internal/proposing"
@@ -37,10 +39,10 @@ type Cell struct {
 	versions *proposing.Versions
 	queue    *queue
 	journal  *journal
-	live     *liveness
+	live     *liveness.Tracker
 
 	agents    *agentService
-	gate      *gatekeeper
+	gate      *gate.Keeper
 	statuses  *statusWatch
 	reconcile *reconciler
 	imports   *importOrder
@@ -83,13 +85,13 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		return nil, fault.Invalid("uuid", "%v", err)
 	}
 	phase := &phase{open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{})}
-	live := newLiveness(cfg.ServiceDownTime, now)
+	live := liveness.New(cfg.ServiceDownTime, now)
 	state := newReplicaState(replicaConfig{
 		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.PinFor, MaxPinned: cfg.MaxPinned,
 		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)
-	gate := newGatekeeper(gateRules{settle: cfg.GateSettle, classes: cfg.GateClasses, agentVersion: int32(cfg.GateAgentVersion), downTime: cfg.ServiceDownTime}, now)
+	gate := gate.NewKeeper(gate.Rules{Settle: cfg.GateSettle, Classes: cfg.GateClasses, AgentVersion: int32(cfg.GateAgentVersion), DownTime: cfg.ServiceDownTime}, now)
 	agents := newAgentService(agentsConfig{
 		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(maxStates, cfg.MaxQueue/2),
 		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
@@ -157,11 +159,11 @@ func (c *Cell) serve(ctx context.Context) error {
 		}
 		c.table.follow(ctx, g)
 		c.agents.run(ctx, g)
-		outages := newOutages(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
+		outages := liveness.NewOutageLog(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
 		g.Go(func() error {
-			return c.live.run(ctx, func(ctx context.Context) {
+			return c.live.Run(ctx, func(ctx context.Context) {
 				c.table.imports.check()
-				outages.tell(ctx)
+				outages.LogChanges(ctx)
 			})
 		})
 		g.Go(func() error { return c.reconcile.run(ctx) })

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	"cellgate/schedule"
@@ -197,7 +198,7 @@ func (c *cold) run(key string, s *search) {
 // in it, as in one that was just loaded.
 func (c *cold) tableOf(rows []shard.Change) *schedule.Table {
 	v := proposing.NewVersions(time.Second, 1, c.now)
-	w := newWriter(c.cell, newRows(), newLiveness(time.Hour, c.now), v, nil, nil, slog.New(slog.DiscardHandler))
+	w := newWriter(c.cell, newRows(), liveness.New(time.Hour, c.now), v, nil, nil, slog.New(slog.DiscardHandler))
 	w.makeVersion([]tableUpdate{{changes: rows}})
 	return v.Current()
 }

@@ -21,7 +21,7 @@ import (
 
 // coldReplica is a replica that loads its table until resume is called, of a shard with
 // hosts of 8 VCPU that another replica, other, has registered.
-func coldReplica(t *testing.T, hosts int, change ...func(*Config)) (cold, other *replica, store *coldStore, resume func()) {
+func coldReplica(t *testing.T, hosts int, change ...func(*Config)) (cold, other *testCell, store *coldStore, resume func()) {
 	t.Helper()
 	shared := newStore(t)
 	other = start(t, shared, named("other"))
@@ -38,7 +38,7 @@ func coldReplica(t *testing.T, hosts int, change ...func(*Config)) (cold, other 
 	}
 }
 
-func (r *replica) summary() *cellv1.GetSummaryResponse {
+func (r *testCell) summary() *cellv1.GetSummaryResponse {
 	r.t.Helper()
 	s, err := r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
 	if err != nil {
@@ -173,7 +173,7 @@ func TestACutAnswerSaysSo(t *testing.T) {
 }
 
 // metric gives a counter's value.
-func (r *replica) metric(name, label string) (sum float64) {
+func (r *testCell) metric(name, label string) (sum float64) {
 	r.t.Helper()
 	all, err := r.telemetry.Gatherer().Gather()
 	if err != nil {
@@ -331,7 +331,7 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 		t.Errorf("%d placed, %d told that it is full; %d VCPU for %d", len(placed), full, hosts*8, callers*each)
 	}
 	live := 0
-	for _, r := range []*replica{cold, other} {
+	for _, r := range []*testCell{cold, other} {
 		if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
 			t.Fatal(err)
 		}

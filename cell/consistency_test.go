@@ -54,7 +54,7 @@ func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				draw := rand.New(rand.NewPCG(seed, 1))
 				store := newStore(t)
-				pair := []*replica{start(t, store), start(t, store, func(c *Config) { c.Replica = "r2" })}
+				pair := []*testCell{start(t, store), start(t, store, func(c *Config) { c.Replica = "r2" })}
 				for n := range hosts {
 					pair[n%2].register(plainState(n, 16))
 				}

@@ -29,12 +29,12 @@ func decision(n int) *cellgatev1.Decision {
 	}
 }
 
-func (r *replica) decide(ds ...*cellgatev1.Decision) error {
+func (r *testCell) decide(ds ...*cellgatev1.Decision) error {
 	_, err := r.cells.PutDecisions(context.Background(), &cellv1.PutDecisionsRequest{Decisions: ds})
 	return err
 }
 
-func (r *replica) decisions(req *cellv1.ListDecisionsRequest) (ids []string, more bool) {
+func (r *testCell) decisions(req *cellv1.ListDecisionsRequest) (ids []string, more bool) {
 	r.t.Helper()
 	resp, err := r.cells.ListDecisions(context.Background(), req)
 	if err != nil {

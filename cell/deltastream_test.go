@@ -20,7 +20,7 @@ import (
 func asFault(err error, f **fault.Error) bool { return errors.As(err, f) }
 
 // delta sends a delta and gives the answer.
-func (a *agent) delta(d *agentv1.Delta) *agentv1.ReportResponse {
+func (a *testAgent) delta(d *agentv1.Delta) *agentv1.ReportResponse {
 	a.t.Helper()
 	if d.BootId == "" {
 		d.BootId = bootA

@@ -59,8 +59,8 @@ func TestFactsThatCannotBeRead(t *testing.T) {
 func TestFactsAreParsedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
-		all := []*replica{start(t, store, named("r1")), start(t, store, named("r2"))}
-		facts := func(r *replica) *schedule.Facts {
+		all := []*testCell{start(t, store, named("r1")), start(t, store, named("r2"))}
+		facts := func(r *testCell) *schedule.Facts {
 			h, _ := r.cell.versions.Current().Host(mustParse(t, hostUUID(1)))
 			return h.Facts
 		}

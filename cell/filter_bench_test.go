@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/bench"
 	"cellgate/internal/pgtest"
 	"cellgate/internal/proposing"
@@ -229,7 +230,7 @@ func (m *selecting) loaded() (*schedule.Table, int) {
 
 func (m *selecting) writer() *writer {
 	now := time.Now
-	return newWriter(cellUUID, newRows(), newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler))
+	return newWriter(cellUUID, newRows(), liveness.New(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler))
 }
 
 // analyze refreshes what the database knows of its tables, as it does by itself after

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/pgtest"
 	"cellgate/internal/proposing"
 	"cellgate/schedule"
@@ -116,7 +117,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
 		t: t, filter: store.(shard.HostFilter), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
-		writer: newWriter(cellUUID, rows, newLiveness(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
+		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
 	}
 }
 

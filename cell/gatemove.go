@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -14,45 +15,45 @@ const gateTries = 4
 
 // mayImport reports whether a gateway is to import: in every state of the gate.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
-	return g != nil && c.gate.lend(req.GetGateway())
+	return g != nil && c.gate.LendImport(req.GetGateway())
 }
 
 // judged judges the gate and, with move, moves it. It gives the gate afterwards and the
 // verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
 // was in the shard; zero for none.
-func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, verdict, error) {
+func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Verdict, error) {
 	select {
-	case c.gate.moving <- struct{}{}:
-		defer func() { <-c.gate.moving }()
+	case c.gate.Judging <- struct{}{}:
+		defer func() { <-c.gate.Judging }()
 	case <-ctx.Done():
-		return nil, verdict{}, ctx.Err()
+		return nil, gate.Verdict{}, ctx.Err()
 	}
 	now, err := c.store.Now(ctx)
 	if err != nil {
-		return nil, verdict{}, storeFault(err)
+		return nil, gate.Verdict{}, storeFault(err)
 	}
 	g := c.rows.gateRow()
 	for range gateTries {
-		v := c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
+		v := c.gate.Rules.Judge(g, c.gate.Evidence(now, c.registrationsUnder(g)))
 		if g == nil || imported.Sub(g.RowsAt) >= rowsEvery {
-			v.want.RowsAt = imported
+			v.Want.RowsAt = imported
 		}
-		c.gate.tell(v)
-		if !move || sameGate(g, &v.want) {
+		c.gate.NoteVerdict(v)
+		if !move || gate.IsAsWanted(g, &v.Want) {
 			return g, v, nil
 		}
-		next, moved, err := c.moveGate(ctx, g, &v.want, word{})
+		next, moved, err := c.moveGate(ctx, g, &v.Want, word{})
 		if err != nil {
 			return nil, v, err
 		}
 		if g = next; moved {
 			// The verdict was of the state before.
-			v = c.gate.rules.judge(g, c.gate.evidence(now, c.registrationsUnder(g)))
-			c.gate.tell(v)
+			v = c.gate.Rules.Judge(g, c.gate.Evidence(now, c.registrationsUnder(g)))
+			c.gate.NoteVerdict(v)
 			return g, v, nil
 		}
 	}
-	return nil, verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
+	return nil, gate.Verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
 }
 
 // word is an operator's; zero for the rules.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -18,14 +19,14 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	if err := s.journal.caughtUp(ctx); err != nil {
 		return nil, err
 	}
-	g, pin, read := s.rows.gateRow(), shardState(req.GetPin()), s.gate.isRead()
+	g, pin, read := s.rows.gateRow(), gate.StateOf(req.GetPin()), s.gate.IsRead()
 	if pin != "" && !req.GetForce() {
 		if err := s.cannotServe(pin, read); err != nil {
 			return nil, err
 		}
 	}
 	for range gateTries {
-		want := pinned(g, pin, req.GetReason(), req.GetWho(), read)
+		want := gate.Pinned(g, pin, req.GetReason(), orSomebody(req.GetWho()), read)
 		switch {
 		case want != nil:
 		case g == nil:
@@ -44,7 +45,7 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 		if err != nil {
 			return nil, err
 		}
-		return &cellv1.PinGateResponse{Gate: s.gate.message(g, v)}, nil
+		return &cellv1.PinGateResponse{Gate: s.gate.Message(g, v)}, nil
 	}
 	return nil, fault.New(fault.Contended, "others move the gate of cell %s all the time", s.cfg.Name)
 }
@@ -61,4 +62,11 @@ func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 		return nil
 	}
 	return fault.New(fault.FailedPrecondition, "cell %s cannot serve at %s: %s. It would be unavailable, so nothing was changed: %s; or force it", c.cfg.Name, state, why, do).With("cell", c.cfg.Name)
+}
+
+func orSomebody(who string) string {
+	if who == "" {
+		return "an operator"
+	}
+	return who
 }

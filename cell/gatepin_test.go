@@ -11,12 +11,12 @@ import (
 )
 
 // tryPin pins without force.
-func (r *replica) tryPin(to cellgatev1.Gate_State) error {
+func (r *testCell) tryPin(to cellgatev1.Gate_State) error {
 	_, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: "a test"})
 	return err
 }
 
-func (r *replica) wantServing(what string) {
+func (r *testCell) wantServing(what string) {
 	r.t.Helper()
 	if p := r.propose(query(1)); p.GetPassed() != 1 {
 		r.t.Errorf("%s: %v", what, p)

@@ -1,24 +1,25 @@
 package cell
 
 import (
+	"cellgate/cell/gate"
 	"cellgate/shard"
 )
 
 // registrationsUnder says what is known of compute nodes under a gate. While Nova's tables
 // speak for the hosts, what agents report is on their streams to this replica alone.
-func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) registration {
-	return func(uuid string) registration {
+func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registration {
+	return func(uuid string) gate.Registration {
 		row := c.rows.registered(uuid)
 		if row != nil && !row.Imported {
-			return registration{agent: true, agentVersion: row.AgentVersion, lacks: c.gate.rules.lacking(row)}
+			return gate.Registration{Agent: true, AgentVersion: row.AgentVersion, Lacks: c.gate.Rules.Lacking(row)}
 		}
 		said, rep := c.agents.heldState(uuid)
 		if said == nil {
-			return registration{}
+			return gate.Registration{}
 		}
-		r := registration{agent: true, agentVersion: said.AgentVersion, lacks: c.gate.rules.lacking(said)}
+		r := gate.Registration{Agent: true, AgentVersion: said.AgentVersion, Lacks: c.gate.Rules.Lacking(said)}
 		if row != nil && g != nil && g.State == shard.GateShadow {
-			r.differs = c.gate.comparisons.of(g.Epoch, hostComparison{row: row, usage: c.rows.host(uuid).usage, said: said, there: c.agents.instanceDifference(uuid, rep), now: c.now()})
+			r.Differs = c.gate.Comparisons.Differences(g.Epoch, gate.HostComparison{Row: row, Usage: c.rows.host(uuid).usage, Said: said, There: c.agents.instanceDifference(uuid, rep), Now: c.now()})
 		}
 		return r
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -36,12 +37,12 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	out := &cellv1.ReportLegacyResponse{}
 	move := !req.GetLook()
 	if move {
-		report := reportOf(req)
-		out.SendServices = !s.gate.heard(report, req.GetRevision(), req.GetUnchanged())
+		report := gate.ReportOf(req)
+		out.SendServices = !s.gate.AddReport(report, req.GetRevision(), req.GetUnchanged())
 		move = !out.SendServices
 	}
 	var imported time.Time
-	if age := req.GetImportedAge(); age != nil && req.GetImporter() && s.gate.imports(req.GetGateway()) {
+	if age := req.GetImportedAge(); age != nil && req.GetImporter() && s.gate.IsImporter(req.GetGateway()) {
 		now, err := s.store.Now(ctx)
 		if err != nil {
 			return nil, storeFault(err)
@@ -52,9 +53,9 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if err != nil {
 		return nil, err
 	}
-	out.Gate = s.gate.message(g, v)
+	out.Gate = s.gate.Message(g, v)
 	if req.GetImporter() && s.mayImport(req, g) {
-		out.ImportFor = durationpb.New(importLease)
+		out.ImportFor = durationpb.New(gate.ImportLease)
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {

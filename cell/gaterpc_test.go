@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -30,7 +31,7 @@ func legacyOf(gateway string, version int32, hosts ...int) *cellv1.ReportLegacyR
 	return req
 }
 
-func (r *replica) reportLegacy(req *cellv1.ReportLegacyRequest) *cellv1.ReportLegacyResponse {
+func (r *testCell) reportLegacy(req *cellv1.ReportLegacyRequest) *cellv1.ReportLegacyResponse {
 	r.t.Helper()
 	out, err := r.cells.ReportLegacy(context.Background(), req)
 	if err != nil {
@@ -39,7 +40,7 @@ func (r *replica) reportLegacy(req *cellv1.ReportLegacyRequest) *cellv1.ReportLe
 	return out
 }
 
-func (r *replica) pin(to cellgatev1.Gate_State) *cellgatev1.Gate {
+func (r *testCell) pin(to cellgatev1.Gate_State) *cellgatev1.Gate {
 	r.t.Helper()
 	out, err := r.cells.PinGate(context.Background(), &cellv1.PinGateRequest{Pin: to, Reason: "a test", Who: "somebody", Force: true})
 	if err != nil {
@@ -155,7 +156,7 @@ func TestAReportOfAnUnknownRevisionMovesNothing(t *testing.T) {
 			t.Errorf("the same services again: %v", out)
 		}
 		// What a gateway saw is forgotten when it is not heard.
-		time.Sleep(keepReports + time.Second)
+		time.Sleep(gate.KeepReports + time.Second)
 		if out := r.reportLegacy(req); !out.GetSendServices() {
 			t.Errorf("after a silence: %v", out)
 		}
@@ -212,7 +213,7 @@ func TestAGateStaysOverARestart(t *testing.T) {
 func TestReplicasMoveOneGate(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		const replicas = 3
-		var all []*replica
+		var all []*testCell
 		for n := range replicas {
 			all = append(all, start(t, open(), named(fmt.Sprintf("r%d", n+1))))
 		}
@@ -270,7 +271,7 @@ func TestOneGatewayImportsAtATime(t *testing.T) {
 			req := legacyOf(gateway, 65, 1)
 			req.Importer = true
 			out := r.reportLegacy(req)
-			if d := out.GetImportFor(); d != nil && d.AsDuration() != importLease {
+			if d := out.GetImportFor(); d != nil && d.AsDuration() != gate.ImportLease {
 				t.Errorf("to import for %v", d.AsDuration())
 			}
 			return out.GetImportFor() != nil

@@ -48,7 +48,7 @@ func TestAHostThatIsGoneIsNoHostOnceItHoldsNothing(t *testing.T) {
 			t.Errorf("a claim on it: %v", o)
 		}
 		r.must(release("a", 3))
-		none := func(r *replica, when string) {
+		none := func(r *testCell, when string) {
 			t.Helper()
 			if names, _ := r.listHosts(&cellv1.ListHostsRequest{}); len(names) != 1 || names[0] != "host-00002" {
 				t.Errorf("%s: %v are listed", when, names)

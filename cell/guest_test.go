@@ -26,7 +26,7 @@ func guestClaim(id string, consumer, host int, g *cellv1.Guest) *cellv1.ClaimOp 
 }
 
 // ask proposes by one filter or weigher.
-func (r *replica) ask(filter string, n *cellv1.NovaRequest, weighers ...*cellv1.Weigher) *cellv1.Proposal {
+func (r *testCell) ask(filter string, n *cellv1.NovaRequest, weighers ...*cellv1.Weigher) *cellv1.Proposal {
 	q := query(1)
 	q.Placement = serialized(&cellv1.Placement{
 		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}},
@@ -45,7 +45,7 @@ func TestClaimsRememberFlavorAndImage(t *testing.T) {
 	r.register(plainState(2, 8))
 	image := &cellv1.NovaImage{Id: "i", Properties: []*cellv1.ImageProperty{{Name: "os_distro", Text: "debian"}}}
 	r.must(guestClaim("c1", 1, 1, &cellv1.Guest{FlavorId: "7", Image: image}), confirm("c1", 1))
-	look := func(r *replica, when string) {
+	look := func(r *testCell, when string) {
 		t.Helper()
 		of := func(flavor string) *cellv1.NovaRequest {
 			return &cellv1.NovaRequest{Flavor: &cellv1.NovaFlavor{Id: flavor}, Image: image}
@@ -86,7 +86,7 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	state.Facts = gpus(2)
 	r.register(state)
 	wanted := oneGPU()
-	free := func(r *replica) float64 {
+	free := func(r *testCell) float64 {
 		t.Helper()
 		p := r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}, &cellv1.Weigher{Name: schedule.PCIWeigher, Multiplier: 1})
 		if p.GetPassed() == 0 {
@@ -94,7 +94,7 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 		}
 		return 100 - p.GetCandidates().GetRaw()[0]
 	}
-	expect := func(r *replica, want float64, when string) {
+	expect := func(r *testCell, want float64, when string) {
 		t.Helper()
 		if got := free(r); got != want {
 			t.Errorf("%s: %v devices are free, want %v", when, got, want)

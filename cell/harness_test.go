@@ -24,8 +24,8 @@ import (
 
 const cellUUID = "f0f0f0f0-0000-4000-8000-000000000001"
 
-// replica is a running cell behind a real gRPC server.
-type replica struct {
+// testCell is a running cell behind a real gRPC server.
+type testCell struct {
 	t         testing.TB
 	ran       chan error
 	cell      *Cell
@@ -38,7 +38,7 @@ type replica struct {
 }
 
 // start runs a cell over a store and waits until it is ready.
-func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
+func start(t testing.TB, store shard.Store, change ...func(*Config)) *testCell {
 	t.Helper()
 	r := launch(t, store, change...)
 	r.await(r.cell.Ready())
@@ -46,12 +46,12 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
 }
 
 // launch is start that does not wait.
-func launch(t testing.TB, store shard.Store, change ...func(*Config)) *replica {
+func launch(t testing.TB, store shard.Store, change ...func(*Config)) *testCell {
 	t.Helper()
 	return launchLogged(t, store, slog.New(slog.DiscardHandler), change...)
 }
 
-func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...func(*Config)) *replica {
+func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...func(*Config)) *testCell {
 	t.Helper()
 	cfg := Config{Name: "cell1", UUID: cellUUID, Replica: "r1"}
 	for _, f := range change {
@@ -87,7 +87,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 	go func() { ran <- c.Run(ctx) }()
 	go func() { served <- server.Serve(listener) }()
 	stopped := false
-	r := &replica{t: t, dial: dial, ran: ran, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
+	r := &testCell{t: t, dial: dial, ran: ran, cell: c, telemetry: process, cells: cellv1.NewCellSchedulerClient(conn), hosts: agentv1.NewHostReportsClient(conn)}
 	r.stop = func() {
 		if stopped {
 			return
@@ -109,7 +109,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 }
 
 // await waits for a state of the replica, which must not end before.
-func (r *replica) await(state <-chan struct{}) {
+func (r *testCell) await(state <-chan struct{}) {
 	r.t.Helper()
 	select {
 	case <-state:
@@ -119,15 +119,15 @@ func (r *replica) await(state <-chan struct{}) {
 	}
 }
 
-// agent is one host's stream.
-type agent struct {
+// testAgent is one host's stream.
+type testAgent struct {
 	t      testing.TB
 	stream agentv1.HostReports_ReportClient
 	cancel context.CancelFunc
 	last   *agentv1.FullState
 }
 
-func (r *replica) agent() *agent {
+func (r *testCell) agent() *testAgent {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.t.Cleanup(cancel)
@@ -135,11 +135,11 @@ func (r *replica) agent() *agent {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &agent{t: r.t, stream: s, cancel: cancel}
+	return &testAgent{t: r.t, stream: s, cancel: cancel}
 }
 
 // report sends a state and gives the answer.
-func (a *agent) report(s *agentv1.FullState) *agentv1.ReportResponse {
+func (a *testAgent) report(s *agentv1.FullState) *agentv1.ReportResponse {
 	a.t.Helper()
 	a.last = s
 	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
@@ -152,7 +152,7 @@ func (a *agent) report(s *agentv1.FullState) *agentv1.ReportResponse {
 	return m
 }
 
-func (a *agent) heartbeat() {
+func (a *testAgent) heartbeat() {
 	a.t.Helper()
 	err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
 		Heartbeat: &agentv1.Heartbeat{BootId: a.last.GetBootId(), Version: a.last.GetVersion()},
@@ -164,7 +164,7 @@ func (a *agent) heartbeat() {
 
 // register makes a host's stream and has its state accepted, asked for it over another
 // life's row or not.
-func (r *replica) register(s *agentv1.FullState) *agent {
+func (r *testCell) register(s *agentv1.FullState) *testAgent {
 	r.t.Helper()
 	a := r.agent()
 	m := a.report(s)
@@ -218,7 +218,7 @@ func serialized(p *cellv1.Placement) []byte {
 	return text
 }
 
-func (r *replica) propose(q *cellv1.Query) *cellv1.Proposal {
+func (r *testCell) propose(q *cellv1.Query) *cellv1.Proposal {
 	r.t.Helper()
 	out, err := r.cells.ProposeBatch(context.Background(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{q}})
 	if err != nil {
@@ -259,7 +259,7 @@ func transfer(id string, consumer, to int) *cellv1.ClaimOp {
 }
 
 // do runs operations and gives their outcomes.
-func (r *replica) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
+func (r *testCell) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 	r.t.Helper()
 	out, err := r.cells.ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: ops})
 	if err != nil {
@@ -269,7 +269,7 @@ func (r *replica) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 }
 
 // must is do for operations that must be done.
-func (r *replica) must(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
+func (r *testCell) must(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 	r.t.Helper()
 	out := r.do(ops...)
 	for i, o := range out {

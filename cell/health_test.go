@@ -14,7 +14,7 @@ import (
 )
 
 // failing gives the checks that fail.
-func (r *replica) failing() (names []string) {
+func (r *testCell) failing() (names []string) {
 	report, _ := r.cell.Health().Ready()
 	for _, c := range report.Checks {
 		if !c.OK {

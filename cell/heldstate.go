@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"slices"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -14,7 +15,7 @@ func (s *agentService) heldState(uuid string) (*shard.Host, *report) {
 	if rep == nil || !s.sessions.speaks(uuid, rep.by) || s.refusalOf(uuid) != nil {
 		return nil, nil
 	}
-	if _, up := s.live.lastSeen(uuid); !up {
+	if _, up := s.live.LastSeen(uuid); !up {
 		return nil, nil
 	}
 	return rep.host(), rep
@@ -27,7 +28,7 @@ func (s *agentService) comparable(row *hostRow) *report {
 	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
 		return nil
 	}
-	if _, up := s.live.lastSeen(row.host.UUID); !up {
+	if _, up := s.live.LastSeen(row.host.UUID); !up {
 		return nil
 	}
 	if s.refusalOf(row.host.UUID) != nil {
@@ -51,7 +52,7 @@ func (s *agentService) instanceGone(id string) error {
 	if row == nil || row.host == nil || row.host.Imported || row.host.InstancesUnknown {
 		return nil
 	}
-	if _, up := s.live.lastSeen(claim.HostUUID); !up {
+	if _, up := s.live.LastSeen(claim.HostUUID); !up {
 		return nil
 	}
 	if s.refusalOf(claim.HostUUID) != nil {
@@ -85,7 +86,7 @@ func (s *agentService) instanceDifference(uuid string, rep *report) string {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstOf(lacks))
+		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstAndCount(lacks))
 	}
 	var more []string
 	for id := range has {
@@ -94,7 +95,7 @@ func (s *agentService) instanceDifference(uuid string, rep *report) string {
 		}
 	}
 	if len(more) > 0 {
-		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstOf(more))
+		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstAndCount(more))
 	}
 	return ""
 }
@@ -109,4 +110,13 @@ func (s *agentService) reportLacks(claim *shard.Claim) (said shard.Registration,
 	_, has := instancesOf(rep)
 	_, there := has[claim.Instance()]
 	return rep.saidBy(), !there
+}
+
+// firstAndCount names the first of some ids, and how many more there are.
+func firstAndCount(ids []string) string {
+	first := slices.Min(ids)
+	if more := len(ids) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", first, more)
+	}
+	return first
 }

@@ -112,7 +112,7 @@ func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
 // in none.
 func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 	h := row.host
-	seen, up := c.live.lastSeen(h.UUID)
+	seen, up := c.live.LastSeen(h.UUID)
 	out := &cellgatev1.Host{
 		HostUuid:         h.UUID,
 		ServiceHost:      h.ServiceHost,

@@ -22,7 +22,7 @@ func zoned(n int, vcpus int32, zone string, traits ...string) *agentv1.FullState
 	return s
 }
 
-func (r *replica) listHosts(req *cellv1.ListHostsRequest) ([]string, *cellv1.ListHostsResponse) {
+func (r *testCell) listHosts(req *cellv1.ListHostsRequest) ([]string, *cellv1.ListHostsResponse) {
 	r.t.Helper()
 	out, err := r.cells.ListHosts(context.Background(), req)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"cellgate/cell/liveness"
 	"cellgate/shard"
 )
 
@@ -18,7 +19,7 @@ const (
 // importAge knows how old what was imported of Nova's tables is.
 type importAge struct {
 	rows  *rows
-	live  *liveness
+	live  *liveness.Tracker
 	store *storeTimeWatch
 }
 
@@ -57,7 +58,7 @@ func (i *importAge) check() {
 	defer i.rows.mu.RUnlock()
 	for uuid, row := range i.rows.hosts {
 		if row.host != nil && row.host.Imported {
-			i.live.turn(uuid)
+			i.live.MarkChanged(uuid)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // importing is a gateway that reports, and imports what it read.
 type importing struct {
-	*replica
+	*testCell
 	version uint64
 	age     time.Duration
 	hosts   map[int][]int
@@ -44,7 +44,7 @@ func (g *importing) report(version int32) *cellgatev1.Gate {
 func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		g := &importing{replica: r, hosts: map[int][]int{1: {7}, 2: nil}}
+		g := &importing{testCell: r, hosts: map[int][]int{1: {7}, 2: nil}}
 		is := func(when string, passed int32, refused string) {
 			t.Helper()
 			p := r.propose(query(1))
@@ -101,7 +101,7 @@ func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 			asking = false
 			return time.Now()
 		}
-		g := &importing{replica: r, hosts: map[int][]int{1: nil}}
+		g := &importing{testCell: r, hosts: map[int][]int{1: nil}}
 		g.report(65)
 		if p := r.propose(query(1)); p.GetPassed() != 1 || between != 1 {
 			t.Errorf("after %d moves of the gate: %v", between, p)
@@ -114,7 +114,7 @@ func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 func TestAnAgentUnderAGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		g := &importing{replica: r, hosts: map[int][]int{1: {7}}}
+		g := &importing{testCell: r, hosts: map[int][]int{1: {7}}}
 		g.report(66)
 		agents := plainState(1, 8)
 		agents.Providers[0].Traits = []string{"CUSTOM_AGENTS"}

@@ -16,7 +16,7 @@ import (
 
 // deleted tells of instances whose rows are deleted, in rows that are whole up to at, and gives
 // those that have a claim still, and how many were released.
-func (r *replica) deleted(at time.Time, consumers ...int) (claimed []string, released int) {
+func (r *testCell) deleted(at time.Time, consumers ...int) (claimed []string, released int) {
 	r.t.Helper()
 	in := &cellv1.ImportHostsRequest{InstancesAt: timestamppb.New(at)}
 	for _, n := range consumers {

@@ -27,7 +27,7 @@ func importedState(n int, version uint64, consumers ...int) *cellv1.ImportedHost
 	return &cellv1.ImportedHost{State: s}
 }
 
-func (r *replica) importHosts(hosts ...*cellv1.ImportedHost) []*cellv1.ImportOutcome {
+func (r *testCell) importHosts(hosts ...*cellv1.ImportedHost) []*cellv1.ImportOutcome {
 	r.t.Helper()
 	out, err := r.cells.ImportHosts(context.Background(), &cellv1.ImportHostsRequest{Hosts: hosts})
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *replica) importHosts(hosts ...*cellv1.ImportedHost) []*cellv1.ImportOut
 }
 
 // outcome checks one outcome.
-func (r *replica) imported(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
+func (r *testCell) imported(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
 	r.t.Helper()
 	if got := r.importHosts(in)[0]; !proto.Equal(got, want) {
 		r.t.Errorf("the outcome is %v, want %v", got, want)
@@ -155,7 +155,7 @@ func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
 		r.imported(importedState(1, 1), &cellv1.ImportOutcome{})
-		time.Sleep(2 * r.cell.live.interval())
+		time.Sleep(2 * r.cell.live.Interval())
 		if p := r.propose(query(1)); p.GetPassed() != 0 || p.GetHosts() != 1 {
 			t.Errorf("proposed %v", p)
 		}
@@ -177,7 +177,7 @@ func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
 	})
 }
 
-func (r *replica) totals() *cellgatev1.Cell {
+func (r *testCell) totals() *cellgatev1.Cell {
 	r.t.Helper()
 	s, err := r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
 	if err != nil {

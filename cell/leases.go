@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/shard"
 )
@@ -31,7 +32,7 @@ type keeper struct {
 	time *storeTimeWatch
 	// rows tell which maintenances have an end, live which hosts are silent.
 	rows *rows
-	live *liveness
+	live *liveness.Tracker
 	// stored hears how each scan went, and says whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger
@@ -136,7 +137,7 @@ const (
 // replica that starts knows. Every replica says what it sees; see ADR 20.
 func (k *keeper) silences(ctx context.Context) error {
 	return k.repeat(ctx, silenceEvery, "which hosts are silent could not be written", func(ctx context.Context) error {
-		list := k.live.toSay(silenceBatch)
+		list := k.live.PendingMarks(silenceBatch)
 		if len(list) == 0 {
 			return nil
 		}
@@ -155,7 +156,7 @@ func (k *keeper) silences(ctx context.Context) error {
 			case a.outcome.Refusal != nil:
 				return fault.New(a.outcome.Refusal.Kind, "host %s: %s", list[i].HostUUID, a.outcome.Refusal.Message)
 			case a.outcome.AdminState.SaidSilent() != list[i].Silent:
-				k.live.unsayable(list[i].HostUUID) // no agent speaks for it any more
+				k.live.DropMark(list[i].HostUUID) // no agent speaks for it any more
 			}
 		}
 		return nil

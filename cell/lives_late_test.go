@@ -28,7 +28,7 @@ func lifeState(boot string, version uint64, instances ...int) *agentv1.FullState
 	return s
 }
 
-func (a *agent) send(s *agentv1.FullState) {
+func (a *testAgent) send(s *agentv1.FullState) {
 	a.t.Helper()
 	a.last = s
 	if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
@@ -39,7 +39,7 @@ func (a *agent) send(s *agentv1.FullState) {
 
 // says sends a state, as an agent that lives: it says it again when it is asked for it, until
 // its stream ends.
-func (r *replica) says(s *agentv1.FullState) {
+func (r *testCell) says(s *agentv1.FullState) {
 	r.t.Helper()
 	a := r.agent()
 	go func() {
@@ -66,7 +66,7 @@ func rowsOf(t *testing.T, store shard.Store) *shardtest.Rows {
 }
 
 // startHeld starts a replica whose transactions wait from slow on, until goOn.
-func startHeld(t *testing.T, store shard.Store) (r *replica, slow func() (goOn func())) {
+func startHeld(t *testing.T, store shard.Store) (r *testCell, slow func() (goOn func())) {
 	var hold atomic.Pointer[chan struct{}]
 	r = start(t, &shardtest.Faulty{Store: store, Before: func(_ context.Context, c shardtest.Call) error {
 		if until := hold.Load(); c.Name == "Apply" && until != nil {

@@ -22,7 +22,7 @@ import (
 const hostDiffers = cellgatev1.Finding_HOST_DIFFERS
 
 // rowIs checks whose state a host's row is, in each table.
-func rowIs(t *testing.T, boot string, all ...*replica) {
+func rowIs(t *testing.T, boot string, all ...*testCell) {
 	t.Helper()
 	for _, r := range all {
 		if h := r.cell.rows.host(hostUUID(1)).host; h.BootID != boot {
@@ -54,7 +54,7 @@ func TestALateStateOfALifeThatIsOverDoesNotStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newStore(t)
-				var all, hear []*replica
+				var all, hear []*testCell
 				for _, name := range c.replicas {
 					all = append(all, start(t, store, named(name), soon))
 				}
@@ -302,7 +302,7 @@ func TestAStateWhoseStreamHasEndedIsNotWritten(t *testing.T) {
 		other.Version = 2
 		held, late := r.agent(), r.agent()
 		for _, to := range []struct {
-			a *agent
+			a *testAgent
 			s *agentv1.FullState
 		}{{held, other}, {late, plainState(1, 8)}} {
 			if err := to.a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: to.s}}); err != nil {

@@ -15,13 +15,13 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-func (r *replica) putFacts(host, namespace, facts string, ifGeneration int64) (int64, error) {
+func (r *testCell) putFacts(host, namespace, facts string, ifGeneration int64) (int64, error) {
 	out, err := r.cells.PutFacts(context.Background(), &cellv1.PutFactsRequest{HostUuid: host, Namespace: namespace, Facts: facts, IfGeneration: ifGeneration})
 	return out.GetGeneration(), err
 }
 
 // namespaces shows what is said of a host, by name, and by whom.
-func (r *replica) namespaces(host string) map[string]*cellgatev1.HostNamespace {
+func (r *testCell) namespaces(host string) map[string]*cellgatev1.HostNamespace {
 	r.t.Helper()
 	_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: host, WantNamespaces: true})
 	got := map[string]*cellgatev1.HostNamespace{}

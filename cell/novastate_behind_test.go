@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -28,7 +29,7 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 		late := time.Duration(hosts[i]) * 3 * time.Second
 		beat := moment.Add(-late).Truncate(10 * time.Second).Add(late)
 		s.ChangedAt, s.LastSeen, s.Up = timestamppb.New(beat), timestamppb.New(beat), time.Since(beat) <= time.Minute
-		newest = later(newest, beat)
+		newest = gate.Later(newest, beat)
 	}
 	req.ReadTo = timestamppb.New(newest)
 	return req
@@ -38,7 +39,7 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 type said struct{ words, refreshed int }
 
 // twoReplicas are replicas of a cell of three agents, each with a gateway of its own.
-func twoReplicas(t *testing.T) (fresh, late *replica, s *said) {
+func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 	t.Helper()
 	store := newStore(t)
 	fresh, late = start(t, store, named("r1")), start(t, store, named("r2"))
@@ -64,7 +65,7 @@ func twoReplicas(t *testing.T) (fresh, late *replica, s *said) {
 }
 
 // outNow gives how many hosts nothing new is placed on, by what the row of each says.
-func (r *replica) outNow() (out int) {
+func (r *testCell) outNow() (out int) {
 	for n := range 3 {
 		if row := r.cell.rows.host(hostUUID(n)); row.admin.Withheld() {
 			out++
@@ -123,7 +124,7 @@ func TestReplicasTakeNoTurnsAboutSilence(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fresh, late, s := twoReplicas(t)
 			hosts := []int{0, 1, 2}
-			goes := func(on time.Duration, dead time.Time, from ...*replica) (out int) {
+			goes := func(on time.Duration, dead time.Time, from ...*testCell) (out int) {
 				for end := time.Now().Add(on); time.Now().Before(end); {
 					if slices.Contains(from, fresh) {
 						fresh.told(readCopy("a", 0, dead, hosts...))

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -35,7 +36,7 @@ var outWhy = map[string]int32{
 }
 
 // told reports and waits until what it says of hosts is written.
-func (r *replica) told(req *cellv1.ReportLegacyRequest) {
+func (r *testCell) told(req *cellv1.ReportLegacyRequest) {
 	r.t.Helper()
 	r.reportLegacy(req)
 	synctest.Wait()
@@ -100,10 +101,10 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 		}
 		r.pin(nativeState)
 		r.told(outOfService("g1"))
-		check := func(r *replica, when string) {
+		check := func(r *testCell, when string) {
 			t.Helper()
 			for n := range 5 {
-				r.cell.live.heard(hostUUID(n))
+				r.cell.live.NoteHeard(hostUUID(n))
 			}
 			synctest.Wait()
 			if got := r.rejected(query(1)); !maps.Equal(got, outWhy) {
@@ -247,7 +248,7 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 				behind.told(stale)
 				time.Sleep(time.Second)
 			}
-			r.cell.live.heard(hostUUID(1))
+			r.cell.live.NoteHeard(hostUUID(1))
 			synctest.Wait()
 			if got := r.rejected(query(1)); c.want == "" && len(got) > 0 || c.want != "" && got[c.want] != 1 {
 				t.Errorf("rejected are %v, want %q", got, c.want)
@@ -272,7 +273,7 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			r.told(serviceSays("a", 1, time.Unix(1_030, 0), disabled))
 			check := func(when, want string) {
 				t.Helper()
-				r.cell.live.heard(hostUUID(1))
+				r.cell.live.NoteHeard(hostUUID(1))
 				synctest.Wait()
 				if got := r.rejected(query(1)); want == "" && len(got) > 0 || want != "" && got[want] != 1 {
 					t.Errorf("%s rejected are %v, want %q", when, got, want)
@@ -280,7 +281,7 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			}
 			check("at first", isDisabled)
 			if gone {
-				time.Sleep(keepReports + time.Second)
+				time.Sleep(gate.KeepReports + time.Second)
 			} else {
 				r.told(&cellv1.ReportLegacyRequest{Gateway: "a", Unreadable: "no route", RequiredVersion: 66})
 			}
@@ -292,7 +293,7 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 	}
 }
 
-const isUnknown = "ComputeFilter: disabled in Nova: " + unknownToNova
+const isUnknown = "ComputeFilter: disabled in Nova: " + gate.UnknownToNova
 
 // An agent that lost its uuid registers its machine as a new host, with all of its room.
 func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
@@ -306,7 +307,7 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 		check := func(when string, passed int32, want int32) {
 			t.Helper()
 			for n := range 3 {
-				r.cell.live.heard(hostUUID(n))
+				r.cell.live.NoteHeard(hostUUID(n))
 			}
 			synctest.Wait()
 			if p, got := r.propose(query(1)), r.rejected(query(1))[isUnknown]; p.GetPassed() != passed || got != want {
@@ -315,7 +316,7 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 		}
 		r.told(legacyOf("g1", 66, 0, 1))
 		check("at first", 2, 1)
-		if o := r.do(claimAt(2))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetDetail() != "disabled in Nova: "+unknownToNova {
+		if o := r.do(claimAt(2))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetDetail() != "disabled in Nova: "+gate.UnknownToNova {
 			t.Errorf("a claim is refused with %v", o)
 		}
 		r.told(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
@@ -353,7 +354,7 @@ func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
 		check := func(when string, want ...string) {
 			t.Helper()
 			for n := range 3 {
-				r.cell.live.heard(hostUUID(n))
+				r.cell.live.NoteHeard(hostUUID(n))
 			}
 			got := r.rejected(query(1))
 			if passed := r.propose(query(1)).GetPassed(); int(passed) != 3-len(want) || len(got) != len(want) {
@@ -390,7 +391,7 @@ func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
 		"another uuid":             {legacyOf("g1", 66, 0), isUnknown},
 		"its row":                  {legacyOf("g1", 66, 0, 1), ""},
 		"tables that are empty":    {legacyOf("g1", 66), ""},
-		"nobody can read":          {&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66}, "ComputeFilter: disabled in Nova: " + unreadableToNova},
+		"nobody can read":          {&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66}, "ComputeFilter: disabled in Nova: " + gate.UnreadableToNova},
 		"a cell without a gateway": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -434,7 +435,7 @@ func TestANewHostIsWrittenByWhoHearsGateways(t *testing.T) {
 		following.Follow = true
 		one.register(following)
 		<-reached
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			if p, got := r.propose(query(1)), r.rejected(query(1)); p.GetPassed() != 0 || got[isUnknown] != 1 {
 				t.Errorf("%d hosts pass, rejects %v", p.GetPassed(), got)
 			}
@@ -463,7 +464,7 @@ func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 			t.Errorf("a claim is refused then with %v", o)
 		}
 		// Once nobody reads them, the operator's word is what counts.
-		time.Sleep(keepReports + time.Second)
+		time.Sleep(gate.KeepReports + time.Second)
 		if a := r.operate(1, adminEnabled).GetAdmin(); a.GetState() != adminEnabled || a.GetNova() != "" {
 			t.Errorf("when nobody reads them, enabled is answered as %v", a)
 		}
@@ -502,14 +503,14 @@ func TestOnlyWhatChangedOfServicesIsWritten(t *testing.T) {
 func BenchmarkUnchangedServices(b *testing.B) {
 	const hosts = 10_000
 	rows := newRows()
-	watch := &statusWatch{gate: newGatekeeper(gateRules{}, time.Now), rows: rows}
-	report := legacyReport{gateway: "g1"}
+	watch := &statusWatch{gate: gate.NewKeeper(gate.Rules{}, time.Now), rows: rows}
+	report := gate.Report{Gateway: "g1"}
 	for n := range hosts {
 		h := &shard.Host{UUID: shardtest.HostID(n)}
 		rows.hosts[h.UUID] = &hostRow{host: h}
-		report.services = append(report.services, legacyService{host: h.UUID, up: true, nodes: []string{h.UUID}})
+		report.Services = append(report.Services, gate.Service{Host: h.UUID, Up: true, Nodes: []string{h.UUID}})
 	}
-	watch.gate.heard(report, 1, false)
+	watch.gate.AddReport(report, 1, false)
 	b.ReportAllocs()
 	for b.Loop() {
 		if c := watch.changes(); len(c) != 0 {

@@ -26,7 +26,7 @@ func TestReplicasTakeNoTurnsAboutADeadHost(t *testing.T) {
 						// Both report each 2 s, until done says so; host 2 beats no more after dead.
 						tell := func(dead time.Time, done func() bool) (took time.Duration) {
 							for began := time.Now(); !done() && time.Since(began) < 4*time.Minute; took = time.Since(began) {
-								for i, r := range []*replica{fresh, late} {
+								for i, r := range []*testCell{fresh, late} {
 									lag, judges := time.Duration(0), down
 									if i == 1 {
 										lag, judges = behind, down+more

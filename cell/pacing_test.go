@@ -117,7 +117,7 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		dice, agents := rand.New(rand.NewPCG(1, 2)), map[int]*agent{}
+		dice, agents := rand.New(rand.NewPCG(1, 2)), map[int]*testAgent{}
 		for step := range 200 {
 			n := dice.IntN(6)
 			switch dice.IntN(4) {

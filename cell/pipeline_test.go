@@ -14,15 +14,15 @@ import (
 	"cellgate/shard"
 )
 
-// gate lets one transaction begin for each pass; sizes has how many operations
+// commitGate lets one transaction begin for each pass; sizes has how many operations
 // each had.
-type gate struct {
+type commitGate struct {
 	arrived chan []shard.Op
 	pass    chan struct{}
 }
 
-func newGate(s *testStore) *gate {
-	g := &gate{arrived: make(chan []shard.Op, 100), pass: make(chan struct{}, 100)}
+func newGate(s *testStore) *commitGate {
+	g := &commitGate{arrived: make(chan []shard.Op, 100), pass: make(chan struct{}, 100)}
 	s.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 		g.arrived <- ops
 		<-g.pass

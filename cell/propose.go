@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/cell/gate"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
@@ -28,13 +29,13 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	loading, workers := s.loading(), cap(s.slots)
 	var newest proposing.Version
 	name, lags := "", false
-	var gate *shard.Gate
+	var g *shard.Gate
 	if loading {
 		if !s.table.follower.knowsGate() {
 			return nil, errLoading()
 		}
 		workers = len(queries) // they wait for the shard
-		gate = s.rows.tableGate.Load()
+		g = s.rows.tableGate.Load()
 	} else {
 		if err := s.journal.caughtUp(ctx); err != nil {
 			return nil, err
@@ -42,7 +43,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if lags = s.journal.hasOthers(); lags && slices.ContainsFunc(queries, upToDate) {
 			lags = !s.catchUp(ctx)
 		}
-		gate = s.rows.tableGate.Load() // before the table, which is as new then
+		g = s.rows.tableGate.Load() // before the table, which is as new then
 		newest.Table, name = s.versions.Newest()
 	}
 	out := make([]*cellv1.Proposal, len(queries))
@@ -51,9 +52,9 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
-		if why := s.table.imports.unavailable(gate); why != "" {
+		if why := s.table.imports.unavailable(g); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
-			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gateStateOf(gate)}
+			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gate.MessageState(g)}
 			return nil
 		}
 		if loading && queries[i].GetTableVersion() == "" {
@@ -88,7 +89,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		if failed != nil {
 			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
 		}
-		p.Gate, p.Lags = gateStateOf(gate), lags
+		p.Gate, p.Lags = gate.MessageState(g), lags
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
 		span.Text(telemetry.AttrVersion, p.GetTableVersion())

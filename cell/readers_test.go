@@ -21,14 +21,14 @@ func readBy(gateway string, age time.Duration) *cellv1.ReportLegacyRequest {
 
 // rig is a replica to which two gateways report every other second.
 type rig struct {
-	*replica
+	*testCell
 	// fresh and late are how old their rows are; a negative one does not report.
 	fresh, late time.Duration
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	return &rig{replica: start(t, newStore(t))}
+	return &rig{testCell: start(t, newStore(t))}
 }
 
 // goes on for a time, and gives the gate as it is then.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -41,7 +42,7 @@ type reconciler struct {
 	queue   *queue
 	journal *journal
 	writer  *writer
-	live    *liveness
+	live    *liveness.Tracker
 	agents  *agentService
 	now     func() time.Time
 	log     *slog.Logger

@@ -38,7 +38,7 @@ func BenchmarkReconcile(b *testing.B) {
 }
 
 // reportAll has so many agents with instances connected, and all of them accepted.
-func reportAll(b *testing.B, r *replica, hosts, instances int) {
+func reportAll(b *testing.B, r *testCell, hosts, instances int) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var accepted, ended sync.WaitGroup
@@ -69,7 +69,7 @@ func reportAll(b *testing.B, r *replica, hosts, instances int) {
 	accepted.Wait()
 }
 
-func looks(b *testing.B, r *replica, hosts int) {
+func looks(b *testing.B, r *testCell, hosts int) {
 	b.ReportAllocs()
 	rec := r.cell.reconcile
 	for b.Loop() {
@@ -82,7 +82,7 @@ func looks(b *testing.B, r *replica, hosts int) {
 	}
 }
 
-func audits(b *testing.B, r *replica) {
+func audits(b *testing.B, r *testCell) {
 	b.ReportAllocs()
 	rows, _ := r.cell.rows.all()
 	for b.Loop() {

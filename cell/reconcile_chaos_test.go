@@ -26,7 +26,7 @@ func TestNothingLeaksUnseen(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &leaks{t: t, rng: rand.New(rand.NewPCG(seed, 7)), store: newStore(t), claims: map[string]leaky{}}
-				w.replicas = []*replica{w.replica(0), w.replica(1)}
+				w.replicas = []*testCell{w.replica(0), w.replica(1)}
 				for n := 1; n <= 4; n++ {
 					w.machines = append(w.machines, boot(t, n, 16, w.replicas...))
 				}
@@ -52,7 +52,7 @@ type leaks struct {
 	t        *testing.T
 	rng      *rand.Rand
 	store    *testStore
-	replicas []*replica
+	replicas []*testCell
 	machines []*machine
 	claims   map[string]leaky
 	next     int
@@ -61,11 +61,11 @@ type leaks struct {
 // leaky is a claim that somebody once had.
 type leaky struct{ consumer, host int }
 
-func (w *leaks) replica(n int) *replica {
+func (w *leaks) replica(n int) *testCell {
 	return start(w.t, w.store, soon, func(c *Config) { c.Replica = fmt.Sprintf("r%d", n); c.TailEvery = time.Second })
 }
 
-func (w *leaks) any() *replica { return w.replicas[w.rng.IntN(len(w.replicas))] }
+func (w *leaks) any() *testCell { return w.replicas[w.rng.IntN(len(w.replicas))] }
 
 // one gives a claim of before, at random; "" for none.
 func (w *leaks) one() (string, leaky) {

@@ -48,7 +48,7 @@ func claimByHand(id string, consumer, host int, vcpus int64) shard.Op {
 }
 
 // asTheShard checks that the table's rows are those of the shard.
-func (r *replica) asTheShard(store shard.Store) {
+func (r *testCell) asTheShard(store shard.Store) {
 	r.t.Helper()
 	claims := 0
 	_, err := store.Load(context.Background(), func(c shard.Change) error {
@@ -113,7 +113,7 @@ func TestATableThatMissedAWriteReadsItAnew(t *testing.T) {
 				calm()
 				for range 2 {
 					time.Sleep(3 * lookEvery)
-					for _, r := range []*replica{one, two} {
+					for _, r := range []*testCell{one, two} {
 						r.asTheShard(store)
 						r.stand()
 						if f := r.repaired(tableDiffers); len(f) == 0 || f[0].GetRepair() != "read anew from the shard" || f[0].GetDetail() == "" {
@@ -155,15 +155,15 @@ func TestATableThatIsOnItsWayIsNoFinding(t *testing.T) {
 		one, two := start(t, store, named("r1"), soon), start(t, store, named("r2"), soon)
 		boot(t, 1, 64, one, two)
 		for n := range 400 {
-			r := []*replica{one, two}[n%2]
+			r := []*testCell{one, two}[n%2]
 			id := "k" + consumerUUID(n)
 			r.must(newClaim(id, n, 1, 1))
 			time.Sleep(37 * time.Millisecond)
-			other := []*replica{two, one}[n%2]
+			other := []*testCell{two, one}[n%2]
 			other.must(release(id, n))
 			time.Sleep(13 * time.Millisecond)
 		}
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			r.stand()
 			if f := r.repaired(tableDiffers); len(f) > 0 {
 				t.Errorf("repaired %v", f)

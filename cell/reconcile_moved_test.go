@@ -16,7 +16,7 @@ import (
 
 // unlessReported releases a claim unless its host reports its instance; "" when it is
 // released.
-func (r *replica) unlessReported(id string, instance int) fault.Kind {
+func (r *testCell) unlessReported(id string, instance int) fault.Kind {
 	r.t.Helper()
 	op := release(id, instance)
 	op.GetRelease().UnlessReported = true

@@ -34,7 +34,7 @@ type machine struct {
 	t        testing.TB
 	n        int
 	vcpus    int32
-	replicas []*replica
+	replicas []*testCell
 	host     *hostagent.Host
 	// runs are the instances that it has, with their VCPUs.
 	runs map[int]int32
@@ -44,7 +44,7 @@ type machine struct {
 }
 
 // boot starts a host of so many VCPUs, without instances, and its agent.
-func boot(t testing.TB, n int, vcpus int32, replicas ...*replica) *machine {
+func boot(t testing.TB, n int, vcpus int32, replicas ...*testCell) *machine {
 	m := &machine{t: t, n: n, vcpus: vcpus, replicas: replicas, runs: map[int]int32{}}
 	m.start()
 	t.Cleanup(func() { m.stop() })
@@ -92,7 +92,7 @@ func (m *machine) run(instance int, vcpus int32) {
 // calm lets everything that is under way come to its end.
 func calm() { time.Sleep(time.Second); synctest.Wait() }
 
-func (r *replica) findings() *cellv1.ListFindingsResponse {
+func (r *testCell) findings() *cellv1.ListFindingsResponse {
 	r.t.Helper()
 	out, err := r.cells.ListFindings(context.Background(), &cellv1.ListFindingsRequest{})
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *replica) findings() *cellv1.ListFindingsResponse {
 }
 
 // stand checks the kinds of the findings that stand, and gives them.
-func (r *replica) stand(want ...cellgatev1.Finding_Kind) []*cellgatev1.Finding {
+func (r *testCell) stand(want ...cellgatev1.Finding_Kind) []*cellgatev1.Finding {
 	r.t.Helper()
 	var stand []*cellgatev1.Finding
 	for _, f := range r.findings().GetFindings() {
@@ -121,7 +121,7 @@ func (r *replica) stand(want ...cellgatev1.Finding_Kind) []*cellgatev1.Finding {
 }
 
 // repaired gives those of a kind that were put right.
-func (r *replica) repaired(kind cellgatev1.Finding_Kind) (list []*cellgatev1.Finding) {
+func (r *testCell) repaired(kind cellgatev1.Finding_Kind) (list []*cellgatev1.Finding) {
 	r.t.Helper()
 	for _, f := range r.findings().GetFindings() {
 		if f.GetRepairedAt() != nil && f.GetKind() == kind {
@@ -165,7 +165,7 @@ func TestTheClaimOfAnInstanceThatWentIsReleased(t *testing.T) {
 		time.Sleep(findAfter - 2*lookEvery)
 		one.stand()
 		time.Sleep(5 * lookEvery)
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			f := r.stand(orphaned)[0]
 			if f.GetClaimId() != "k1" || f.GetConsumerUuid() != consumerUUID(1) || f.GetServiceHost() != "host-00001" || !strings.Contains(f.GetRepair(), "reconcile_release") {
 				t.Errorf("found %v", f)
@@ -179,7 +179,7 @@ func TestTheClaimOfAnInstanceThatWentIsReleased(t *testing.T) {
 			t.Errorf("the claims are %s and %s", a, b)
 		}
 		did := 0
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			r.stand()
 			for _, f := range r.repaired(orphaned) {
 				if did++; f.GetClaimId() != "k1" || f.GetRepair() != "released" {
@@ -197,16 +197,16 @@ func TestTheClaimOfAnInstanceThatWentIsReleased(t *testing.T) {
 func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
-		cause  func(r *replica, m *machine)
+		cause  func(r *testCell, m *machine)
 		claims int
 		why    string
 	}{
 		"it was never there": {
-			cause:  func(r *replica, m *machine) { r.must(newClaim("k1", 1, 1, 1), confirm("k1", 1)) },
+			cause:  func(r *testCell, m *machine) { r.must(newClaim("k1", 1, 1, 1), confirm("k1", 1)) },
 			claims: 1, why: "no report ever had",
 		},
 		"it went while the agent did not run": {
-			cause: func(r *replica, m *machine) {
+			cause: func(r *testCell, m *machine) {
 				r.must(newClaim("k1", 1, 1, 1), confirm("k1", 1))
 				m.run(1, 1)
 				m.stop()
@@ -216,7 +216,7 @@ func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 			claims: 1, why: "no report of this life",
 		},
 		"more than half went at once": {
-			cause: func(r *replica, m *machine) {
+			cause: func(r *testCell, m *machine) {
 				for n := 1; n <= 6; n++ {
 					id := fmt.Sprintf("k%d", n)
 					r.must(newClaim(id, n, 1, 1), confirm(id, n))
@@ -229,7 +229,7 @@ func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 		},
 		"repairs are off": {
 			change: func(c *Config) { c.ReconcileReportOnly = true },
-			cause: func(r *replica, m *machine) {
+			cause: func(r *testCell, m *machine) {
 				r.must(newClaim("k1", 1, 1, 1), confirm("k1", 1))
 				m.run(1, 1)
 				m.run(1, 0)
@@ -237,7 +237,7 @@ func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 			claims: 1, why: "reconcile_repair",
 		},
 		"its host fell silent": {
-			cause: func(r *replica, m *machine) {
+			cause: func(r *testCell, m *machine) {
 				r.must(newClaim("k1", 1, 1, 1), confirm("k1", 1))
 				m.run(1, 1)
 				m.run(1, 0)
@@ -422,7 +422,7 @@ func TestFindingsComeBackAfterARestart(t *testing.T) {
 		m.stop()
 		r.stop()
 		next := start(t, store, soon)
-		m.replicas = []*replica{next}
+		m.replicas = []*testCell{next}
 		m.start()
 		next.stand()
 		time.Sleep(5 * releaseAfter)

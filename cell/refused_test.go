@@ -32,7 +32,7 @@ func (m *machine) breaks() {
 }
 
 // answerTo sends a message, and gives its answer: what is said of claims is left out.
-func (a *agent) answerTo(m *agentv1.ReportRequest) *agentv1.ReportResponse {
+func (a *testAgent) answerTo(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	a.t.Helper()
 	if err := a.stream.Send(m); err != nil {
 		a.t.Fatal(err)
@@ -57,7 +57,7 @@ func deltaFrom(base, version uint64) *agentv1.ReportRequest {
 }
 
 // shown is host 1 as its replica lists it.
-func (r *replica) shown() *cellgatev1.Host {
+func (r *testCell) shown() *cellgatev1.Host {
 	r.t.Helper()
 	out, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{HostUuid: hostUUID(1)})
 	if err != nil || len(out.GetHosts()) != 1 {
@@ -125,7 +125,7 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 		first.stop()
 		m.stop()
 		second := start(t, store, soon)
-		m.replicas = []*replica{second}
+		m.replicas = []*testCell{second}
 		m.resume()
 		m.breaks() // a later version, which the row is not of
 		time.Sleep(10 * time.Minute)
@@ -260,7 +260,7 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 				t.Errorf("told %v", m)
 			}
 		}
-		for _, r := range []*replica{takes, refuses} {
+		for _, r := range []*testCell{takes, refuses} {
 			if h := r.cell.rows.host(hostUUID(1)).host; h.StateVersion != 2 || !r.shown().GetUp() {
 				t.Errorf("%s: the row is of version %d, and the host %v", r.cell.cfg.Replica, h.StateVersion, r.shown())
 			}

@@ -35,7 +35,7 @@ func TestRemoveHost_NothingHoldsIt_GoneFromEveryReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // virtual: the other one reads the journal
-		for name, r := range map[string]*replica{"its own": r, "the other": other} {
+		for name, r := range map[string]*testCell{"its own": r, "the other": other} {
 			if n := r.cell.versions.Current().Len(); n != 0 {
 				t.Errorf("%s replica's table has %d hosts", name, n)
 			}

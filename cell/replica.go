@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	"cellgate/shard"
@@ -39,7 +40,7 @@ type replicaState struct {
 	cfg       replicaConfig
 	rows      *rows
 	versions  *proposing.Versions
-	live      *liveness
+	live      *liveness.Tracker
 	queue     *queue
 	journal   *journal
 	writer    *writer
@@ -50,7 +51,7 @@ type replicaState struct {
 	cold      *cold
 }
 
-func newReplicaState(cfg replicaConfig, live *liveness) *replicaState {
+func newReplicaState(cfg replicaConfig, live *liveness.Tracker) *replicaState {
 	s := &replicaState{
 		cfg: cfg, live: live, rows: newRows(), versions: proposing.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
 		queue: newQueue(cfg.MaxQueue, cfg.Telemetry), journal: newJournal(), stored: &storeWatch{now: cfg.Now},

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
@@ -64,7 +65,7 @@ func named(name string) func(*Config) {
 func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		const hosts, vcpus, replicas, callers, each = 4, 8, 3, 4, 12
-		var all []*replica
+		var all []*testCell
 		for n := range replicas {
 			all = append(all, start(t, open(), named(fmt.Sprintf("r%d", n+1))))
 		}
@@ -160,7 +161,7 @@ func TestALeaseEndsOnceWhateverReplicaLooks(t *testing.T) {
 		if ended != 1 {
 			t.Errorf("the lease ended %d times", ended)
 		}
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			if p := r.propose(query(8)); p.GetPassed() != 1 {
 				t.Errorf("%s: nothing was given back: %v", r.cell.cfg.Replica, p)
 			}
@@ -301,7 +302,7 @@ func TestAStaleProposalIsRefused(t *testing.T) {
 		if p := two.propose(query(8)); p.GetPassed() != 1 {
 			t.Fatalf("the table is not stale: %v", p)
 		}
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			if out := r.do(newClaim("k2", 2, 1, 8)); out[0].GetRefusal().GetReason() != string(fault.NoValidHost) {
 				t.Errorf("%s claimed what is taken: %v", r.cell.cfg.Replica, out[0])
 			}
@@ -314,21 +315,21 @@ func TestAStaleProposalIsRefused(t *testing.T) {
 func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stood atomic.Int64
-		l := newLiveness(60*time.Second, func() time.Time { return time.Now().Add(time.Duration(stood.Load())) })
-		l.heard("a")
-		l.heard("b")
+		l := liveness.New(60*time.Second, func() time.Time { return time.Now().Add(time.Duration(stood.Load())) })
+		l.NoteHeard("a")
+		l.NoteHeard("b")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- l.run(ctx, func(context.Context) {}) }()
+		go func() { ended <- l.Run(ctx, func(context.Context) {}) }()
 		time.Sleep(30 * time.Second)
 		stood.Store(int64(time.Hour))
 		time.Sleep(27 * time.Second)
-		if down, _ := l.downHosts(); len(down) != 0 {
+		if down, _ := l.DownHosts(); len(down) != 0 {
 			t.Errorf("down after the hour in which the replica stood still: %v", down)
 		}
-		l.heard("a")
+		l.NoteHeard("a")
 		time.Sleep(40 * time.Second)
-		if down, _ := l.downHosts(); len(down) != 1 {
+		if down, _ := l.DownHosts(); len(down) != 1 {
 			t.Errorf("b was silent for a minute after that: %v", down)
 		}
 		stop()
@@ -417,7 +418,7 @@ func TestALateAnswerBringsNothingBack(t *testing.T) {
 		synctest.Wait()
 		q := query(8)
 		q.ConsumerUuids = []string{consumerUUID(1)}
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			if p := r.propose(q); len(p.GetClaims()) != 0 || p.GetPassed() != 1 {
 				t.Errorf("%s has the released claim: %v", r.cell.cfg.Replica, p)
 			}

@@ -30,7 +30,7 @@ func TestI8_ARestartLosesNothing(t *testing.T) {
 		for n := range 10 {
 			q.ConsumerUuids = append(q.ConsumerUuids, consumerUUID(n))
 		}
-		state := func(r *replica) (*cellv1.Proposal, []proto.Message) {
+		state := func(r *testCell) (*cellv1.Proposal, []proto.Message) {
 			p := r.propose(q)
 			hosts, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{})
 			if err != nil {
@@ -86,7 +86,7 @@ func TestAnotherReplicasLaneIsFollowed(t *testing.T) {
 		one.must(newClaim("k1", 1, 1, 8))
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			q := query(8)
 			q.ConsumerUuids = []string{consumerUUID(1)}
 			p := r.propose(q)

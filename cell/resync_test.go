@@ -62,14 +62,14 @@ func TestAllHostsStartOver(t *testing.T) {
 		ended := make(chan error)
 		for n := range hosts {
 			host := hostagent.NewHost(plainState(n+1, 8))
-			for _, r := range []*replica{one, two} {
+			for _, r := range []*testCell{one, two} {
 				rep := hostagent.NewReporter(hostagent.ReporterConfig{}, hostagent.ReporterDeps{Client: r.hosts, Replica: r.cell.cfg.Replica}, host)
 				go func() { ended <- rep.Run(ctx) }()
 			}
 		}
 		time.Sleep(5 * time.Second) // all are accepted
 		puts := applied(store)
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			out, err := r.cells.ResyncHosts(ctx, &cellv1.ResyncHostsRequest{Reason: "a test"})
 			if err != nil || out.GetHosts() != hosts || out.GetWithin().AsDuration() != (hosts-1)*resyncEach {
 				t.Errorf("%s: %v, %v", r.cell.cfg.Replica, out, err)
@@ -77,7 +77,7 @@ func TestAllHostsStartOver(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			for n := range hosts {
 				if h := r.cell.rows.host(hostUUID(n + 1)).host; h.StateVersion != 2 {
 					t.Errorf("%s has version %d of host %d", r.cell.cfg.Replica, h.StateVersion, n+1)

@@ -13,7 +13,7 @@ import (
 )
 
 // beat has agents say that they live, every ten seconds.
-func beat(lasts time.Duration, agents ...*agent) {
+func beat(lasts time.Duration, agents ...*testAgent) {
 	for range lasts / (10 * time.Second) {
 		time.Sleep(10 * time.Second)
 		for _, a := range agents {
@@ -27,7 +27,7 @@ func beat(lasts time.Duration, agents ...*agent) {
 func slowly(name string) func(*Config) { return func(c *Config) { c.Replica = name } }
 
 // passing gives the service hosts that are proposed.
-func (r *replica) passing() []string {
+func (r *testCell) passing() []string {
 	r.t.Helper()
 	synctest.Wait()
 	out := slices.Clone(r.propose(query(1)).GetCandidates().GetServiceHosts())
@@ -35,7 +35,7 @@ func (r *replica) passing() []string {
 	return out
 }
 
-func (r *replica) mustPass(when string, hosts ...int) {
+func (r *testCell) mustPass(when string, hosts ...int) {
 	r.t.Helper()
 	var want []string
 	for _, n := range hosts {
@@ -209,7 +209,7 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
 		const hosts = 3*silenceBatch + 10
-		var agents []*agent
+		var agents []*testAgent
 		for n := range hosts {
 			agents = append(agents, r.register(plainState(n, 8)))
 		}
@@ -264,64 +264,4 @@ func TestASilenceThatWasNotWrittenIsWrittenLater(t *testing.T) {
 			t.Errorf("silent by their rows are %v", got)
 		}
 	})
-}
-
-func TestWhatIsToldOfSilence(t *testing.T) {
-	now := time.Unix(1000, 0)
-	l := newLiveness(time.Minute, func() time.Time { return now })
-	mustSay := func(when string, want ...shard.SetSilent) {
-		t.Helper()
-		if got := l.toSay(10); !slices.Equal(got, want) {
-			t.Errorf("%s %v is to be said, want %v", when, got, want)
-		}
-	}
-	silent := func(host string) shard.SetSilent { return shard.SetSilent{HostUUID: host, Silent: true} }
-	l.watch("table", true)
-	for _, h := range []string{"a", "b", "c"} {
-		l.watch(h, false)
-	}
-	now = now.Add(time.Minute)
-	l.check()
-	mustSay("when all are silent", silent("a"), silent("b"), silent("c"))
-	// Its agent came back and is silent again before its row was told.
-	l.heard("a")
-	mustSay("when one was heard", silent("b"), silent("c"))
-	l.told("b", true)
-	l.told("c", true)
-	mustSay("when it was said")
-	l.heard("b")
-	l.heard("c")
-	l.heard("c")
-	mustSay("when they are heard", shard.SetSilent{HostUUID: "b"}, shard.SetSilent{HostUUID: "c"})
-	if got := l.toSay(1); len(got) != 1 {
-		t.Errorf("one at a time: %v", got)
-	}
-	l.told("b", false)
-	now = now.Add(time.Minute)
-	l.check()
-	mustSay("when c is silent before its row says that it was heard", silent("a"), silent("b"))
-	// An agent comes to a host of Nova's tables, at another replica.
-	l.watch("table", false)
-	now = now.Add(time.Minute - time.Second)
-	mustSay("within its time", silent("a"), silent("b"))
-	now = now.Add(time.Second)
-	mustSay("after its time", silent("a"), silent("b"), silent("table"))
-	l.watch("table", true)
-	mustSay("when it is Nova's again", silent("a"), silent("b"))
-	// Others hear a: it waits, until it was heard here.
-	l.told("a", true)
-	l.told("a", false)
-	mustSay("when one was denied", silent("b"))
-	l.heard("a")
-	now = now.Add(time.Minute)
-	l.check()
-	mustSay("when that was heard, and is silent again", silent("a"), silent("b"))
-	// Own ears count.
-	l.heard("a")
-	if l.told("a", true) {
-		t.Error("a host that is heard is down, for others do not hear it")
-	}
-	if !l.told("nobody", false) {
-		t.Error("an unknown host is up")
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"cellgate/cell/gate"
 	"cellgate/shard"
 )
 
@@ -14,11 +15,11 @@ const statusBatch = 256
 
 // statusWatch keeps in the shard what Nova's services say of hosts, as gateways report it.
 type statusWatch struct {
-	gate     *gatekeeper
+	gate     *gate.Keeper
 	rows     *rows
 	queue    *queue
 	log      *slog.Logger
-	statuses serviceStatuses
+	statuses gate.Statuses
 	// failing: the last ones were not written, and that was logged.
 	failing bool
 }
@@ -29,7 +30,7 @@ func (w *statusWatch) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.gate.news:
+		case <-w.gate.News:
 		}
 		err := w.write(ctx)
 		switch {
@@ -75,9 +76,9 @@ func (w *statusWatch) write(ctx context.Context) error {
 
 // changes gives the statuses that the rows do not have.
 func (w *statusWatch) changes() []shard.SetNovaState {
-	rows := map[string]statusRow{}
+	rows := map[string]gate.HostStatus{}
 	w.rows.each(func(uuid string, row *shard.Host, admin *shard.AdminState) {
-		rows[uuid] = statusRow{row: row, admin: admin}
+		rows[uuid] = gate.HostStatus{Row: row, Admin: admin}
 	})
-	return w.statuses.changes(w.gate.services(), rows, w.gate.now(), w.gate.maxLag())
+	return w.statuses.Changes(w.gate.ReadableReports(), rows, w.gate.Now(), w.gate.MaxLag())
 }

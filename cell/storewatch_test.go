@@ -13,13 +13,13 @@ import (
 )
 
 // placing gives the errors of a summary and of a proposal.
-func (r *replica) placing() (summary, proposal error) {
+func (r *testCell) placing() (summary, proposal error) {
 	_, summary = r.cells.GetSummary(context.Background(), &cellv1.GetSummaryRequest{})
 	_, proposal = r.cells.ProposeBatch(context.Background(), &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{query(1)}})
 	return summary, proposal
 }
 
-func (r *replica) placesNothing(when, text string) {
+func (r *testCell) placesNothing(when, text string) {
 	r.t.Helper()
 	for method, err := range func(yield func(string, error) bool) {
 		summary, proposal := r.placing()
@@ -34,7 +34,7 @@ func (r *replica) placesNothing(when, text string) {
 	}
 }
 
-func (r *replica) places(when string) {
+func (r *testCell) places(when string) {
 	r.t.Helper()
 	if summary, proposal := r.placing(); summary != nil || proposal != nil {
 		r.t.Errorf("%s: %v, %v", when, summary, proposal)

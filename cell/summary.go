@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/gate"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -27,7 +28,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		g := s.rows.tableGate.Load() // before the summary, whose table is as new then
 		out = proto.CloneOf(s.newestSummary())
 		if g != nil {
-			out.Totals.Gate = s.gate.message(g, verdict{})
+			out.Totals.Gate = s.gate.Message(g, gate.Verdict{})
 			if why := s.table.imports.unavailable(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"cellgate/cell/liveness"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -70,11 +71,11 @@ type classTotals struct {
 }
 
 // follow counts the hosts anew that changed.
-func (s *totals) follow(rows *rows, live *liveness) {
+func (s *totals) follow(rows *rows, live *liveness.Tracker) {
 	for uuid := range s.touched.drain() {
 		var next *countedHost
 		if row := rows.host(uuid); row != nil && row.host != nil {
-			_, up := live.lastSeen(uuid)
+			_, up := live.LastSeen(uuid)
 			next = &countedHost{row: row, up: !rows.down(row, !up)}
 		}
 		was := s.hosts[uuid]

@@ -160,7 +160,7 @@ func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 		a := one.register(plainState(1, 8))
 		b := two.register(plainState(1, 8)) // an agent streams to every replica
 		one.must(newClaim("k1", 1, 1, 6))
-		passed := func(r *replica, vcpus int32) uint32 {
+		passed := func(r *testCell, vcpus int32) uint32 {
 			t.Helper()
 			a.heartbeat()
 			b.heartbeat()

@@ -141,7 +141,7 @@ func (t *stateTaking) letsAnotherWrite(uuid string, follow bool) bool {
 	if t.rows.gateRow() == nil || t.knows(uuid) {
 		return follow
 	}
-	return !t.gate.hears()
+	return !t.gate.HearsGateways()
 }
 
 // knows reports whether the shard has a host, imported or not.
@@ -188,9 +188,9 @@ func (t *stateTaking) write(ctx context.Context, put *shard.PutHost) (other stri
 	}
 	ops := []shard.Op{{PutHost: put}}
 	if !t.knows(put.Host.UUID) {
-		if w := t.gate.ofNewHost(put.Host.UUID); w.state != "" {
-			ops = append(ops, shard.Op{SetNovaState: &shard.SetNovaState{HostUUID: put.Host.UUID, State: w.state, Reason: w.reason}})
-			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.reason)
+		if w := t.gate.StatusOfNewHost(put.Host.UUID); w.State != "" {
+			ops = append(ops, shard.Op{SetNovaState: &shard.SetNovaState{HostUUID: put.Host.UUID, State: w.State, Reason: w.Reason}})
+			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.Reason)
 		}
 	}
 	answers, err := t.queue.do(ctx, ops, false)

@@ -125,11 +125,11 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Pinned = c.versions.Count()
 	r.StoreAhead = c.table.storeTime.reading()
 	if g := c.rows.gateRow(); g != nil {
-		of := c.gate.reading()
+		of := c.gate.Reading()
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
-		r.GateLagging, r.GateAwaited = of.lagging, c.rows.awaitedCount()
-		r.GateBehind, r.GateReadingLag = of.behind, of.lag
-		r.GateDiffering, r.GateRowsAge = of.differing, c.table.imports.under(g)
+		r.GateLagging, r.GateAwaited = of.Lagging, c.rows.awaitedCount()
+		r.GateBehind, r.GateReadingLag = of.Behind, of.Lag
+		r.GateDiffering, r.GateRowsAge = of.Differing, c.table.imports.under(g)
 	}
 	r.JournalAge = time.Since(c.journal.lastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()

@@ -11,7 +11,7 @@ import (
 
 // counts demands the sum of a metric's series whose labels have all the values;
 // of a histogram its count.
-func (r *replica) counts(want float64, name string, values ...string) {
+func (r *testCell) counts(want float64, name string, values ...string) {
 	r.t.Helper()
 	families, err := r.telemetry.Gatherer().Gather()
 	if err != nil {

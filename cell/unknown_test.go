@@ -15,7 +15,7 @@ func unknownState(n int, vcpus int32) *agentv1.FullState {
 	return s
 }
 
-func (r *replica) usedVCPUs(n int, want int64) {
+func (r *testCell) usedVCPUs(n int, want int64) {
 	r.t.Helper()
 	if got := r.cell.rows.host(hostUUID(n)).usage.Of(hostUUID(n), "VCPU"); got != want {
 		r.t.Errorf("host %d uses %d VCPU, want %d", n, got, want)

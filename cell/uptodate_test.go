@@ -40,12 +40,12 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 		one, two := start(t, open(), named("r1"), slow), start(t, open(), named("r2"), slow)
 		one.register(plainState(1, 8))
 		two.must(release("none", 0))
-		for _, r := range []*replica{one, two} {
+		for _, r := range []*testCell{one, two} {
 			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		all := []*replica{one, two}
+		all := []*testCell{one, two}
 		for n := range 40 {
 			id := fmt.Sprint("k", n)
 			all[n%2].must(newClaim(id, n, 1, 8))

@@ -20,7 +20,7 @@ import (
 )
 
 // verifying registers a host whose agent verifies; what it is told comes on a channel.
-func (r *replica) verifying(n int) (*agent, <-chan *agentv1.ReportResponse) {
+func (r *testCell) verifying(n int) (*testAgent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	s := plainState(n, 8)
 	s.Verifies = true
@@ -28,7 +28,7 @@ func (r *replica) verifying(n int) (*agent, <-chan *agentv1.ReportResponse) {
 }
 
 // telling registers a state, and gives what its agent is told from then on.
-func (r *replica) telling(s *agentv1.FullState) (*agent, <-chan *agentv1.ReportResponse) {
+func (r *testCell) telling(s *agentv1.FullState) (*testAgent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	a := r.register(s)
 	told := make(chan *agentv1.ReportResponse, 1024)
@@ -77,7 +77,7 @@ func rest(told <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) 
 }
 
 // says sends a verdict; why of a rejection.
-func (a *agent) says(id string, why agentv1.Verdict_Reason) {
+func (a *testAgent) says(id string, why agentv1.Verdict_Reason) {
 	a.t.Helper()
 	v := &agentv1.Verdict{ClaimId: id, Outcome: agentv1.Verdict_OK, BootId: bootA, Version: 1}
 	if why != 0 {
@@ -89,7 +89,7 @@ func (a *agent) says(id string, why agentv1.Verdict_Reason) {
 }
 
 // claimNow gives a claim as the shard has it.
-func (r *replica) claimNow(id string) *cellgatev1.Claim {
+func (r *testCell) claimNow(id string) *cellgatev1.Claim {
 	r.t.Helper()
 	out, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: id})
 	if err != nil || len(out.GetClaims()) != 1 {

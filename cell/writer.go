@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"cellgate/cell/liveness"
 	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -26,7 +27,7 @@ type tableUpdate struct {
 type writer struct {
 	cell     string
 	rows     *rows
-	live     *liveness
+	live     *liveness.Tracker
 	versions *proposing.Versions
 	log      *slog.Logger
 	in       chan tableUpdate
@@ -38,7 +39,7 @@ type writer struct {
 	orphanInstances map[string][]string
 }
 
-func newWriter(cellUUID string, r *rows, l *liveness, v *proposing.Versions, imports *importAge, touched *touchedHosts, log *slog.Logger) *writer {
+func newWriter(cellUUID string, r *rows, l *liveness.Tracker, v *proposing.Versions, imports *importAge, touched *touchedHosts, log *slog.Logger) *writer {
 	return &writer{
 		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
 		in: make(chan tableUpdate, 16), orphanInstances: map[string][]string{},
@@ -57,7 +58,7 @@ func (w *writer) run() {
 				return
 			}
 			w.makeVersion(w.gather(f))
-		case <-w.live.nudge:
+		case <-w.live.Nudge:
 			w.makeVersion(nil)
 		}
 	}
@@ -107,7 +108,7 @@ func (w *writer) apply(updates []tableUpdate) *dirty {
 	if w.imports != nil && w.rows.gateRow() != gate {
 		w.imports.check()
 	}
-	turned := w.live.takeChanged()
+	turned := w.live.DrainChanged()
 	if !d.empty() || len(turned) > 0 {
 		w.touched.add(d, turned)
 		w.versions.Publish(w.edit(d, turned))
@@ -161,9 +162,9 @@ func (w *writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 // beside it, is a sign of an agent; the row beside it says what was heard of it.
 func (w *writer) silent(d *dirty, row *hostRow) bool {
 	if _, registered := d.registered[row.host.UUID]; registered {
-		w.live.watch(row.host.UUID, row.host.Imported)
+		w.live.NoteRow(row.host.UUID, row.host.Imported)
 	}
-	return w.live.told(row.host.UUID, row.admin.SaidSilent())
+	return w.live.FollowMark(row.host.UUID, row.admin.SaidSilent())
 }
 
 // editHardware takes of a host's NUMA cells and devices what its claims take, which

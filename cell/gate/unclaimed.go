@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func unclaimedOf(in *cellv1.UnclaimedInstances) *unclaimed {
 // unclaimedSince says why instances without a claim keep a gate shut for which all else
 // holds since a moment; "" when they do not. Of those without one at that moment, or
 // since, none may be left.
-func (e *evidence) unclaimedSince(held time.Time) string {
+func (e *Evidence) unclaimedSince(held time.Time) string {
 	if why := e.withoutClaim(); why != "" {
 		return why
 	}
@@ -42,7 +42,7 @@ func (e *evidence) unclaimedSince(held time.Time) string {
 }
 
 // withoutClaim tells of instances that have no claim, and had none before; "" for none.
-func (e *evidence) withoutClaim() string {
+func (e *Evidence) withoutClaim() string {
 	var worst *unclaimed
 	for i := range e.reports {
 		if u := e.reports[i].unclaimed; u != nil && u.count > 0 && (worst == nil || u.count > worst.count) {

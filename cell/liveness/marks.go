@@ -1,4 +1,4 @@
-package cell
+package liveness
 
 import (
 	"slices"
@@ -9,54 +9,54 @@ import (
 // maxDenied bounds the doubling of the wait: 2^6 times.
 const maxDenied = 6
 
-// told takes what a host's row says of its agent, and gives whether the host is down. It
+// FollowMark takes what a host's row says of its agent, and gives whether the host is down. It
 // counts while this replica has not heard the host itself: a silence that others saw ends
 // its time at once, and their hearing it again begins it anew.
-func (l *liveness) told(host string, silent bool) (down bool) {
+func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
 	if s == nil {
 		return true
 	}
-	if s.said == silent {
+	if s.marked == silent {
 		return s.down
 	}
-	s.said = silent
-	delete(l.back, host)
+	s.marked = silent
+	delete(l.toClear, host)
 	switch {
 	case silent:
-		delete(l.unsaid, host)
+		delete(l.toMark, host)
 		if !s.heard && !s.down {
-			s.down, s.byRow = true, true
+			s.down, s.downByMark = true, true
 		}
-	case s.byRow:
-		s.down, s.byRow, s.at = false, false, l.now()
+	case s.downByMark:
+		s.down, s.downByMark, s.at = false, false, l.now()
 	case s.down:
 		s.denied++
-		s.sayAgain = l.now().Add(l.downAfter << min(s.denied, maxDenied))
-		l.unsaid[host] = struct{}{}
+		s.markAgain = l.now().Add(l.downAfter << min(s.denied, maxDenied))
+		l.toMark[host] = struct{}{}
 	}
 	return s.down
 }
 
-// toSay gives at most limit hosts whose rows are to be told whether their agents are silent:
+// PendingMarks gives at most limit hosts whose rows are to be told whether their agents are silent:
 // first those that were heard since their row says so, then those that are down.
 // One whose silence another replica denied waits, twice as long each time; one that
 // registered at another replica has its time from then on.
-func (l *liveness) toSay(limit int) []shard.SetSilent {
+func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	var back, silent []string
-	for host := range l.back {
+	for host := range l.toClear {
 		back = append(back, host)
 	}
-	for host := range l.unsaid {
+	for host := range l.toMark {
 		switch s := l.hosts[host]; {
 		case !s.agents:
-			delete(l.unsaid, host)
-		case !now.Before(s.sayAgain) && now.Sub(s.registered) >= l.downAfter:
+			delete(l.toMark, host)
+		case !now.Before(s.markAgain) && now.Sub(s.registered) >= l.downAfter:
 			silent = append(silent, host)
 		}
 	}
@@ -72,9 +72,9 @@ func (l *liveness) toSay(limit int) []shard.SetSilent {
 	return list
 }
 
-// unsayable: the shard does not take what toSay gave of the host.
-func (l *liveness) unsayable(host string) {
+// DropMark: the shard does not take what toSay gave of the host.
+func (l *Tracker) DropMark(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.unsaid, host)
+	delete(l.toMark, host)
 }

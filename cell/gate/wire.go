@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 	"cellgate/shard"
 )
 
-func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
-	r := legacyReport{
-		gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
+func ReportOf(req *cellv1.ReportLegacyRequest) Report {
+	r := Report{
+		Gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
 		unclaimed: unclaimedOf(req.GetUnclaimed()),
 	}
 	if req.GetServiceDownTime() != nil {
@@ -22,14 +22,14 @@ func reportOf(req *cellv1.ReportLegacyRequest) legacyReport {
 	if req.GetReadTo() != nil {
 		r.readTo = req.GetReadTo().AsTime()
 	}
-	r.services, r.old = servicesOf(req.GetServices()), servicesOf(req.GetOld())
+	r.Services, r.old = servicesOf(req.GetServices()), servicesOf(req.GetOld())
 	return r
 }
 
-func servicesOf(all []*cellv1.LegacyService) (services []legacyService) {
+func servicesOf(all []*cellv1.LegacyService) (services []Service) {
 	for _, in := range all {
-		one := legacyService{
-			host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), up: in.GetUp(),
+		one := Service{
+			Host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), Up: in.GetUp(),
 			reason: in.GetDisabledReason(),
 		}
 		if in.GetLastSeen() != nil {
@@ -39,7 +39,7 @@ func servicesOf(all []*cellv1.LegacyService) (services []legacyService) {
 			one.changedAt = in.GetChangedAt().AsTime()
 		}
 		for _, uuid := range in.GetNodeUuids() {
-			one.nodes = append(one.nodes, strings.ToLower(uuid))
+			one.Nodes = append(one.Nodes, strings.ToLower(uuid))
 		}
 		for _, uuid := range in.GetLeftOutUuids() {
 			one.leftOut = append(one.leftOut, strings.ToLower(uuid))
@@ -51,10 +51,10 @@ func servicesOf(all []*cellv1.LegacyService) (services []legacyService) {
 
 var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}
 
-func shardState(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
+func StateOf(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
 
-// gateStateOf is the state of a gate; unspecified for none.
-func gateStateOf(g *shard.Gate) cellgatev1.Gate_State {
+// MessageState is the state of a gate; unspecified for none.
+func MessageState(g *shard.Gate) cellgatev1.Gate_State {
 	if g == nil {
 		return cellgatev1.Gate_STATE_UNSPECIFIED
 	}
@@ -65,8 +65,8 @@ func messageState(s shard.GateState) cellgatev1.Gate_State {
 	return cellgatev1.Gate_State(max(0, slices.Index(gateStates, s)))
 }
 
-// message is the gate with all that there is to say of it; nil for none.
-func (k *gatekeeper) message(g *shard.Gate, v verdict) *cellgatev1.Gate {
+// Message is the gate with all that there is to say of it; nil for none.
+func (k *Keeper) Message(g *shard.Gate, v Verdict) *cellgatev1.Gate {
 	if g == nil {
 		return nil
 	}

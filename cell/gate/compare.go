@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"fmt"
@@ -12,21 +12,21 @@ import (
 	"cellgate/shard"
 )
 
-// registration is what this replica knows of the agent of a compute node.
-type registration struct {
-	// agent: one reports the host, or did when its row was written.
-	agent        bool
-	agentVersion int32
-	// lacks is the first class that its inventory does not have.
-	lacks string
-	// differs is what the agent reports otherwise than the host's imported row says; only
+// Registration is what this replica knows of the agent of a compute node.
+type Registration struct {
+	// Agent: one reports the host, or did when its row was written.
+	Agent        bool
+	AgentVersion int32
+	// Lacks is the first class that its inventory does not have.
+	Lacks string
+	// Differs is what the agent reports otherwise than the host's imported row says; only
 	// while the gate is SHADOW.
-	differs []*cellgatev1.HostDifference
+	Differs []*cellgatev1.HostDifference
 }
 
-// lacking is the first class that a host has to have and does not; "" for none.
-func (r gateRules) lacking(h *shard.Host) string {
-	for _, class := range r.classes {
+// Lacking is the first class that a host has to have and does not; "" for none.
+func (r Rules) Lacking(h *shard.Host) string {
+	for _, class := range r.Classes {
 		if !hasClass(h, class) {
 			return class
 		}
@@ -66,42 +66,42 @@ type comparedHost struct {
 	agreed    time.Time
 }
 
-// hostComparison is one that is to be made; there is what differs of the instances.
-type hostComparison struct {
-	row, said *shard.Host
-	usage     *shard.Usage
-	there     string
-	now       time.Time
+// HostComparison is one that is to be made; there is what differs of the instances.
+type HostComparison struct {
+	Row, Said *shard.Host
+	Usage     *shard.Usage
+	There     string
+	Now       time.Time
 }
 
-// of gives how the agent's host differs from its row; nil for not at all.
-func (h *hostComparisons) of(epoch int64, c hostComparison) []*cellgatev1.HostDifference {
+// Differences gives how the agent's host differs from its row; nil for not at all.
+func (h *hostComparisons) Differences(epoch int64, c HostComparison) []*cellgatev1.HostDifference {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hosts == nil || h.epoch != epoch {
 		h.epoch, h.hosts = epoch, map[string]*comparedHost{}
 	}
-	is := h.hosts[c.row.UUID]
+	is := h.hosts[c.Row.UUID]
 	if is == nil {
 		is = &comparedHost{}
-		h.hosts[c.row.UUID] = is
+		h.hosts[c.Row.UUID] = is
 	}
-	if is.row != c.row || is.said != c.said {
-		is.row, is.said, is.effective = c.row, c.said, shard.Followed(c.said, c.row)
-		is.fixed = fixedDifferences(c.row, is.effective)
+	if is.row != c.Row || is.said != c.Said {
+		is.row, is.said, is.effective = c.Row, c.Said, shard.Followed(c.Said, c.Row)
+		is.fixed = fixedDifferences(c.Row, is.effective)
 	}
-	room := roomDifference(c.row, is.effective, c.usage)
-	if room == "" && c.there == "" {
-		is.agreed = c.now
+	room := roomDifference(c.Row, is.effective, c.Usage)
+	if room == "" && c.There == "" {
+		is.agreed = c.Now
 	}
 	all := is.fixed
-	if c.now.Sub(is.agreed) > agreeFor {
+	if c.Now.Sub(is.agreed) > agreeFor {
 		all = slices.Clone(all)
 		if room != "" {
-			all = append(all, differenceOf(c.row, cellgatev1.HostDifference_CAPACITY, room))
+			all = append(all, differenceOf(c.Row, cellgatev1.HostDifference_CAPACITY, room))
 		}
-		if c.there != "" {
-			all = append(all, differenceOf(c.row, cellgatev1.HostDifference_INSTANCES, c.there))
+		if c.There != "" {
+			all = append(all, differenceOf(c.Row, cellgatev1.HostDifference_INSTANCES, c.There))
 		}
 	}
 	return all
@@ -151,10 +151,10 @@ func unequal[T comparable](format string, a, b T) string {
 // supportedDifference compares the column supported_instances as a set.
 func supportedDifference(row, said *shard.Host) string {
 	a, b := supportedBy(row), supportedBy(said)
-	if lacks := without(a, b); len(lacks) > 0 {
+	if lacks := missingIn(b, a); len(lacks) > 0 {
 		return fmt.Sprintf("row supports %s, its agent reports none such", firstOf(lacks))
 	}
-	if more := without(b, a); len(more) > 0 {
+	if more := missingIn(a, b); len(more) > 0 {
 		return fmt.Sprintf("its agent reports that it supports %s, row has none such", firstOf(more))
 	}
 	return ""
@@ -214,4 +214,14 @@ func hasClass(h *shard.Host, class string) bool {
 		}
 	}
 	return false
+}
+
+// missingIn gives the elements of all that a set has not.
+func missingIn(set, all map[string]struct{}) (missing []string) {
+	for k := range all {
+		if _, is := set[k]; !is {
+			missing = append(missing, k)
+		}
+	}
+	return missing
 }

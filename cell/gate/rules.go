@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"cellgate/shard"
 )
 
-// gateRules say when the gate moves.
+// Rules say when the gate moves.
 //
 //	         all new, for settle         so, and hosts compared
 //	LEGACY ----------------------> SHADOW ------------------------> NATIVE
@@ -29,16 +29,16 @@ import (
 // it at any time. One that is not up does while it is enabled and has been down for less
 // than downTime. One that is forced down, or disabled and down, or down for longer, does
 // not hold the gate, and is told of; it does again as soon as it is up.
-type gateRules struct {
-	// settle is how long all must hold; it doubles with each fall-back, maxFalls times at
+type Rules struct {
+	// Settle is how long all must hold; it doubles with each fall-back, maxFalls times at
 	// most.
-	settle time.Duration
-	// classes are what the inventory of a host must have.
-	classes []string
-	// agentVersion is the least version of an agent.
-	agentVersion int32
-	// downTime is after how long of silence a service is down.
-	downTime time.Duration
+	Settle time.Duration
+	// Classes are what the inventory of a host must have.
+	Classes []string
+	// AgentVersion is the least version of an agent.
+	AgentVersion int32
+	// DownTime is after how long of silence a service is down.
+	DownTime time.Duration
 }
 
 const (
@@ -55,10 +55,10 @@ const (
 	maxDiffering = 16
 )
 
-// legacyReport is what a gateway sees in Nova's tables.
-type legacyReport struct {
-	// gateway names the life of the gateway, name is for people.
-	gateway, name string
+// Report is what a gateway sees in Nova's tables.
+type Report struct {
+	// Gateway names the life of the gateway, name is for people.
+	Gateway, name string
 	// unreadable says why there are no services.
 	unreadable string
 	required   int32
@@ -66,18 +66,18 @@ type legacyReport struct {
 	heard time.Time
 	// downTime is after how long a service is not up, by this gateway; zero: not known.
 	downTime time.Duration
-	services []legacyService
+	Services []Service
 	// old are services that are up and older than required, of a gateway that cannot tell yet how the
 	// others are: it is unreadable.
-	old []legacyService
+	old []Service
 	// readTo is the newest time in the rows that it has read; zero: not known.
 	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.
 	unclaimed *unclaimed
 }
 
-// said is how people know the gateway.
-func (r *legacyReport) said() string { return cmp.Or(r.name, r.gateway) }
+// displayName is how people know the gateway.
+func (r *Report) displayName() string { return cmp.Or(r.name, r.Gateway) }
 
 // unclaimed are the instances of Nova's tables without a claim in the shard, as a gateway
 // looks for them again and again: agents that do not list them have others placed on
@@ -91,35 +91,35 @@ type unclaimed struct {
 	first []string
 }
 
-// legacyService is a live row of services.
-type legacyService struct {
-	host                     string
+// Service is a live row of services.
+type Service struct {
+	Host                     string
 	version                  int32
-	disabled, forcedDown, up bool
+	disabled, forcedDown, Up bool
 	// reason is that of disabled.
 	reason string
 	// lastSeen is zero for never, changedAt, when the row was written, where it is not known.
 	lastSeen  time.Time
 	changedAt time.Time
-	nodes     []string
+	Nodes     []string
 	// leftOut are the compute nodes that Nova has, and no gateway can answer from.
 	leftOut []string
 }
 
 // named are all compute nodes of the service that Nova has.
-func (s *legacyService) named() []string {
+func (s *Service) named() []string {
 	if len(s.leftOut) == 0 {
-		return s.nodes
+		return s.Nodes
 	}
-	return slices.Concat(s.nodes, s.leftOut)
+	return slices.Concat(s.Nodes, s.leftOut)
 }
 
-// evidence is what a replica knows when it judges. now is store time.
-type evidence struct {
+// Evidence is what a replica knows when it judges. now is store time.
+type Evidence struct {
 	now time.Time
 	// reports of all gateways that were heard lately: the worst counts.
-	reports []legacyReport
-	node    func(uuid string) registration
+	reports []Report
+	node    func(uuid string) Registration
 }
 
 // laggard is a host that is not new.
@@ -131,10 +131,10 @@ type laggard struct {
 	counts         bool
 }
 
-// verdict is what the rules make of a gate and the evidence.
-type verdict struct {
-	// want is the row as it should be; its Revision is that of the row judged.
-	want shard.MoveGate
+// Verdict is what the rules make of a gate and the evidence.
+type Verdict struct {
+	// Want is the row as it should be; its Revision is that of the row judged.
+	Want shard.MoveGate
 	// waitsFor says in words what the gate waits for.
 	waitsFor []string
 	// lagging are the first hosts that are not new, laggingHosts is how many count.
@@ -151,15 +151,15 @@ type verdict struct {
 	differingHosts int
 }
 
-// judge says where the gate should be. It is a pure function.
-func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
+// Judge says where the gate should be. It is a pure function.
+func (r Rules) Judge(g *shard.Gate, e Evidence) Verdict {
 	t := r.tally(e)
-	v := t.verdict
+	v := t.Verdict
 	if g == nil {
-		v.want = shard.MoveGate{State: shard.GateLegacy, Reason: "a gateway reads the cell's legacy tables"}
+		v.Want = shard.MoveGate{State: shard.GateLegacy, Reason: "a gateway reads the cell's legacy tables"}
 		return v
 	}
-	v.want = shard.MoveGate{
+	v.Want = shard.MoveGate{
 		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason, ReturnTo: g.ReturnTo,
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
@@ -174,9 +174,9 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 			v.waitsFor = append(breaks, "an operator holds it at "+string(g.Pin))
 		}
 	case g.State != shard.GateLegacy && t.closes != "":
-		v.want.Falls = min(g.Falls+1, maxFalls)
+		v.Want.Falls = min(g.Falls+1, maxFalls)
 		if g.State == shard.GateNative && e.now.Sub(g.Since) >= forgetFalls {
-			v.want.Falls = 1
+			v.Want.Falls = 1
 		}
 		v.move(shard.GateLegacy, t.closes)
 		v.waitsFor = breaks
@@ -197,19 +197,19 @@ func (r gateRules) judge(g *shard.Gate, e evidence) verdict {
 }
 
 // hold notes that all holds, and moves when it has for long enough.
-func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
-	if g.HeldSince.IsZero() || e.now.Before(g.HeldUntil) || e.now.Sub(g.HeldUntil) > max(r.settle/2, maxHeldGap) {
+func (r Rules) hold(g *shard.Gate, e Evidence, v *Verdict) {
+	if g.HeldSince.IsZero() || e.now.Before(g.HeldUntil) || e.now.Sub(g.HeldUntil) > max(r.Settle/2, maxHeldGap) {
 		// Nobody has looked for a while, or the clock went back.
-		v.want.HeldSince, v.want.HeldUntil = e.now, e.now
-	} else if e.now.Sub(g.HeldUntil) >= r.settle/4 {
-		v.want.HeldUntil = e.now
+		v.Want.HeldSince, v.Want.HeldUntil = e.now, e.now
+	} else if e.now.Sub(g.HeldUntil) >= r.Settle/4 {
+		v.Want.HeldUntil = e.now
 	}
-	settle := r.settle << min(max(g.Falls, 0), maxFalls)
-	held := e.now.Sub(v.want.HeldSince)
+	settle := r.Settle << min(max(g.Falls, 0), maxFalls)
+	held := e.now.Sub(v.Want.HeldSince)
 	if held < settle {
-		v.waitsFor = append(v.waitsFor, fmt.Sprintf("all holds since %s, it has to for %v", v.want.HeldSince.UTC().Format(time.RFC3339), settle))
+		v.waitsFor = append(v.waitsFor, fmt.Sprintf("all holds since %s, it has to for %v", v.Want.HeldSince.UTC().Format(time.RFC3339), settle))
 	}
-	if why := e.unclaimedSince(v.want.HeldSince); why != "" {
+	if why := e.unclaimedSince(v.Want.HeldSince); why != "" {
 		v.waitsFor = append(v.waitsFor, why)
 	}
 	if why := v.notEqual(); why != "" {
@@ -219,21 +219,21 @@ func (r gateRules) hold(g *shard.Gate, e evidence, v *verdict) {
 	case len(v.waitsFor) > 0:
 	case g.State == shard.GateLegacy:
 		v.move(shard.GateShadow, fmt.Sprintf("%d services are of version %d or newer and agents have registered %d of %d hosts, for %v", v.services, v.required, v.registered, v.hosts, settle))
-		v.want.HeldSince, v.want.HeldUntil = e.now, e.now
+		v.Want.HeldSince, v.Want.HeldUntil = e.now, e.now
 	default:
 		v.move(shard.GateNative, fmt.Sprintf("agents report %d of %d hosts as their rows say", v.registered, v.hosts))
 		v.unheld()
 	}
 }
 
-func (v *verdict) move(to shard.GateState, reason string) {
-	v.want.State, v.want.Reason = to, reason
+func (v *Verdict) move(to shard.GateState, reason string) {
+	v.Want.State, v.Want.Reason = to, reason
 	v.unheld()
 }
 
 // notEqual says that hosts differ from their rows; "" for none. A gate that opened would place
 // instances where Nova does not, or find no room where Nova has some.
-func (v *verdict) notEqual() string {
+func (v *Verdict) notEqual() string {
 	const named = 2
 	var first []string
 	for _, d := range v.differing[:min(len(v.differing), named)] {
@@ -252,12 +252,12 @@ func (v *verdict) notEqual() string {
 	return fmt.Sprintf("%d hosts that differ from their rows: %s", v.differingHosts, text)
 }
 
-func (v *verdict) unheld() { v.want.HeldSince, v.want.HeldUntil = time.Time{}, time.Time{} }
+func (v *Verdict) unheld() { v.Want.HeldSince, v.Want.HeldUntil = time.Time{}, time.Time{} }
 
 // tally counts the evidence.
 type tally struct {
-	verdict
-	rules gateRules
+	Verdict
+	rules Rules
 	now   time.Time
 	// closes says why the gate closes, breaks what keeps it from opening.
 	closes  string
@@ -267,25 +267,25 @@ type tally struct {
 	nodes   map[string]bool
 }
 
-func (r gateRules) tally(e evidence) *tally {
+func (r Rules) tally(e Evidence) *tally {
 	t := &tally{rules: r, now: e.now, hosts: map[string]*laggard{}, counted: map[string]struct{}{}, nodes: map[string]bool{}}
 	for _, report := range e.reports {
 		t.required = max(t.required, report.required)
 	}
 	for _, report := range e.reports {
 		if report.unreadable != "" {
-			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.said(), report.unreadable))
+			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.displayName(), report.unreadable))
 			for i := range report.old {
 				t.service(&report.old[i], e.node)
 			}
 			continue
 		}
-		for i := range report.services {
-			t.service(&report.services[i], e.node)
+		for i := range report.Services {
+			t.service(&report.Services[i], e.node)
 		}
 	}
 	for _, ok := range t.nodes {
-		t.verdict.hosts++
+		t.Verdict.hosts++
 		if ok {
 			t.registered++
 		}
@@ -308,11 +308,11 @@ func (r gateRules) tally(e evidence) *tally {
 }
 
 // differences says what gateways ask differently of Nova's services.
-func (e *evidence) differences() (all []string) {
+func (e *Evidence) differences() (all []string) {
 	readers := make([]*cellgatev1.GateReader, len(e.reports))
 	for i := range e.reports {
 		r := &e.reports[i]
-		readers[i] = &cellgatev1.GateReader{Gateway: r.said(), RequiredVersion: proto.Int32(r.required), ServiceDownTime: durationpb.New(r.downTime)}
+		readers[i] = &cellgatev1.GateReader{Gateway: r.displayName(), RequiredVersion: proto.Int32(r.required), ServiceDownTime: durationpb.New(r.downTime)}
 	}
 	required, downTime := GatewaysDiffer(readers)
 	if required != "" {
@@ -332,25 +332,25 @@ func hostCount(n int) string {
 }
 
 // service takes a service in.
-func (t *tally) service(s *legacyService, node func(string) registration) {
-	counts := s.counts(t.now, t.rules.downTime)
+func (t *tally) service(s *Service, node func(string) Registration) {
+	counts := s.counts(t.now, t.rules.DownTime)
 	if s.version < t.required {
 		why := fmt.Sprintf("its nova-compute is of version %d, %d is required", s.version, t.required)
-		if slices.ContainsFunc(s.nodes, func(uuid string) bool { return node(uuid).agent }) {
+		if slices.ContainsFunc(s.Nodes, func(uuid string) bool { return node(uuid).Agent }) {
 			why += ", and its host is an agent's"
 		}
 		t.late(s, 0, why, counts)
 		if counts {
-			if s.up {
-				t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.host, s.version, t.required))
+			if s.Up {
+				t.close(fmt.Sprintf("nova-compute on %s is up and of version %d, %d is required", s.Host, s.version, t.required))
 			}
 		}
 	}
 	if !counts {
 		return
 	}
-	if _, known := t.counted[s.host]; !known {
-		t.counted[s.host] = struct{}{}
+	if _, known := t.counted[s.Host]; !known {
+		t.counted[s.Host] = struct{}{}
 		t.services++
 	}
 	if t.minVersion == 0 && len(t.counted) == 1 || s.version < t.minVersion {
@@ -359,45 +359,45 @@ func (t *tally) service(s *legacyService, node func(string) registration) {
 	if s.disabled {
 		return
 	}
-	if len(s.nodes) == 0 {
+	if len(s.Nodes) == 0 {
 		t.late(s, 0, "none of its compute nodes is a host that can be read (cellgate doctor upgrade says why)", true)
 	}
-	for _, uuid := range s.nodes {
+	for _, uuid := range s.Nodes {
 		n := node(uuid)
 		why := ""
 		switch {
-		case s.version < t.required && n.agent:
+		case s.version < t.required && n.Agent:
 			// What is registered may be from before a rollback.
 			why = "compute node " + uuid + " is an agent's, and its nova-compute is old"
-		case !n.agent:
+		case !n.Agent:
 			why = "no agent reports compute node " + uuid
-		case n.agentVersion < t.rules.agentVersion:
-			why = fmt.Sprintf("its agent is of version %d, %d is required", n.agentVersion, t.rules.agentVersion)
-			if s.up {
-				t.close(fmt.Sprintf("the agent of %s is of version %d, %d is required", s.host, n.agentVersion, t.rules.agentVersion))
+		case n.AgentVersion < t.rules.AgentVersion:
+			why = fmt.Sprintf("its agent is of version %d, %d is required", n.AgentVersion, t.rules.AgentVersion)
+			if s.Up {
+				t.close(fmt.Sprintf("the agent of %s is of version %d, %d is required", s.Host, n.AgentVersion, t.rules.AgentVersion))
 			}
-		case n.lacks != "":
-			why = "its agent reports no " + n.lacks
+		case n.Lacks != "":
+			why = "its agent reports no " + n.Lacks
 		}
-		if _, is := t.nodes[uuid]; !is && len(n.differs) > 0 {
+		if _, is := t.nodes[uuid]; !is && len(n.Differs) > 0 {
 			t.differingHosts++
-			t.differing = append(t.differing, n.differs[:min(len(n.differs), maxDiffering-len(t.differing))]...)
+			t.differing = append(t.differing, n.Differs[:min(len(n.Differs), maxDiffering-len(t.differing))]...)
 		}
 		if known, is := t.nodes[uuid]; !is || known {
 			t.nodes[uuid] = why == ""
 		}
 		if why != "" {
-			t.late(s, n.agentVersion, why, true)
+			t.late(s, n.AgentVersion, why, true)
 		}
 	}
 }
 
 // counts reports whether a service holds the gate.
-func (s *legacyService) counts(now time.Time, downTime time.Duration) bool {
+func (s *Service) counts(now time.Time, downTime time.Duration) bool {
 	switch {
 	case s.forcedDown:
 		return false
-	case s.up:
+	case s.Up:
 		return true
 	}
 	return !s.disabled && !s.lastSeen.IsZero() && now.Sub(s.lastSeen) < 2*downTime
@@ -411,14 +411,14 @@ func (t *tally) close(why string) {
 }
 
 // late notes a host that is not new.
-func (t *tally) late(s *legacyService, agent int32, why string, counts bool) {
-	l := t.hosts[s.host]
+func (t *tally) late(s *Service, agent int32, why string, counts bool) {
+	l := t.hosts[s.Host]
 	if l == nil {
-		l = &laggard{host: s.host, service: s.version, lastSeen: s.lastSeen, reason: why}
+		l = &laggard{host: s.Host, service: s.version, lastSeen: s.lastSeen, reason: why}
 		if !counts {
-			l.reason += ", but it does not count: " + s.silence()
+			l.reason += ", but it does not count: " + s.whyItDoesNotCount()
 		}
-		t.hosts[s.host] = l
+		t.hosts[s.Host] = l
 	} else if counts && !l.counts {
 		l.service, l.lastSeen, l.reason = s.version, s.lastSeen, why
 	}
@@ -426,7 +426,7 @@ func (t *tally) late(s *legacyService, agent int32, why string, counts bool) {
 	l.counts = l.counts || counts
 }
 
-func (s *legacyService) silence() string {
+func (s *Service) whyItDoesNotCount() string {
 	switch {
 	case s.forcedDown:
 		return "it is forced down"

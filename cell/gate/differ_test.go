@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"fmt"
@@ -21,27 +21,27 @@ type asked struct {
 }
 
 // askedOf are reports of gateways that see the same services and ask for different things.
-func askedOf(services []legacyService, all ...asked) evidence {
-	e := evidence{now: gateStart.Add(5 * time.Minute), node: allRegistered}
+func askedOf(services []Service, all ...asked) Evidence {
+	e := Evidence{now: gateStart.Add(5 * time.Minute), node: allRegistered}
 	for _, a := range all {
-		e.reports = append(e.reports, legacyReport{
-			gateway: "life of " + a.gateway, name: a.gateway, required: a.required, downTime: a.downTime, services: services, unclaimed: allClaimed,
+		e.reports = append(e.reports, Report{
+			Gateway: "life of " + a.gateway, name: a.gateway, required: a.required, downTime: a.downTime, Services: services, unclaimed: allClaimed,
 		})
 	}
 	return e
 }
 
 func TestTheGateNamesGatewaysThatDiffer(t *testing.T) {
-	upOf := func(version int32) []legacyService {
+	upOf := func(version int32) []Service {
 		s := newService("h1")
 		s.version, s.lastSeen = version, gateStart.Add(290*time.Second)
-		return []legacyService{s}
+		return []Service{s}
 	}
 	old := newService("h1") // silent for five minutes, and up by a long service_down_time
 	old.version = 65
 	minute := time.Minute
 	for name, c := range map[string]struct {
-		e                 evidence
+		e                 Evidence
 		closes, waits, no string
 	}{
 		"a number of one gateway": {
@@ -59,24 +59,24 @@ func TestTheGateNamesGatewaysThatDiffer(t *testing.T) {
 		"older than any asks for":    {e: askedOf(upOf(65), asked{"g2", 67, minute}, asked{"g1", 66, minute}), closes: "nova-compute on h1 is up and of version 65, 67 is required", no: "service_down_time"},
 		"all are new enough for all": {e: askedOf(upOf(67), asked{"g2", 67, minute}, asked{"g1", 66, 2 * minute}), no: "gateway"},
 		"a service that is up for one": {
-			e:      askedOf([]legacyService{old}, asked{"g2", 66, minute}, asked{"g1", 66, time.Hour}),
+			e:      askedOf([]Service{old}, asked{"g2", 66, minute}, asked{"g1", 66, time.Hour}),
 			closes: "nova-compute on h1 is up and of version 65, 66 is required",
 			waits:  "gateways differ in service_down_time, and by the longest a service is up: gateway g1 has 1h0m0s, gateway g2 has 1m0s",
 			no:     "required_version",
 		},
-		"one that does not say": {e: askedOf([]legacyService{old}, asked{"g2", 66, 0}, asked{"g1", 66, time.Hour}), closes: "nova-compute on h1 is up and of version 65, 66 is required", no: "gateway"},
+		"one that does not say": {e: askedOf([]Service{old}, asked{"g2", 66, 0}, asked{"g1", 66, time.Hour}), closes: "nova-compute on h1 is up and of version 65, 66 is required", no: "gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, state := range []shard.GateState{shard.GateNative, shard.GateShadow} {
-				v := testRules().judge(gateWith(state, time.Hour), c.e)
-				if c.closes != "" && (v.want.State != shard.GateLegacy || v.want.Reason != c.closes) {
-					t.Errorf("%s: it is %s: %s", state, v.want.State, v.want.Reason)
+				v := testRules().Judge(gateWith(state, time.Hour), c.e)
+				if c.closes != "" && (v.Want.State != shard.GateLegacy || v.Want.Reason != c.closes) {
+					t.Errorf("%s: it is %s: %s", state, v.Want.State, v.Want.Reason)
 				}
-				if c.closes == "" && c.waits == "" && v.want.State != state {
-					t.Errorf("%s: it closes: %s", state, v.want.Reason)
+				if c.closes == "" && c.waits == "" && v.Want.State != state {
+					t.Errorf("%s: it closes: %s", state, v.Want.Reason)
 				}
 			}
-			waits := testRules().judge(gateWith(shard.GateLegacy, time.Hour), c.e).waitsFor
+			waits := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), c.e).waitsFor
 			if c.waits != "" && !slices.ContainsFunc(waits, func(w string) bool { return strings.Contains(w, c.waits) }) {
 				t.Errorf("it waits for %q", waits)
 			}

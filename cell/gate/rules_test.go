@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 
 var gateStart = time.Unix(1_700_000_000, 0).UTC()
 
-func testRules() gateRules {
-	return gateRules{
-		settle: time.Minute, classes: []string{"VCPU"}, agentVersion: 1, downTime: time.Minute,
+func testRules() Rules {
+	return Rules{
+		Settle: time.Minute, Classes: []string{"VCPU"}, AgentVersion: 1, DownTime: time.Minute,
 	}
 }
 
@@ -26,11 +26,11 @@ var allClaimed = &unclaimed{settled: gateStart.Add(10_000 * time.Hour)}
 // node names the compute node of a service.
 func node(host string) string { return "node-of-" + host }
 
-func newService(host string) legacyService {
-	return legacyService{host: host, version: 66, up: true, lastSeen: gateStart, nodes: []string{node(host)}}
+func newService(host string) Service {
+	return Service{Host: host, version: 66, Up: true, lastSeen: gateStart, Nodes: []string{node(host)}}
 }
 
-func allRegistered(string) registration { return registration{agent: true, agentVersion: 1} }
+func allRegistered(string) Registration { return Registration{Agent: true, AgentVersion: 1} }
 
 // gateWith is a gate of a state, since a while.
 func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
@@ -39,7 +39,7 @@ func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
 
 // oldAndAlive is the naive rule of I10: some readable report has an old service that is up
 // and not forced down, or the agent of its node is old.
-func oldAndAlive(r gateRules, e evidence) bool {
+func oldAndAlive(r Rules, e Evidence) bool {
 	required := int32(0)
 	for _, report := range e.reports {
 		required = max(required, report.required)
@@ -48,15 +48,15 @@ func oldAndAlive(r gateRules, e evidence) bool {
 		if report.unreadable != "" {
 			continue
 		}
-		for _, s := range report.services {
-			if !s.up || s.forcedDown {
+		for _, s := range report.Services {
+			if !s.Up || s.forcedDown {
 				continue
 			}
 			if s.version < required {
 				return true
 			}
-			for _, n := range s.nodes {
-				if n := e.node(n); !s.disabled && (!n.agent || n.agentVersion < r.agentVersion) {
+			for _, n := range s.Nodes {
+				if n := e.node(n); !s.disabled && (!n.Agent || n.AgentVersion < r.AgentVersion) {
 					return true
 				}
 			}
@@ -73,7 +73,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 	reached := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		rules := testRules()
-		rules.settle = 20 * time.Second
+		rules.Settle = 20 * time.Second
 		rank := map[shard.GateState]int{shard.GateLegacy: 0, shard.GateShadow: 1, shard.GateNative: 2}
 		now := gateStart
 		g := rapid.SampledFrom([]*shard.Gate{nil, gateWith(shard.GateLegacy, 0), gateWith(shard.GateShadow, 0), gateWith(shard.GateNative, 0)}).Draw(t, "gate")
@@ -85,35 +85,35 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 			trouble := rapid.SampledFrom(troubles).Draw(t, "trouble")
 			at, host := rapid.IntRange(0, 1).Draw(t, "at"), fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
 			is := func(what string) bool { return strings.Contains(trouble, what) }
-			e := evidence{now: now}
-			e.node = func(uuid string) registration {
+			e := Evidence{now: now}
+			e.node = func(uuid string) Registration {
 				if uuid != node(host) {
 					return allRegistered(uuid)
 				}
-				n := registration{agent: trouble != "unknown", agentVersion: 1}
+				n := Registration{Agent: trouble != "unknown", AgentVersion: 1}
 				switch trouble {
 				case "old agent":
-					n.agentVersion = 0
+					n.AgentVersion = 0
 				case "differs":
-					n.differs = aDifference
+					n.Differs = aDifference
 				}
 				return n
 			}
 			for n := range rapid.IntRange(1, 2).Draw(t, "gateways") {
-				report := legacyReport{gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed}
+				report := Report{Gateway: fmt.Sprint("g", n), required: 66, unclaimed: allClaimed}
 				if trouble == "both unreadable" || trouble == "unreadable" && n == at {
 					report.unreadable = "the connection was refused"
 				} else {
 					for i := range 3 {
 						s := newService(fmt.Sprint("h", i))
-						if s.host == host && n == at {
+						if s.Host == host && n == at {
 							if trouble != "old agent" && is("old") {
 								s.version = 65
 							}
-							s.up, s.disabled, s.forcedDown = !is("down") || is("forced"), is("disabled"), is("forced")
+							s.Up, s.disabled, s.forcedDown = !is("down") || is("forced"), is("disabled"), is("forced")
 							s.lastSeen = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "silent")) * time.Second)
 						}
-						report.services = append(report.services, s)
+						report.Services = append(report.Services, s)
 					}
 				}
 				e.reports = append(e.reports, report)
@@ -129,38 +129,38 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 			} else if heldFrom.IsZero() {
 				heldFrom = now
 			}
-			v := rules.judge(g, e)
+			v := rules.Judge(g, e)
 			was := shard.GateLegacy
 			if g != nil {
 				was = g.State
 			}
 			switch {
-			case rank[v.want.State] > rank[was]:
+			case rank[v.Want.State] > rank[was]:
 				reached["opened"]++
 				if old || unreadable > 0 {
-					t.Fatalf("I10: it opens to %s with %+v", v.want.State, e.reports)
+					t.Fatalf("I10: it opens to %s with %+v", v.Want.State, e.reports)
 				}
-				if now.Sub(heldFrom) < rules.settle {
-					t.Fatalf("it opens to %s after %v", v.want.State, now.Sub(heldFrom))
+				if now.Sub(heldFrom) < rules.Settle {
+					t.Fatalf("it opens to %s after %v", v.Want.State, now.Sub(heldFrom))
 				}
-			case rank[v.want.State] < rank[was]:
+			case rank[v.Want.State] < rank[was]:
 				reached["closed"]++
 				if unreadable == len(e.reports) {
-					t.Fatalf("an unreadable table closes it: %+v", v.want)
+					t.Fatalf("an unreadable table closes it: %+v", v.Want)
 				}
 			case was != shard.GateLegacy && unreadable == len(e.reports):
 				reached["stays, unreadable"]++
 			}
-			if was != shard.GateLegacy && v.want.State != shard.GateLegacy {
+			if was != shard.GateLegacy && v.Want.State != shard.GateLegacy {
 				for _, r := range e.reports {
-					for _, s := range r.services {
-						if s.up && !s.forcedDown && s.version < 66 {
-							t.Fatalf("it stays %s with %+v", v.want.State, s)
+					for _, s := range r.Services {
+						if s.Up && !s.forcedDown && s.version < 66 {
+							t.Fatalf("it stays %s with %+v", v.Want.State, s)
 						}
 					}
 				}
 			}
-			g = written(g, v.want, now)
+			g = written(g, v.Want, now)
 		}
 	})
 	for _, must := range []string{"opened", "closed", "stays, unreadable"} {
@@ -187,38 +187,38 @@ func written(g *shard.Gate, m shard.MoveGate, now time.Time) *shard.Gate {
 // TestWhichServicesHoldTheGate is the policy of disabled, forced-down and silent services.
 func TestWhichServicesHoldTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
-		change        func(*legacyService)
-		node          registration
+		change        func(*Service)
+		node          Registration
 		holds, closes bool
 	}{
-		"new":                        {func(*legacyService) {}, registration{agent: true, agentVersion: 1}, false, false},
-		"old":                        {func(s *legacyService) { s.version = 65 }, registration{agent: true, agentVersion: 1}, true, true},
-		"old, version NULL":          {func(s *legacyService) { s.version = 0 }, registration{agent: true, agentVersion: 1}, true, true},
-		"old, disabled, up":          {func(s *legacyService) { s.version, s.disabled = 65, true }, registration{}, true, true},
-		"old, disabled, down":        {func(s *legacyService) { s.version, s.disabled, s.up = 65, true, false }, registration{}, false, false},
-		"old, forced down":           {func(s *legacyService) { s.version, s.forcedDown = 65, true }, registration{}, false, false},
-		"old, down for a moment":     {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-90*time.Second) }, registration{agent: true, agentVersion: 1}, true, false},
-		"old, down for long":         {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, gateStart.Add(-2*time.Minute) }, registration{}, false, false},
-		"old, never seen":            {func(s *legacyService) { s.version, s.up, s.lastSeen = 65, false, time.Time{} }, registration{}, false, false},
-		"not registered":             {func(*legacyService) {}, registration{}, true, false},
-		"not registered, disabled":   {func(s *legacyService) { s.disabled = true }, registration{}, false, false},
-		"its agent is old":           {func(*legacyService) {}, registration{agent: true, agentVersion: 0}, true, true},
-		"its inventory is not whole": {func(*legacyService) {}, registration{agent: true, agentVersion: 1, lacks: "VCPU"}, true, false},
+		"new":                        {func(*Service) {}, Registration{Agent: true, AgentVersion: 1}, false, false},
+		"old":                        {func(s *Service) { s.version = 65 }, Registration{Agent: true, AgentVersion: 1}, true, true},
+		"old, version NULL":          {func(s *Service) { s.version = 0 }, Registration{Agent: true, AgentVersion: 1}, true, true},
+		"old, disabled, up":          {func(s *Service) { s.version, s.disabled = 65, true }, Registration{}, true, true},
+		"old, disabled, down":        {func(s *Service) { s.version, s.disabled, s.Up = 65, true, false }, Registration{}, false, false},
+		"old, forced down":           {func(s *Service) { s.version, s.forcedDown = 65, true }, Registration{}, false, false},
+		"old, down for a moment":     {func(s *Service) { s.version, s.Up, s.lastSeen = 65, false, gateStart.Add(-90*time.Second) }, Registration{Agent: true, AgentVersion: 1}, true, false},
+		"old, down for long":         {func(s *Service) { s.version, s.Up, s.lastSeen = 65, false, gateStart.Add(-2*time.Minute) }, Registration{}, false, false},
+		"old, never seen":            {func(s *Service) { s.version, s.Up, s.lastSeen = 65, false, time.Time{} }, Registration{}, false, false},
+		"not registered":             {func(*Service) {}, Registration{}, true, false},
+		"not registered, disabled":   {func(s *Service) { s.disabled = true }, Registration{}, false, false},
+		"its agent is old":           {func(*Service) {}, Registration{Agent: true, AgentVersion: 0}, true, true},
+		"its inventory is not whole": {func(*Service) {}, Registration{Agent: true, AgentVersion: 1, Lacks: "VCPU"}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService("h1")
 			c.change(&s)
-			e := evidence{
-				now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("other"), s}}},
-				node: func(uuid string) registration {
+			e := Evidence{
+				now: gateStart, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{newService("other"), s}}},
+				node: func(uuid string) Registration {
 					if uuid == node("h1") {
 						return c.node
 					}
 					return allRegistered(uuid)
 				},
 			}
-			v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e)
-			if holds := v.want.HeldSince.IsZero(); holds != c.holds || holds && !strings.Contains(strings.Join(v.waitsFor, " "), "h1") {
+			v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), e)
+			if holds := v.Want.HeldSince.IsZero(); holds != c.holds || holds && !strings.Contains(strings.Join(v.waitsFor, " "), "h1") {
 				t.Errorf("it holds the gate: %v, want %v; the gate waits for %q", holds, c.holds, v.waitsFor)
 			}
 			if c.holds != (v.laggingHosts == 1) {
@@ -230,7 +230,7 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 			if c.holds && v.registered != 1 {
 				t.Errorf("%d hosts count as registered by new agents, and h1 is not", v.registered)
 			}
-			if native := testRules().judge(gateWith(shard.GateNative, 2*time.Hour), e); c.holds && (native.laggingHosts != 1 || native.lagging[0].host != "h1") {
+			if native := testRules().Judge(gateWith(shard.GateNative, 2*time.Hour), e); c.holds && (native.laggingHosts != 1 || native.lagging[0].host != "h1") {
 				t.Errorf("when the gate is NATIVE %d hosts are not new: %+v", native.laggingHosts, native.lagging)
 			}
 			for _, at := range []shard.GateState{shard.GateShadow, shard.GateNative} {
@@ -242,41 +242,41 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 	}
 }
 
-func rulesTo(r gateRules, g *shard.Gate, e evidence) shard.GateState { return r.judge(g, e).want.State }
+func rulesTo(r Rules, g *shard.Gate, e Evidence) shard.GateState { return r.Judge(g, e).Want.State }
 
 // Nothing that says how old services may be, and a service whose compute nodes cannot be
 // read, keep a gate from opening; neither closes one.
 func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
 	bare := newService("h1")
-	bare.nodes = nil
+	bare.Nodes = nil
 	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
-		for name, reports := range map[string][]legacyReport{
-			"none": nil, "unreadable": {{gateway: "g", unreadable: "refused"}}, "empty": {{gateway: "g", required: 66, unclaimed: allClaimed}},
-			"no version":      {{gateway: "g", services: []legacyService{newService("h1")}}},
-			"no compute node": {{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h2"), bare}}},
+		for name, reports := range map[string][]Report{
+			"none": nil, "unreadable": {{Gateway: "g", unreadable: "refused"}}, "empty": {{Gateway: "g", required: 66, unclaimed: allClaimed}},
+			"no version":      {{Gateway: "g", Services: []Service{newService("h1")}}},
+			"no compute node": {{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{newService("h2"), bare}}},
 		} {
 			g := gateWith(s, time.Hour)
 			g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-			v := testRules().judge(g, evidence{now: gateStart, node: allRegistered, reports: reports})
-			if v.want.State != s {
-				t.Errorf("%s, %s: it goes to %s: %s", s, name, v.want.State, v.want.Reason)
+			v := testRules().Judge(g, Evidence{now: gateStart, node: allRegistered, reports: reports})
+			if v.Want.State != s {
+				t.Errorf("%s, %s: it goes to %s: %s", s, name, v.Want.State, v.Want.Reason)
 			}
-			if s != shard.GateNative && (len(v.waitsFor) == 0 || !v.want.HeldSince.IsZero()) {
-				t.Errorf("%s, %s: it waits for %q, held since %v", s, name, v.waitsFor, v.want.HeldSince)
+			if s != shard.GateNative && (len(v.waitsFor) == 0 || !v.Want.HeldSince.IsZero()) {
+				t.Errorf("%s, %s: it waits for %q, held since %v", s, name, v.waitsFor, v.Want.HeldSince)
 			}
 		}
 	}
 }
 
 // walk judges every two seconds until the gate has moved, for at most so long.
-func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Duration, e evidence) (*shard.Gate, time.Time) {
+func walk(t *testing.T, r Rules, g *shard.Gate, now time.Time, most time.Duration, e Evidence) (*shard.Gate, time.Time) {
 	t.Helper()
 	for end := now.Add(most); now.Before(end); now = now.Add(2 * time.Second) {
 		e.now = now
-		v := r.judge(g, e)
+		v := r.Judge(g, e)
 		next := g
-		if !sameGate(g, &v.want) {
-			next = written(g, v.want, now)
+		if !IsAsWanted(g, &v.Want) {
+			next = written(g, v.Want, now)
 		}
 		if g != nil && next.State != g.State {
 			return next, now
@@ -289,10 +289,10 @@ func walk(t *testing.T, r gateRules, g *shard.Gate, now time.Time, most time.Dur
 
 func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *testing.T) {
 	r := testRules()
-	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
+	fine := Evidence{node: allRegistered, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{newService("h1")}}}}
 	late := newService("h1")
 	late.version = 65
-	bad := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{late}}}}
+	bad := Evidence{node: allRegistered, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{late}}}}
 	g, now := gateWith(shard.GateLegacy, 0), gateStart
 	for fall, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
 		begun := now
@@ -320,13 +320,13 @@ func TestTheSettleTimeDoublesWithEachFallAndIsForgottenAfterAnHourOfNative(t *te
 
 func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 	r := testRules()
-	fine := evidence{node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1")}}}}
+	fine := Evidence{node: allRegistered, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{newService("h1")}}}}
 	g := gateWith(shard.GateLegacy, time.Hour)
 	fine.now = gateStart
-	g = written(g, r.judge(g, fine).want, gateStart)
+	g = written(g, r.Judge(g, fine).Want, gateStart)
 	fine.now = gateStart.Add(10 * time.Minute)
-	if v := r.judge(g, fine); v.want.State != shard.GateLegacy || !v.want.HeldSince.Equal(fine.now) {
-		t.Errorf("after a gap it is %+v", v.want)
+	if v := r.Judge(g, fine); v.Want.State != shard.GateLegacy || !v.Want.HeldSince.Equal(fine.now) {
+		t.Errorf("after a gap it is %+v", v.Want)
 	}
 }
 
@@ -336,12 +336,12 @@ var aDifference = []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_
 func TestJudge_Shadow_WaitsForHostsThatDiffer(t *testing.T) {
 	g := gateWith(shard.GateShadow, time.Hour)
 	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
-	e := evidence{now: gateStart, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1"), newService("h2"), newService("h3")}}}}
+	e := Evidence{now: gateStart, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{newService("h1"), newService("h2"), newService("h3")}}}}
 	differing := map[string]bool{}
-	e.node = func(uuid string) registration {
+	e.node = func(uuid string) Registration {
 		r := allRegistered(uuid)
 		if differing[uuid] {
-			r.differs = aDifference
+			r.Differs = aDifference
 		}
 		return r
 	}
@@ -351,9 +351,9 @@ func TestJudge_Shadow_WaitsForHostsThatDiffer(t *testing.T) {
 	const detail = "h1: row has 8 VCPU, its agent reports 9"
 	for n, want := range []string{"1 host that differs from its row: " + detail, "2 hosts that differ from their rows: " + detail + "; " + detail, "3 hosts that differ from their rows: " + detail + "; " + detail + "; …"} {
 		differing[node(fmt.Sprint("h", n+1))] = true
-		v := testRules().judge(g, e)
-		if v.want.State != shard.GateShadow || v.differingHosts != n+1 || len(v.differing) != n+1 || strings.Join(v.waitsFor, "\n") != want {
-			t.Errorf("it goes to %s and waits for %q, %d differ", v.want.State, v.waitsFor, v.differingHosts)
+		v := testRules().Judge(g, e)
+		if v.Want.State != shard.GateShadow || v.differingHosts != n+1 || len(v.differing) != n+1 || strings.Join(v.waitsFor, "\n") != want {
+			t.Errorf("it goes to %s and waits for %q, %d differ", v.Want.State, v.waitsFor, v.differingHosts)
 		}
 	}
 }
@@ -361,7 +361,7 @@ func TestJudge_Shadow_WaitsForHostsThatDiffer(t *testing.T) {
 func TestAPinHoldsTheGate(t *testing.T) {
 	late := newService("h1")
 	late.version = 1
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g", required: 66, unclaimed: allClaimed, services: []legacyService{late}}}}
+	e := Evidence{now: gateStart, node: allRegistered, reports: []Report{{Gateway: "g", required: 66, unclaimed: allClaimed, Services: []Service{late}}}}
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason = shard.GateNative, "we know better"
 	if to := rulesTo(testRules(), g, e); to != shard.GateNative {
@@ -377,7 +377,7 @@ func TestAPinHoldsTheGate(t *testing.T) {
 func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
-	if want := pinned(g, "", "done", "", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
+	if want := Pinned(g, "", "done", "", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
 		t.Errorf("it is %+v", want)
 	}
 }
@@ -385,17 +385,17 @@ func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 // What the gate waits for names each host once, and hosts that are not new whatever else
 // keeps it.
 func TestWhatTheGateWaitsForNamesAHostOnce(t *testing.T) {
-	e := evidence{now: gateStart, node: allRegistered, reports: []legacyReport{{gateway: "g1", required: 66, unclaimed: allClaimed, services: []legacyService{newService("h1"), newService("h2")}}}}
-	e.reports[0].services[0].version = 60
+	e := Evidence{now: gateStart, node: allRegistered, reports: []Report{{Gateway: "g1", required: 66, unclaimed: allClaimed, Services: []Service{newService("h1"), newService("h2")}}}}
+	e.reports[0].Services[0].version = 60
 	for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow, shard.GateNative} {
-		v := testRules().judge(gateWith(s, time.Hour), e)
+		v := testRules().Judge(gateWith(s, time.Hour), e)
 		if all := strings.Join(v.waitsFor, "\n"); all != "1 host that is not new: h1" {
 			t.Errorf("%s: it waits for %q", s, all)
 		}
 	}
 	e.reports[0].required = 0
-	e.node = func(string) registration { return registration{} }
-	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || v.waitsFor[1] != "2 hosts that are not new: h1, h2" {
+	e.node = func(string) Registration { return Registration{} }
+	if v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || v.waitsFor[1] != "2 hosts that are not new: h1, h2" {
 		t.Errorf("without a required version it waits for %q", v.waitsFor)
 	}
 }

@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"cellgate/shard"
 )
 
-// pinned is the row after an operator's word; nil when there is nothing to let go. read: a
+// Pinned is the row after an operator's word; nil when there is nothing to let go. read: a
 // gateway reads Nova's tables for the cell.
-func pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *shard.MoveGate {
+func Pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *shard.MoveGate {
 	if pin == "" {
 		return unpinned(g, reason, who, read)
 	}
@@ -27,7 +27,7 @@ func pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *
 		}
 	}
 	if g == nil || g.State != pin {
-		want.Reason = fmt.Sprintf("pinned by %s: %s", orSomebody(who), reason)
+		want.Reason = fmt.Sprintf("pinned by %s: %s", who, reason)
 	}
 	return want
 }
@@ -41,17 +41,10 @@ func unpinned(g *shard.Gate, reason, who string, read bool) *shard.MoveGate {
 	}
 	want := &shard.MoveGate{
 		Revision: g.Revision, Falls: g.Falls, State: g.State,
-		Reason: strings.TrimSuffix(fmt.Sprintf("let go by %s: %s", orSomebody(who), reason), ": "),
+		Reason: strings.TrimSuffix(fmt.Sprintf("let go by %s: %s", who, reason), ": "),
 	}
 	if g.ReturnTo != "" && !read {
 		want.State = g.ReturnTo
 	}
 	return want
-}
-
-func orSomebody(who string) string {
-	if who == "" {
-		return "an operator"
-	}
-	return who
 }

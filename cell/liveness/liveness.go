@@ -1,4 +1,4 @@
-package cell
+package liveness
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// liveness knows when each host was last heard, and so which are down. A host
+// Tracker knows when each host was last heard, and so which are down. A host
 // that was never heard in this life of the replica is down when its row says that
-// its agent is silent (silence.go), and else counts from when the replica
+// its agent is silent (marks.go), and else counts from when the replica
 // first knew of it. Time in which the replica itself did not run is no silence of
 // its hosts: what they said meanwhile may wait to be read.
-type liveness struct {
+type Tracker struct {
 	downAfter time.Duration
 	now       func() time.Time
 
@@ -20,10 +20,10 @@ type liveness struct {
 	// changed are hosts whose state the table does not show yet; nudge has one
 	// element while there are some.
 	changed map[string]struct{}
-	nudge   chan struct{}
-	// unsaid are hosts that are down here, and back those that were heard, while their
+	Nudge   chan struct{}
+	// toMark are hosts that are down here, and toClear those that were heard, while their
 	// rows say otherwise.
-	unsaid, back map[string]struct{}
+	toMark, toClear map[string]struct{}
 }
 
 // sign is a host's last sign of life.
@@ -31,28 +31,28 @@ type sign struct {
 	at    time.Time
 	heard bool
 	down  bool
-	// said: the host's row says that its agent is silent. byRow: it is down for that alone.
-	said, byRow bool
+	// marked: the host's row says that its agent is silent. downByMark: it is down for that alone.
+	marked, downByMark bool
 	// denied counts how often the row came to say otherwise while the host was down here:
-	// another replica hears it. sayAgain is when the row may be told once more.
-	denied   uint
-	sayAgain time.Time
+	// another replica hears it. markAgain is when the row may be marked once more.
+	denied    uint
+	markAgain time.Time
 	// agents: the host's row is an agent's. registered is when the newest of those came,
 	// from whatever replica.
 	agents     bool
 	registered time.Time
 }
 
-func newLiveness(downAfter time.Duration, now func() time.Time) *liveness {
-	return &liveness{
+func New(downAfter time.Duration, now func() time.Time) *Tracker {
+	return &Tracker{
 		downAfter: downAfter, now: now,
-		hosts: map[string]*sign{}, changed: map[string]struct{}{}, nudge: make(chan struct{}, 1),
-		unsaid: map[string]struct{}{}, back: map[string]struct{}{},
+		hosts: map[string]*sign{}, changed: map[string]struct{}{}, Nudge: make(chan struct{}, 1),
+		toMark: map[string]struct{}{}, toClear: map[string]struct{}{},
 	}
 }
 
-// watch takes a new row of a host: it starts the host's grace, unless that is known.
-func (l *liveness) watch(host string, imported bool) {
+// NoteRow takes a new row of a host: it starts the host's grace, unless that is known.
+func (l *Tracker) NoteRow(host string, imported bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -62,14 +62,14 @@ func (l *liveness) watch(host string, imported bool) {
 	}
 	if s.agents = !imported; s.agents {
 		s.registered = l.now()
-		if s.down && !s.said {
-			l.unsaid[host] = struct{}{}
+		if s.down && !s.marked {
+			l.toMark[host] = struct{}{}
 		}
 	}
 }
 
-// heard takes a sign of life.
-func (l *liveness) heard(host string) {
+// NoteHeard takes a sign of life.
+func (l *Tracker) NoteHeard(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -78,10 +78,10 @@ func (l *liveness) heard(host string) {
 		l.hosts[host] = s
 	}
 	s.at, s.heard = l.now(), true
-	s.byRow, s.denied, s.sayAgain = false, 0, time.Time{}
-	delete(l.unsaid, host)
-	if s.said {
-		l.back[host] = struct{}{}
+	s.downByMark, s.denied, s.markAgain = false, 0, time.Time{}
+	delete(l.toMark, host)
+	if s.marked {
+		l.toClear[host] = struct{}{}
 	}
 	if s.down {
 		s.down = false
@@ -89,9 +89,9 @@ func (l *liveness) heard(host string) {
 	}
 }
 
-// lastSeen gives when the host was heard, zero when not in this life, and
+// LastSeen gives when the host was heard, zero when not in this life, and
 // whether it is up.
-func (l *liveness) lastSeen(host string) (at time.Time, up bool) {
+func (l *Tracker) LastSeen(host string) (at time.Time, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -104,8 +104,8 @@ func (l *liveness) lastSeen(host string) (at time.Time, up bool) {
 	return at, !s.down
 }
 
-// interval is how often check is to run.
-func (l *liveness) interval() time.Duration { return max(l.downAfter/20, time.Millisecond) }
+// Interval is how often check is to run.
+func (l *Tracker) Interval() time.Duration { return max(l.downAfter/20, time.Millisecond) }
 
 // stalls is how many intervals may be between two checks before the replica, and not
 // its hosts, is what stood still.
@@ -113,7 +113,7 @@ const stalls = 5
 
 // excuse begins all hosts' time anew, as a start does: their agents may have to
 // connect again.
-func (l *liveness) excuse() {
+func (l *Tracker) excuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -122,25 +122,25 @@ func (l *liveness) excuse() {
 	}
 }
 
-// check marks the hosts that were silent for too long.
-func (l *liveness) check() {
+// Check marks the hosts that were silent for too long.
+func (l *Tracker) Check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	for host, s := range l.hosts {
 		if !s.down && now.Sub(s.at) >= l.downAfter {
 			s.down = true
-			delete(l.back, host)
-			if s.agents && !s.said {
-				l.unsaid[host] = struct{}{}
+			delete(l.toClear, host)
+			if s.agents && !s.marked {
+				l.toMark[host] = struct{}{}
 			}
 			l.noteChanged(host)
 		}
 	}
 }
 
-// turn has the table show a host anew.
-func (l *liveness) turn(host string) {
+// MarkChanged has the table show a host anew.
+func (l *Tracker) MarkChanged(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.hosts[host] != nil {
@@ -148,16 +148,16 @@ func (l *liveness) turn(host string) {
 	}
 }
 
-func (l *liveness) noteChanged(host string) {
+func (l *Tracker) noteChanged(host string) {
 	l.changed[host] = struct{}{}
 	select {
-	case l.nudge <- struct{}{}:
+	case l.Nudge <- struct{}{}:
 	default:
 	}
 }
 
-// takeChanged gives the hosts whose state changed, with down as it is now.
-func (l *liveness) takeChanged() map[string]bool {
+// DrainChanged gives the hosts whose state changed, with down as it is now.
+func (l *Tracker) DrainChanged() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.changed) == 0 {
@@ -171,8 +171,8 @@ func (l *liveness) takeChanged() map[string]bool {
 	return out
 }
 
-// downHosts gives the hosts that are down, and how many are known.
-func (l *liveness) downHosts() (down map[string]struct{}, known int) {
+// DownHosts gives the hosts that are down, and how many are known.
+func (l *Tracker) DownHosts() (down map[string]struct{}, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	down = map[string]struct{}{}
@@ -184,10 +184,10 @@ func (l *liveness) downHosts() (down map[string]struct{}, known int) {
 	return down, len(l.hosts)
 }
 
-// run checks until ctx ends, twenty times in the time a host may be silent, and
+// Run checks until ctx ends, twenty times in the time a host may be silent, and
 // calls after each time.
-func (l *liveness) run(ctx context.Context, after func(context.Context)) error {
-	tick := time.NewTicker(l.interval())
+func (l *Tracker) Run(ctx context.Context, after func(context.Context)) error {
+	tick := time.NewTicker(l.Interval())
 	defer tick.Stop()
 	last := l.now()
 	for {
@@ -196,11 +196,11 @@ func (l *liveness) run(ctx context.Context, after func(context.Context)) error {
 			return nil
 		case <-tick.C:
 			now := l.now()
-			if now.Sub(last) > stalls*l.interval() {
+			if now.Sub(last) > stalls*l.Interval() {
 				l.excuse()
 			}
 			last = now
-			l.check()
+			l.Check()
 			after(ctx)
 		}
 	}

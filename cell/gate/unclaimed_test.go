@@ -1,4 +1,4 @@
-package cell
+package gate
 
 import (
 	"strings"
@@ -21,10 +21,10 @@ func held(s shard.GateState) *shard.Gate {
 
 // newEvidence is of a cell that is all new and was compared, but for what is said of
 // instances.
-func newEvidence(told ...*unclaimed) evidence {
-	e := evidence{now: gateStart.Add(time.Second), node: allRegistered}
+func newEvidence(told ...*unclaimed) Evidence {
+	e := Evidence{now: gateStart.Add(time.Second), node: allRegistered}
 	for _, u := range told {
-		e.reports = append(e.reports, legacyReport{gateway: "g", required: 66, unclaimed: u, services: []legacyService{newService("h1")}})
+		e.reports = append(e.reports, Report{Gateway: "g", required: 66, unclaimed: u, Services: []Service{newService("h1")}})
 	}
 	return e
 }
@@ -48,29 +48,29 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 		{"one", []*unclaimed{{settled: since, count: 1, first: []string{"i1 on h1"}}}, "1 instance of Nova's tables has no claim in the shard: i1 on h1"},
 	} {
 		for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow} {
-			v := testRules().judge(held(s), newEvidence(c.told...))
+			v := testRules().Judge(held(s), newEvidence(c.told...))
 			all := strings.Join(v.waitsFor, "; ")
-			if moved := v.want.State != s; moved != (c.want == "") || !strings.HasPrefix(all, c.want) {
-				t.Errorf("%s, %s: it goes to %s, waits for %q", s, c.name, v.want.State, all)
+			if moved := v.Want.State != s; moved != (c.want == "") || !strings.HasPrefix(all, c.want) {
+				t.Errorf("%s, %s: it goes to %s, waits for %q", s, c.name, v.Want.State, all)
 			}
-			if v.want.HeldSince.IsZero() && v.want.State == s {
+			if v.Want.HeldSince.IsZero() && v.Want.State == s {
 				t.Errorf("%s, %s: what holds begins anew", s, c.name)
 			}
 		}
 		// What is NATIVE stays so, and a pin overrides.
-		if v := testRules().judge(held(shard.GateNative), newEvidence(c.told...)); v.want.State != shard.GateNative || len(v.waitsFor) > 0 {
+		if v := testRules().Judge(held(shard.GateNative), newEvidence(c.told...)); v.Want.State != shard.GateNative || len(v.waitsFor) > 0 {
 			t.Errorf("NATIVE, %s: %+v", c.name, v)
 		}
 		g := held(shard.GateShadow)
 		g.Pin = shard.GateNative
-		if v := testRules().judge(g, newEvidence(c.told...)); v.want.State != shard.GateNative {
+		if v := testRules().Judge(g, newEvidence(c.told...)); v.Want.State != shard.GateNative {
 			t.Errorf("pinned, %s: %+v", c.name, v)
 		}
 	}
 	// They are told of beside hosts that are not new.
 	e := newEvidence(named)
-	e.reports[0].services[0].version = 60
-	if v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "5 instances") {
+	e.reports[0].Services[0].version = 60
+	if v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "5 instances") {
 		t.Errorf("it waits for %q", v.waitsFor)
 	}
 }
@@ -82,7 +82,7 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 	opened := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rules := testRules()
-		rules.settle = 10 * time.Second
+		rules.Settle = 10 * time.Second
 		g, now := gateWith(shard.GateLegacy, 0), gateStart
 		// without has, of each instance without a claim, since when; found what looks know:
 		// the look before the first that found it, and how many did.
@@ -130,16 +130,16 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 			}
 			e := newEvidence(told)
 			e.now = now
-			v := rules.judge(g, e)
-			if v.want.State != g.State {
+			v := rules.Judge(g, e)
+			if v.Want.State != g.State {
 				opened++
 				for i, since := range without {
 					if !since.After(g.HeldSince) {
-						t.Fatalf("it opens to %s though instance %d has had no claim since %v, and it holds since %v", v.want.State, i, since, g.HeldSince)
+						t.Fatalf("it opens to %s though instance %d has had no claim since %v, and it holds since %v", v.Want.State, i, since, g.HeldSince)
 					}
 				}
 			}
-			next := &shard.Gate{State: v.want.State, Epoch: g.Epoch, Since: g.Since, Revision: g.Revision + 1, HeldSince: v.want.HeldSince, HeldUntil: v.want.HeldUntil, Falls: v.want.Falls}
+			next := &shard.Gate{State: v.Want.State, Epoch: g.Epoch, Since: g.Since, Revision: g.Revision + 1, HeldSince: v.Want.HeldSince, HeldUntil: v.Want.HeldUntil, Falls: v.Want.Falls}
 			if next.State != g.State {
 				next.Since, next.Epoch = now, g.Epoch+1
 			}
@@ -157,8 +157,8 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 // A gateway that cannot read is named as people know it; one that says no name by its life.
 func TestAGatewayIsNamedAsPeopleKnowIt(t *testing.T) {
 	for name, want := range map[string]string{"ctl1 (10.0.0.1:9100)": "gateway ctl1 (10.0.0.1:9100) cannot read the services: no route", "": "gateway 01LIFE cannot read the services: no route"} {
-		r := reportOf(&cellv1.ReportLegacyRequest{Gateway: "01LIFE", GatewayName: name, Unreadable: "no route", RequiredVersion: 66})
-		v := testRules().judge(gateWith(shard.GateLegacy, time.Hour), evidence{now: gateStart, node: allRegistered, reports: []legacyReport{r}})
+		r := ReportOf(&cellv1.ReportLegacyRequest{Gateway: "01LIFE", GatewayName: name, Unreadable: "no route", RequiredVersion: 66})
+		v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), Evidence{now: gateStart, node: allRegistered, reports: []Report{r}})
 		if len(v.waitsFor) != 1 || v.waitsFor[0] != want {
 			t.Errorf("it waits for %q, want %q", v.waitsFor, want)
 		}

@@ -1,4 +1,4 @@
-package cell
+package liveness
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// tellEvery is the least time between two lines about hosts that went down
+	// logEvery is the least time between two lines about hosts that went down
 	// or came back: what happens meanwhile is told together.
-	tellEvery = 10 * time.Second
-	// toldNames is how many hosts such a line names.
-	toldNames = 3
+	logEvery = 10 * time.Second
+	// maxNames is how many hosts such a line names.
+	maxNames = 3
 )
 
-// outages tells the log which hosts went down or came back since it last did. A
+// OutageLog tells the log which hosts went down or came back since it last did. A
 // host that did both in between is not told of.
-type outages struct {
-	live *liveness
+type OutageLog struct {
+	live *Tracker
 	// name gives a host's service host.
 	name func(uuid string) string
 	// imported says that no agent speaks for a host: its silence is no news.
@@ -33,19 +33,19 @@ type outages struct {
 	down map[string]struct{}
 }
 
-func newOutages(l *liveness, name func(uuid string) string, imported func(uuid string) bool, tables func() bool, log *slog.Logger) *outages {
-	return &outages{live: l, name: name, imported: imported, tables: tables, log: log}
+func NewOutageLog(l *Tracker, name func(uuid string) string, imported func(uuid string) bool, tables func() bool, log *slog.Logger) *OutageLog {
+	return &OutageLog{live: l, name: name, imported: imported, tables: tables, log: log}
 }
 
-// tell writes at most one line: an error when no host is up any more and the cell's
+// LogChanges writes at most one line: an error when no host is up any more and the cell's
 // agents answer for it, a warning when hosts went down, else the news that they came
 // back. One goroutine calls it.
-func (o *outages) tell(ctx context.Context) {
+func (o *OutageLog) LogChanges(ctx context.Context) {
 	now := o.live.now()
-	if !o.last.IsZero() && now.Sub(o.last) < tellEvery {
+	if !o.last.IsZero() && now.Sub(o.last) < logEvery {
 		return
 	}
-	down, hosts := o.live.downHosts()
+	down, hosts := o.live.DownHosts()
 	for uuid := range down {
 		if o.imported(uuid) {
 			delete(down, uuid)
@@ -70,14 +70,14 @@ func (o *outages) tell(ctx context.Context) {
 }
 
 // few names some hosts, in the order of their names.
-func (o *outages) few(uuids []string) string {
+func (o *OutageLog) few(uuids []string) string {
 	names := make([]string, len(uuids))
 	for i, uuid := range uuids {
 		names[i] = o.name(uuid)
 	}
 	slices.Sort(names)
-	if more := len(names) - toldNames; more > 0 {
-		names = append(names[:toldNames], fmt.Sprintf("and %d more", more))
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }
