@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -55,7 +56,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 		r = start(t, store)
 		check(r)
 		_, told = r.telling(state)
-		time.Sleep(2 * verifySweep)
+		time.Sleep(2 * agents.VerifySweep)
 		for _, m := range rest(told) {
 			if m.GetClaimOffer() != nil {
 				t.Errorf("offered is %v", m)
@@ -66,7 +67,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 
 // A claim that its host gave back is not offered to it again: it would say the same.
 func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
-	for m, ends := range map[VerifyMode]bool{VerifyAsync: true, VerifySync: true, VerifyShadow: false} {
+	for m, ends := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifySync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, newStore(t), mode(m))
 			a, told := r.verifying(1)
@@ -76,7 +77,7 @@ func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 			r.must(confirm("c1", 1))
 			rest(told)
 			a.says("c1", agentv1.Verdict_ABORTED)
-			time.Sleep(2 * verifySweep)
+			time.Sleep(2 * agents.VerifySweep)
 			ended := false
 			for _, got := range rest(told) {
 				ended = ended || got.GetClaimEnded().GetClaimId() == "c1"
@@ -94,7 +95,7 @@ func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 // In shadow mode that a host gave a claim back changes nothing, as any verdict.
 func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyShadow))
+		r := start(t, newStore(t), mode(agents.VerifyShadow))
 		a, told := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
 		offerIn(t, told)
@@ -113,7 +114,7 @@ func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
 	for name, aborts := range map[string]bool{"heard": false, "aborted meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, newStore(t), mode(VerifyAsync))
+				r := start(t, newStore(t), mode(agents.VerifyAsync))
 				a, told := r.verifying(1)
 				r.must(newClaim("c1", 1, 1, 2))
 				r.must(confirm("c1", 1))
@@ -147,7 +148,7 @@ func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
 					}
 					a.says("c2", agentv1.Verdict_ABORTED) // an agent of before
 				}
-				time.Sleep(3 * verifySweep)
+				time.Sleep(3 * agents.VerifySweep)
 				if n := offers(); n != 0 {
 					t.Errorf("told %d times more", n)
 				}

@@ -39,26 +39,26 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	answers, err := s.queue.do(ctx, []shard.Op{{SetAdminState: set}}, false)
+	answers, err := s.queue.Do(ctx, []shard.Op{{SetAdminState: set}}, false)
 	if err == nil {
-		err = answers[0].err
+		err = answers[0].Err
 	}
-	if err == nil && answers[0].outcome.Refusal != nil {
-		err = refusedByField(&answers[0].outcome)
+	if err == nil && answers[0].Outcome.Refusal != nil {
+		err = refusedByField(&answers[0].Outcome)
 	}
 	if err != nil {
 		return nil, err
 	}
-	row := s.rows.host(set.HostUUID)
+	row := s.rows.Host(set.HostUUID)
 	switch {
-	case row != nil && row.gone != nil:
+	case row != nil && row.Gone != nil:
 		return nil, fault.New(fault.NotFound, "host %s is in Nova's tables no more", set.HostUUID)
-	case row == nil || row.host == nil:
+	case row == nil || row.Host == nil:
 		return nil, fault.New(fault.CellUnavailable, "host %s is not in this replica's table yet", set.HostUUID)
 	}
-	told := []any{"host", row.host.ServiceHost, "host_uuid", set.HostUUID, "state", string(set.State), "reason", set.Reason, "who", orSomebody(set.By)}
-	if row.admin != nil && !row.admin.Until.IsZero() {
-		told = append(told, "until", row.admin.Until)
+	told := []any{"host", row.Host.ServiceHost, "host_uuid", set.HostUUID, "state", string(set.State), "reason", set.Reason, "who", orSomebody(set.By)}
+	if row.Admin != nil && !row.Admin.Until.IsZero() {
+		told = append(told, "until", row.Admin.Until)
 	}
 	s.log.Info("audit: an operator's word about a host", told...)
 	return &cellv1.SetAdminStateResponse{Host: s.hostMessage(row, req.GetDefaultAvailabilityZone())}, nil

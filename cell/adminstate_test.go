@@ -183,8 +183,8 @@ func TestTheWordIsThereAfterARestartAndAtEveryReplica(t *testing.T) {
 		one.register(plainState(0, 8))
 		two := start(t, open(), named("r2"), func(c *Config) { c.TailEvery = time.Hour })
 		one.operate(0, adminDisabled)
-		if row := two.cell.rows.host(hostUUID(0)); row.admin != nil {
-			t.Fatalf("the other replica knows it already: %+v", row.admin)
+		if row := two.cell.rows.Host(hostUUID(0)); row.Admin != nil {
+			t.Fatalf("the other replica knows it already: %+v", row.Admin)
 		}
 		if o := two.do(newClaim("new", 1, 0, 1))[0].GetRefusal(); o.GetDetail() != "disabled by operator: a bad disk" {
 			t.Errorf("a replica whose table is older refuses a claim with %v", o)

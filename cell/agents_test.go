@@ -1,9 +1,7 @@
 package cell
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -177,21 +175,6 @@ func TestAnAgentDoesNotChangeItsCell(t *testing.T) {
 	}
 	if p := r.propose(query(9)); p.GetPassed() != 0 {
 		t.Error("the other cell's state was taken")
-	}
-}
-
-// Many refused agents are one line a while, with their number.
-func TestRefusedAgentsAreLoggedOnce(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, nil))
-	var s strangers
-	at := time.Unix(1e9, 0)
-	for range 3 {
-		s.tell(log, at, plainState(1, 8), fault.Invalid("cell", "x"))
-	}
-	s.tell(log, at.Add(strangersEvery), plainState(1, 8), fault.Invalid("cell", "x"))
-	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "times=1\n") || !strings.Contains(text, "times=3\n") {
-		t.Errorf("logged:\n%s", text)
 	}
 }
 

@@ -26,18 +26,18 @@ func fleet(b *testing.B, store shard.Store, n int, vcpus int32) *testCell {
 		s := plainState(i, vcpus*(1+draw.Int32N(4)))
 		s.Providers[0].Traits = []string{fmt.Sprintf("CUSTOM_T%d", draw.IntN(8))}
 		s.Aggregates = []*agentv1.Aggregate{{Uuid: hostUUID(900 + i%3), Metadata: map[string]string{"availability_zone": fmt.Sprintf("az%d", i%3)}}}
-		put, err := putHostOf(s)
+		put, err := readHost(s)
 		if err != nil {
 			b.Fatal(err)
 		}
 		ops = append(ops, shard.Op{PutHost: put})
 	}
-	answers, err := r.cell.queue.do(context.Background(), ops, true)
+	answers, err := r.cell.queue.Do(context.Background(), ops, true)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, a := range answers {
-		if a.err != nil || a.outcome.Refusal != nil {
+		if a.Err != nil || a.Outcome.Refusal != nil {
 			b.Fatal(a)
 		}
 	}
@@ -98,7 +98,12 @@ func BenchmarkClaimPipeline(b *testing.B) {
 			})
 			r := fleet(b, store, 1000, 1<<20)
 			var next atomic.Int64
-			written := func() uint64 { return r.cell.journal.position()[r.cell.journal.own] }
+			written := func() (n uint64) {
+				for _, seq := range r.cell.journal.Position() {
+					n += seq
+				}
+				return n
+			}
 			before := written()
 			done := make(chan struct{})
 			b.ResetTimer()
@@ -115,8 +120,8 @@ func BenchmarkClaimPipeline(b *testing.B) {
 							b.Error(err)
 							return
 						}
-						answers, err := r.cell.queue.do(context.Background(), []shard.Op{op}, true)
-						if err != nil || answers[0].err != nil || answers[0].outcome.Refusal != nil {
+						answers, err := r.cell.queue.Do(context.Background(), []shard.Op{op}, true)
+						if err != nil || answers[0].Err != nil || answers[0].Outcome.Refusal != nil {
 							b.Errorf("claim %d: %v %v", n, answers, err)
 							return
 						}

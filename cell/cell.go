@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"cellgate/cell/agents"
 	"cellgate/cell/gate"
 	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
 	"cellgate/internal/proposing"
@@ -34,14 +36,14 @@ type Cell struct {
 	tel   *telemetry.Cell
 
 	// table is the shard as this replica knows it; the next fields are parts of it.
-	table    *table
-	rows     *rows
+	table    *replica.Replica
+	rows     *replica.Rows
 	versions *proposing.Versions
-	queue    *queue
-	journal  *journal
+	queue    *replica.Queue
+	journal  *replica.Journal
 	live     *liveness.Tracker
 
-	agents    *agentService
+	agents    *agents.Service
 	gate      *gate.Keeper
 	statuses  *statusWatch
 	reconcile *reconciler
@@ -86,26 +88,26 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	}
 	phase := &phase{open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{})}
 	live := liveness.New(cfg.ServiceDownTime, now)
-	state := newReplicaState(replicaConfig{
+	state := replica.NewState(replica.Config{
 		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.PinFor, MaxPinned: cfg.MaxPinned,
 		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)
 	gate := gate.NewKeeper(gate.Rules{Settle: cfg.GateSettle, Classes: cfg.GateClasses, AgentVersion: int32(cfg.GateAgentVersion), DownTime: cfg.ServiceDownTime}, now)
-	agents := newAgentService(agentsConfig{
-		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(maxStates, cfg.MaxQueue/2),
+	agents := agents.New(agents.Config{
+		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(agents.MaxStates, cfg.MaxQueue/2),
 		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
 		VerifyMode: cfg.VerifyMode, VerifyWait: cfg.VerifyWait, MaxAsking: cfg.ReconcileGrace, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, state, gate, phase.ready, phase.stopping)
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log, tel: deps.Telemetry,
-		table: newTable(state, agents.verify), rows: state.rows, versions: state.versions, queue: state.queue, journal: state.journal, live: live,
-		agents: agents, gate: gate, statuses: &statusWatch{gate: gate, rows: state.rows, queue: state.queue, log: log},
+		table: replica.New(state, agents.Verify), rows: state.Rows, versions: state.Versions, queue: state.Queue, journal: state.Journal, live: live,
+		agents: agents, gate: gate, statuses: &statusWatch{gate: gate, rows: state.Rows, queue: state.Queue, log: log},
 		reconcile: newReconciler(reconcileConfig{
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
-		imports: newImportOrder(now), shapes: proposing.NewShapes(), summary: newTotals(state.touched),
+		imports: newImportOrder(now), shapes: proposing.NewShapes(), summary: newTotals(state.Touched),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), phase: phase,
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)
@@ -127,7 +129,7 @@ func (c *Cell) Ready() <-chan struct{} { return c.phase.ready }
 // fails. The transaction in flight is finished, streams of agents end, and all
 // goroutines have ended when it returns. It runs once.
 func (c *Cell) Run(ctx context.Context) error {
-	endWriting := c.table.writing()
+	endWriting := c.table.StartWriter()
 	err := c.serve(ctx)
 	c.stopServing()
 	endWriting()
@@ -140,12 +142,12 @@ func (c *Cell) stopServing() { c.phase.stop.Do(func() { close(c.phase.stopping) 
 // is open; what reads the table, or what others write, begins when that is loaded.
 func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
-	lane, err := c.table.openLane(ctx, c.cfg.Replica)
+	lane, err := c.table.OpenLane(ctx, c.cfg.Replica)
 	if err != nil {
 		return c.unloaded(ctx, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	c.table.commit(ctx, g, lane)
+	c.table.StartCommitting(ctx, g, lane)
 	g.Go(func() error { return c.statuses.run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
@@ -154,27 +156,27 @@ func (c *Cell) serve(ctx context.Context) error {
 	})
 	close(c.phase.open) // before ready is
 	g.Go(func() error {
-		if err := c.table.load(ctx); err != nil {
+		if err := c.table.Load(ctx); err != nil {
 			return c.unloaded(ctx, err)
 		}
-		c.table.follow(ctx, g)
-		c.agents.run(ctx, g)
-		outages := liveness.NewOutageLog(c.live, c.rows.serviceHost, c.rows.imported, c.rows.answeredFromTables, c.log)
+		c.table.StartFollowing(ctx, g)
+		c.agents.Run(ctx, g)
+		outages := liveness.NewOutageLog(c.live, c.rows.ServiceHost, c.rows.Imported, c.rows.AnsweredFromTables, c.log)
 		g.Go(func() error {
 			return c.live.Run(ctx, func(ctx context.Context) {
-				c.table.imports.check()
+				c.table.Imports.Check()
 				outages.LogChanges(ctx)
 			})
 		})
 		g.Go(func() error { return c.reconcile.run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.
-		for c.journal.caughtUp(ctx) != nil {
+		for c.journal.AwaitFresh(ctx) != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 		}
 		close(c.phase.ready)
-		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.table.cold.answered())
+		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.table.Cold.Answered())
 		return nil
 	})
 	return g.Wait()
@@ -194,7 +196,7 @@ func (c *Cell) unloaded(ctx context.Context, err error) error {
 func (c *Cell) serving() error {
 	select {
 	case <-c.phase.open:
-		if c.loading() && !c.table.cold.serves() {
+		if c.loading() && !c.table.Cold.Serves() {
 			return errLoading()
 		}
 		return c.running()
@@ -224,7 +226,7 @@ func (c *Cell) loading() bool {
 func (c *Cell) running() error {
 	select {
 	case <-c.phase.stopping:
-		return errStopping()
+		return replica.ErrStopping()
 	default:
 		return nil
 	}
@@ -240,7 +242,7 @@ func (c *Cell) placing() error {
 	if err := c.serving(); err != nil {
 		return err
 	}
-	return c.table.stored.failing()
+	return c.table.Stored.WhyFailing()
 }
 
 // scheduler serves gateways.

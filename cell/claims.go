@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -25,7 +26,7 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 	for i, in := range req.GetOps() {
 		op, err := opOf(in)
 		if err == nil && in.GetRelease().GetUnlessReported() {
-			err = s.agents.instanceGone(op.Release.ClaimID)
+			err = s.agents.InstanceGone(op.Release.ClaimID)
 		}
 		if err != nil {
 			out[i] = &cellv1.ClaimOutcome{Refusal: refusalOfError(err)}
@@ -34,16 +35,16 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 		ops = append(ops, op)
 		places = append(places, i)
 	}
-	waits := s.agents.verify.expect(ops)
-	answers, err := s.queue.do(ctx, ops, true)
+	waits := s.agents.Verify.Expect(ops)
+	answers, err := s.queue.Do(ctx, ops, true)
 	if err == nil {
 		err = nothingDone(answers)
 	}
 	if err != nil {
-		s.agents.verify.forgetWaits(waits)
+		s.agents.Verify.ForgetWaits(waits)
 		return nil, err
 	}
-	s.agents.verify.await(ctx, waits, ops, answers)
+	s.agents.Verify.Await(ctx, waits, ops, answers)
 	for n, a := range answers {
 		out[places[n]] = s.outcomeOf(a)
 	}
@@ -52,28 +53,28 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 
 // nothingDone gives the error of operations that all failed without a chance
 // that one was done: the caller may go elsewhere with all of them.
-func nothingDone(answers []answer) error {
+func nothingDone(answers []replica.Answer) error {
 	for _, a := range answers {
-		if a.err == nil || fault.KindOf(a.err) == fault.OutcomeUnknown {
+		if a.Err == nil || fault.KindOf(a.Err) == fault.OutcomeUnknown {
 			return nil
 		}
 	}
 	if len(answers) == 0 {
 		return nil
 	}
-	return answers[0].err
+	return answers[0].Err
 }
 
-func (c *Cell) outcomeOf(a answer) *cellv1.ClaimOutcome {
-	if a.err != nil {
-		return &cellv1.ClaimOutcome{Refusal: refusalOfError(a.err)}
+func (c *Cell) outcomeOf(a replica.Answer) *cellv1.ClaimOutcome {
+	if a.Err != nil {
+		return &cellv1.ClaimOutcome{Refusal: refusalOfError(a.Err)}
 	}
-	out := &cellv1.ClaimOutcome{PinnedServiceHost: a.outcome.PinnedTo}
-	if claim := a.outcome.Claim; claim != nil {
+	out := &cellv1.ClaimOutcome{PinnedServiceHost: a.Outcome.PinnedTo}
+	if claim := a.Outcome.Claim; claim != nil {
 		out.Claim = claimOf(c.cfg.Name, claim)
 		out.ClaimOrigin = originOf(claim)
 	}
-	if r := a.outcome.Refusal; r != nil {
+	if r := a.Outcome.Refusal; r != nil {
 		out.Refusal = &cellv1.Refusal{Reason: string(r.Kind), Message: r.Message, Filter: r.Filter, Detail: r.Detail, GroupHosts: r.GroupHosts}
 	}
 	return out
@@ -110,7 +111,7 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	}
 	page, err := s.store.FindClaims(ctx, q)
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, replica.StoreFault(err)
 	}
 	out := &cellv1.ListClaimsResponse{More: page.More}
 	for _, claim := range page.Claims {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	"cellgate/internal/wire/wiretest"
@@ -269,7 +270,7 @@ func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 				t.Errorf("consumer %d is at %v, in the shard at %v", n, g, w)
 			}
 		}
-		if live := len(cold.cell.rows.liveIDs()); live != 6 {
+		if live := len(cold.cell.rows.LiveIDs()); live != 6 {
 			t.Errorf("%d claims are live, want 6", live)
 		}
 	})
@@ -332,10 +333,10 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 	}
 	live := 0
 	for _, r := range []*testCell{cold, other} {
-		if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
+		if err := r.cell.journal.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		live = len(r.cell.rows.liveIDs())
+		live = len(r.cell.rows.LiveIDs())
 		if p := r.propose(query(1)); live != len(placed) || p.GetPassed() != 0 {
 			t.Errorf("%s knows %d claims of %d, and proposes %v", r.cell.cfg.Replica, live, len(placed), p)
 		}
@@ -382,12 +383,12 @@ func TestSearchesAreSharedAndGivenUp(t *testing.T) {
 		synctest.Wait()
 		ask(20)
 		synctest.Wait()
-		if n := len(store.searches()); n != coldAtOnce {
+		if n := len(store.searches()); n != replica.ColdAtOnce {
 			t.Errorf("%d searches at once", n)
 		}
 		close(pass)
 		all.Wait()
-		if n := len(store.searches()); n != coldAtOnce+1 {
+		if n := len(store.searches()); n != replica.ColdAtOnce+1 {
 			t.Errorf("%d searches for %d callers", n, 23)
 		}
 		other.must(newClaim("k1", 1, 1, 1))
@@ -396,7 +397,7 @@ func TestSearchesAreSharedAndGivenUp(t *testing.T) {
 		all.Wait()
 
 		pass = make(chan struct{})
-		for range coldTries {
+		for range replica.ColdTries {
 			if p := cold.propose(query(8)); p.GetFailure().GetReason() != string(fault.CellUnavailable) {
 				t.Errorf("a shard that does not answer: %v", p)
 			}

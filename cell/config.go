@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/schedule"
@@ -59,7 +61,7 @@ type Config struct {
 	GateAgentVersion int
 	// VerifyMode says what hosts' verdicts on claims do (async), VerifyWait how long sync
 	// waits for them (200 ms, which is the most).
-	VerifyMode VerifyMode
+	VerifyMode agents.VerifyMode
 	VerifyWait time.Duration
 	// ReconcileInterval is how often the shard, the table and the hosts' reports are
 	// compared (60 s); ReconcileGrace is how long they must disagree before that is a
@@ -112,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"journal_keep", &c.JournalKeep, time.Hour},
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 		{"gate_settle", &c.GateSettle, 60 * time.Second},
-		{"verify_wait", &c.VerifyWait, MaxVerifyWait},
+		{"verify_wait", &c.VerifyWait, agents.MaxVerifyWait},
 		{"reconcile_interval", &c.ReconcileInterval, time.Minute},
 		{"reconcile_grace", &c.ReconcileGrace, 10 * time.Minute},
 		{"reconcile_release", &c.ReconcileRelease, shard.MaxClaimTTL},
@@ -138,7 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_agent_hosts_mib", &c.MaxAgentHostsMiB, 64},
 		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
-		{"cold_hosts", &c.ColdHosts, coldHosts},
+		{"cold_hosts", &c.ColdHosts, replica.ColdHosts},
 		{"gate_agent_version", &c.GateAgentVersion, 1},
 	}
 	for _, n := range counts {
@@ -154,13 +156,13 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch c.VerifyMode {
 	case "":
-		c.VerifyMode = VerifyAsync
-	case VerifyAsync, VerifySync, VerifyShadow:
+		c.VerifyMode = agents.VerifyAsync
+	case agents.VerifyAsync, agents.VerifySync, agents.VerifyShadow:
 	default:
-		bad = append(bad, fault.Field{Path: "verify_mode", Problem: fmt.Sprintf("is %q, must be %s, %s or %s", c.VerifyMode, VerifyAsync, VerifySync, VerifyShadow)})
+		bad = append(bad, fault.Field{Path: "verify_mode", Problem: fmt.Sprintf("is %q, must be %s, %s or %s", c.VerifyMode, agents.VerifyAsync, agents.VerifySync, agents.VerifyShadow)})
 	}
-	if c.VerifyWait > MaxVerifyWait {
-		bad = append(bad, fault.Field{Path: "verify_wait", Problem: fmt.Sprintf("must be at most %v", MaxVerifyWait)})
+	if c.VerifyWait > agents.MaxVerifyWait {
+		bad = append(bad, fault.Field{Path: "verify_wait", Problem: fmt.Sprintf("must be at most %v", agents.MaxVerifyWait)})
 	}
 	if c.MaxBatch == 1 {
 		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})

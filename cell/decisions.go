@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -32,7 +33,7 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 		return nil, err
 	}
 	if err := s.store.PutDecisions(ctx, ds, s.cfg.MaxDecisions); err != nil {
-		return nil, storeFault(err)
+		return nil, replica.StoreFault(err)
 	}
 	return &cellv1.PutDecisionsResponse{}, nil
 }
@@ -117,12 +118,12 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
-		return shard.DecisionPage{}, storeFault(err)
+		return shard.DecisionPage{}, replica.StoreFault(err)
 	}
 	q.Since = now.Add(-s.cfg.DecisionsKeep)
 	page, err := s.store.FindDecisions(ctx, q)
 	if err != nil {
-		return shard.DecisionPage{}, storeFault(err)
+		return shard.DecisionPage{}, replica.StoreFault(err)
 	}
 	return page, nil
 }

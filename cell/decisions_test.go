@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -144,7 +145,7 @@ func TestOldDecisionsAreDropped(t *testing.T) {
 func TestDecisionsEndOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
-		r := start(t, store, func(c *Config) { c.DecisionsKeep = trimEvery / 2 })
+		r := start(t, store, func(c *Config) { c.DecisionsKeep = replica.TrimEvery / 2 })
 		shown := func(want bool) {
 			t.Helper()
 			for _, ask := range []*cellv1.ListDecisionsRequest{{}, {RequestId: "req-1"}, {InstanceUuid: consumerUUID(1)}, {ProjectId: "p1"}} {
@@ -160,7 +161,7 @@ func TestDecisionsEndOnTime(t *testing.T) {
 		if err := r.decide(decision(1)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(trimEvery/2 - time.Second)
+		time.Sleep(replica.TrimEvery/2 - time.Second)
 		shown(true)
 		time.Sleep(2 * time.Second)
 		shown(false)

@@ -51,7 +51,7 @@ func TestADeltaIsTakenAsItsState(t *testing.T) {
 	if m := a.delta(&agentv1.Delta{BaseVersion: 2, Version: 5, RemovedInstances: []string{consumerUUID(1)}, Disabled: proto.Bool(true)}); m.GetAccepted().GetVersion() != 5 {
 		t.Fatalf("an instance less: %v", m)
 	}
-	if h := r.cell.rows.host(hostUUID(1)).host; !h.Disabled || h.StateVersion != 5 || h.Providers[0].Inventories[0].Total != 8 {
+	if h := r.cell.rows.Host(hostUUID(1)).Host; !h.Disabled || h.StateVersion != 5 || h.Providers[0].Inventories[0].Total != 8 {
 		t.Errorf("the row is %+v", h)
 	}
 	// A heartbeat is of the state that the delta gave.
@@ -246,7 +246,7 @@ func TestAStreamGoesOnWhileAStateIsTaken(t *testing.T) {
 		send(&agentv1.Delta{BaseVersion: 1, Version: 2, Follow: true, IoWorkload: proto.Int32(1)})
 		send(&agentv1.Delta{BaseVersion: 2, Version: 3, IoWorkload: proto.Int32(2)})
 		synctest.Wait()
-		if !r.cell.agents.sessions.tell(hostUUID(1), resync(7, "a test", 0)) {
+		if !r.cell.agents.Streams.Send(hostUUID(1), &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 7}}}) {
 			t.Fatal("nothing could be told")
 		}
 		var got []any
@@ -285,7 +285,7 @@ func TestAgentsThatComeAtOnceAreNotRefused(t *testing.T) {
 			go func() { answers <- a.report(plainState(n+1, 8)) }()
 		}
 		synctest.Wait()
-		if _, waiting := r.cell.queue.waiting(); waiting > 4 {
+		if _, waiting := r.cell.queue.Waiting(); waiting > 4 {
 			t.Errorf("%d wait in the queue", waiting)
 		}
 		close(open)

@@ -36,23 +36,23 @@ func BenchmarkState(b *testing.B) {
 	for _, name := range []string{"other facts", "the same facts"} {
 		b.Run(name, func(b *testing.B) {
 			r := start(b, newStore(b))
-			states := make([]*agentv1.ReportRequest, 64)
+			a := r.agent()
+			states := make([]*agentv1.FullState, 64)
 			for i := range states {
 				s := plainState(1, 8)
 				s.Facts, s.IoWorkload = factsOfTwoNodes(i), int32(i)
 				if name == "the same facts" {
 					s.Facts = factsOfTwoNodes(0)
 				}
-				states[i] = &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}
+				states[i] = s
 			}
 			version := uint64(0)
 			b.ReportAllocs()
 			for b.Loop() {
 				m := states[version%uint64(len(states))]
 				version++
-				m.GetFullState().Version = version
-				t := stateTaking{agentService: r.cell.agents}
-				if got := t.take(b.Context(), m); got.reply.GetAccepted() == nil {
+				m.Version = version
+				if got := a.report(m); got.GetAccepted() == nil {
 					b.Fatal(got)
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
-	"cellgate/shard"
 )
 
 // What a host says arrives in the table's row; what cannot be read is refused by
@@ -20,7 +19,7 @@ func TestFactsArrive(t *testing.T) {
 		CpuInfo: `{"arch": "x86_64"}`, SupportedInstances: `[["amd64", "kvm", "hvm"]]`, Stats: `{"rack": "r1"}`,
 		Metrics: `[{"name": "cpu.percent", "value": 0.4}]`, NumaTopology: "{}", PciStats: "[]",
 	}
-	put, err := putHostOf(state)
+	put, err := readHost(state)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +28,7 @@ func TestFactsArrive(t *testing.T) {
 		t.Errorf("lost something: %+v", f)
 	}
 	state.Facts = nil
-	if put, err := putHostOf(state); err != nil || put.Host.Facts != nil {
+	if put, err := readHost(state); err != nil || put.Host.Facts != nil {
 		t.Errorf("no facts became %+v, %v", put, err)
 	}
 }
@@ -39,7 +38,7 @@ func TestFactsThatCannotBeRead(t *testing.T) {
 	state.Facts = &agentv1.Facts{
 		CpuInfo: "x86", SupportedInstances: `[["vax", "kvm", "hvm"]]`, Stats: `[1]`, Metrics: `[{"name": "heat", "value": 1}]`,
 	}
-	_, err := putHostOf(state)
+	_, err := readHost(state)
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Kind != fault.InvalidRequest {
 		t.Fatalf("got %v", err)
@@ -67,8 +66,8 @@ func TestFactsAreParsedOnce(t *testing.T) {
 		m := boot(t, 1, 8, all...)
 		var before [2]*schedule.Facts
 		for i, r := range all {
-			if row := r.cell.rows.host(hostUUID(1)); facts(r) != row.facts.facts() {
-				t.Errorf("%s: the table's are %p, the row's %p", r.cell.cfg.Replica, facts(r), row.facts.facts())
+			if row := r.cell.rows.Host(hostUUID(1)); facts(r) != row.Facts.Parsed() {
+				t.Errorf("%s: the table's are %p, the row's %p", r.cell.cfg.Replica, facts(r), row.Facts.Parsed())
 			}
 			before[i] = facts(r)
 		}
@@ -88,42 +87,4 @@ func TestFactsAreParsedOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A row takes the facts of the state that it came in, and no others.
-func TestARowTakesTheFactsOfItsState(t *testing.T) {
-	r := newRows()
-	h := shard.Host{UUID: hostUUID(1), Generation: 1, HostIP: "192.0.2.7"}
-	mine, other := r.read(&h), &readFacts{}
-	rowHas := func(of *shard.Host, want *readFacts) {
-		t.Helper()
-		if err := r.apply([]shard.Change{{Host: of}}, newDirty()); err != nil {
-			t.Fatal(err)
-		}
-		if got := r.host(h.UUID).facts; got != want {
-			t.Errorf("the row has %p, want %p", got, want)
-		}
-	}
-	first, second := r.expect(h.UUID, other), r.expect(h.UUID, mine)
-	first()
-	rowHas(&h, mine)
-	second()
-	if len(r.coming) != 0 {
-		t.Errorf("on their way: %v", r.coming)
-	}
-	next := h
-	next.Generation, next.IOWorkload = 2, 7
-	rowHas(&next, mine)
-	if r.read(&next) != mine {
-		t.Error("what the row says is read again")
-	}
-	last := h
-	last.Generation, last.HostIP = 3, ""
-	defer r.expect(h.UUID, mine)()
-	if err := r.apply([]shard.Change{{Host: &last}}, newDirty()); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.host(h.UUID).facts; got == mine || got.facts().HasAddress() {
-		t.Errorf("the row has the facts of another state")
-	}
 }

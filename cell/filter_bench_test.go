@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -14,10 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
 	"cellgate/internal/bench"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -200,7 +198,7 @@ func (m *selecting) rank(table *schedule.Table, q *schedule.Query) int {
 // filter asks the database for the request of selectQuery; what gives the rest.
 func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 	q := selectQuery()
-	asked := hostQueryOf(q.Request, q.Rules)
+	asked := replica.HostQueryOf(q.Request, q.Rules)
 	asked.Limit, asked.From, asked.Rows = rest.Limit, rest.From, rest.Rows
 	found, err := m.store.(shard.HostFilter).FilterHosts(m.t.Context(), asked)
 	if err != nil {
@@ -211,26 +209,17 @@ func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 
 // found is a table of the hosts that the database finds.
 func (m *selecting) found(rest shard.HostQuery) *schedule.Table {
-	w := m.writer()
-	w.makeVersion([]tableUpdate{{changes: m.filter(rest).Rows}})
-	return w.versions.Current()
+	return replica.TableOf(cellUUID, m.filter(rest).Rows, time.Now)
 }
 
 // loaded is a table of all hosts, read anew, and their number.
 func (m *selecting) loaded() (*schedule.Table, int) {
-	w := m.writer()
 	var all []shard.Change
 	if _, err := m.store.Load(m.t.Context(), func(c shard.Change) error { all = append(all, c); return nil }); err != nil {
 		m.t.Fatal(err)
 	}
-	w.makeVersion([]tableUpdate{{changes: all}})
-	table := w.versions.Current()
+	table := replica.TableOf(cellUUID, all, time.Now)
 	return table, table.Len()
-}
-
-func (m *selecting) writer() *writer {
-	now := time.Now
-	return newWriter(cellUUID, newRows(), liveness.New(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler))
 }
 
 // analyze refreshes what the database knows of its tables, as it does by itself after

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/cell/replica"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -47,31 +48,21 @@ func (k findingKey) fromAudits() bool {
 	return false
 }
 
-// instancesOf gives the instances of a report, and their ids as rows have them.
-func instancesOf(r *report) (ids []string, by map[string]*agentv1.Instance) {
-	by = make(map[string]*agentv1.Instance, len(r.state.GetInstances()))
-	for _, i := range r.state.GetInstances() {
-		id := strings.ToLower(i.GetInstanceUuid())
-		ids, by[id] = append(ids, id), i
-	}
-	return ids, by
-}
-
 // compareHost says what does not agree on a host at this moment. instances are those
 // of its report, nil when there is none that can be compared. It is pure.
-func compareHost(v view, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
-	if v.row == nil || v.row.host == nil {
+func compareHost(v replica.HostView, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
+	if v.Row == nil || v.Row.Host == nil {
 		return nil
 	}
-	h := v.row.host
+	h := v.Row.Host
 	add := func(kind cellgatev1.Finding_Kind, format string, args ...any) *cellgatev1.Finding {
 		f := &cellgatev1.Finding{Kind: kind, HostUuid: h.UUID, ServiceHost: h.ServiceHost, Detail: fmt.Sprintf(format, args...)}
 		found = append(found, f)
 		return f
 	}
-	for _, c := range v.claims {
+	for _, c := range v.Claims {
 		id := c.Instance()
-		all := v.of[id]
+		all := v.Of[id]
 		if other := doubled(c, all); other != nil {
 			f := add(cellgatev1.Finding_DOUBLED_CLAIM, "claim %s on %s is %s, claim %s on %s is %s", c.ClaimID, c.ServiceHost, c.State, other.ClaimID, other.ServiceHost, other.State)
 			f.ClaimId, f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = c.ClaimID, id, other.HostUUID, other.ClaimID
@@ -95,10 +86,10 @@ func compareHost(v view, instances map[string]*agentv1.Instance) (found []*cellg
 		}
 	}
 	for id := range instances {
-		all := v.of[id]
+		all := v.Of[id]
 		switch {
-		case len(all) == 0 && v.consumers[id] != nil:
-			c := v.consumers[id]
+		case len(all) == 0 && v.Consumers[id] != nil:
+			c := v.Consumers[id]
 			f := add(cellgatev1.Finding_UNCLAIMED_INSTANCE, "nothing is adopted: the instance is the consumer of claim %s, which holds what is instance %s's", c.ClaimID, c.Instance())
 			f.ConsumerUuid, f.OtherHostUuid, f.OtherClaimId = id, c.HostUUID, c.ClaimID
 		case len(all) == 0:
@@ -199,17 +190,17 @@ func movedOn(c *shard.Claim, all []*shard.Claim) bool {
 }
 
 // overcommits gives what is used beyond capacity.
-func overcommits(v view) (found []*cellgatev1.Finding) {
-	if v.row.usage == nil {
+func overcommits(v replica.HostView) (found []*cellgatev1.Finding) {
+	if v.Row.Usage == nil {
 		return nil
 	}
-	h, adopted := v.row.host, 0
-	for _, c := range v.claims {
+	h, adopted := v.Row.Host, 0
+	for _, c := range v.Claims {
 		if c.Adopted {
 			adopted++
 		}
 	}
-	for _, u := range v.row.usage.Used {
+	for _, u := range v.Row.Usage.Used {
 		capacity := int64(0)
 		for _, p := range h.Providers {
 			for _, i := range p.Inventories {
@@ -221,7 +212,7 @@ func overcommits(v view) (found []*cellgatev1.Finding) {
 		if u.Amount > capacity {
 			found = append(found, &cellgatev1.Finding{
 				Kind: cellgatev1.Finding_OVERCOMMITTED, HostUuid: h.UUID, ServiceHost: h.ServiceHost, ProviderUuid: u.ProviderUUID, ResourceClass: u.ResourceClass,
-				Detail: fmt.Sprintf("%d are in use of %d; of %d claims on the host %d were adopted from what it reported", u.Amount, capacity, len(v.claims), adopted),
+				Detail: fmt.Sprintf("%d are in use of %d; of %d claims on the host %d were adopted from what it reported", u.Amount, capacity, len(v.Claims), adopted),
 			})
 		}
 	}

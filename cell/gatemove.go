@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cellgate/cell/gate"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -30,12 +31,12 @@ func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shar
 	}
 	now, err := c.store.Now(ctx)
 	if err != nil {
-		return nil, gate.Verdict{}, storeFault(err)
+		return nil, gate.Verdict{}, replica.StoreFault(err)
 	}
-	g := c.rows.gateRow()
+	g := c.rows.GateRow()
 	for range gateTries {
 		v := c.gate.Rules.Judge(g, c.gate.Evidence(now, c.registrationsUnder(g)))
-		if g == nil || imported.Sub(g.RowsAt) >= rowsEvery {
+		if g == nil || imported.Sub(g.RowsAt) >= replica.RowsEvery {
 			v.Want.RowsAt = imported
 		}
 		c.gate.NoteVerdict(v)
@@ -66,17 +67,17 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 	if old != nil && old.RowsAt.After(want.RowsAt) {
 		want.RowsAt = old.RowsAt
 	}
-	answers, err := c.queue.do(ctx, []shard.Op{{MoveGate: want}}, true)
+	answers, err := c.queue.Do(ctx, []shard.Op{{MoveGate: want}}, true)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := answers[0].err; err != nil {
+	if err := answers[0].Err; err != nil {
 		return nil, false, err
 	}
-	out := answers[0].outcome
+	out := answers[0].Outcome
 	if r := out.Refusal; r != nil {
 		if r.Kind == fault.StaleGeneration {
-			c.table.writer.publish(tableUpdate{changes: gateChange(out.Gate)})
+			c.table.Writer.PublishGate(out.Gate)
 			return out.Gate, false, nil
 		}
 		return nil, false, fault.New(r.Kind, "%s", r.Message)
@@ -95,11 +96,4 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 		c.log.Warn("audit: the gate was pinned", "state", g.State, "epoch", g.Epoch, "reason", by.why, "who", by.who)
 	}
 	return out.Gate, true, nil
-}
-
-func gateChange(g *shard.Gate) []shard.Change {
-	if g == nil {
-		return nil
-	}
-	return []shard.Change{{Gate: g}}
 }

@@ -16,10 +16,10 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	if err := s.loaded(); err != nil {
 		return nil, err
 	}
-	if err := s.journal.caughtUp(ctx); err != nil {
+	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, err
 	}
-	g, pin, read := s.rows.gateRow(), gate.StateOf(req.GetPin()), s.gate.IsRead()
+	g, pin, read := s.rows.GateRow(), gate.StateOf(req.GetPin()), s.gate.IsRead()
 	if pin != "" && !req.GetForce() {
 		if err := s.cannotServe(pin, read); err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 	why, do := "", ""
 	switch {
-	case state == shard.GateNative && !c.rows.anyHostOfAgent() && len(c.agents.sessions.hosts()) == 0:
+	case state == shard.GateNative && !c.rows.AnyHostOfAgent() && len(c.agents.Streams.Hosts()) == 0:
 		why, do = "no agent reports a host", "start the agents first"
 	case state != shard.GateNative && !read:
 		why, do = "no gateway reads Nova's tables for it", "set gateway.legacy of the gateways first, and see that their database answers"

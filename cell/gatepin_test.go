@@ -37,7 +37,7 @@ func TestPinGate_StateThatCannotServe_RefusedAndNothingChanged(t *testing.T) {
 	for _, to := range []cellgatev1.Gate_State{legacyState, shadowState} {
 		refused(to, "no gateway reads Nova's tables")
 	}
-	if g := r.cell.rows.gateRow(); g != nil {
+	if g := r.cell.rows.GateRow(); g != nil {
 		t.Errorf("the cell has the gate %+v", g)
 	}
 	r.wantServing("after the refusals")

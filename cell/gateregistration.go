@@ -9,17 +9,17 @@ import (
 // speak for the hosts, what agents report is on their streams to this replica alone.
 func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registration {
 	return func(uuid string) gate.Registration {
-		row := c.rows.registered(uuid)
+		row := c.rows.HostInService(uuid)
 		if row != nil && !row.Imported {
 			return gate.Registration{Agent: true, AgentVersion: row.AgentVersion, Lacks: c.gate.Rules.Lacking(row)}
 		}
-		said, rep := c.agents.heldState(uuid)
+		said, rep := c.agents.HeldState(uuid)
 		if said == nil {
 			return gate.Registration{}
 		}
 		r := gate.Registration{Agent: true, AgentVersion: said.AgentVersion, Lacks: c.gate.Rules.Lacking(said)}
 		if row != nil && g != nil && g.State == shard.GateShadow {
-			r.Differs = c.gate.Comparisons.Differences(g.Epoch, gate.HostComparison{Row: row, Usage: c.rows.host(uuid).usage, Said: said, There: c.agents.instanceDifference(uuid, rep), Now: c.now()})
+			r.Differs = c.gate.Comparisons.Differences(g.Epoch, gate.HostComparison{Row: row, Usage: c.rows.Host(uuid).Usage, Said: said, There: c.agents.InstanceDifference(uuid, rep), Now: c.now()})
 		}
 		return r
 	}
@@ -31,7 +31,7 @@ func (c *Cell) agentVersion(h *shard.Host) int32 {
 	if !h.Imported {
 		return h.AgentVersion
 	}
-	if said, _ := c.agents.heldState(h.UUID); said != nil {
+	if said, _ := c.agents.HeldState(h.UUID); said != nil {
 		return said.AgentVersion
 	}
 	return 0

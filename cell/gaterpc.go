@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/cell/gate"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -31,7 +32,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if err := s.placing(); err != nil {
 		return nil, err
 	}
-	if err := s.journal.caughtUp(ctx); err != nil {
+	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, err
 	}
 	out := &cellv1.ReportLegacyResponse{}
@@ -45,7 +46,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	if age := req.GetImportedAge(); age != nil && req.GetImporter() && s.gate.IsImporter(req.GetGateway()) {
 		now, err := s.store.Now(ctx)
 		if err != nil {
-			return nil, storeFault(err)
+			return nil, replica.StoreFault(err)
 		}
 		imported = now.Add(-max(0, age.AsDuration()))
 	}
@@ -59,9 +60,9 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, replica.StoreFault(err)
 	}
-	awaited, cut := s.rows.awaitedClaims(maxAwaited, now.Add(-awaitedFor))
+	awaited, cut := s.rows.AwaitedClaims(maxAwaited, now.Add(-awaitedFor))
 	out.AwaitedCut = cut
 	for _, c := range awaited {
 		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
@@ -70,7 +71,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		})
 	}
 	if req.GetLook() {
-		for _, c := range s.rows.unseenClaims(maxAwaited) {
+		for _, c := range s.rows.UnseenClaims(maxAwaited) {
 			out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
 		}
 	}
@@ -89,15 +90,15 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, replica.StoreFault(err)
 	}
-	if err := s.journal.caughtUp(ctx); err != nil {
+	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, err
 	}
-	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-maxBehind))}
+	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-replica.MaxBehind))}
 	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
 		copy(id[:], in)
-		if !s.rows.claimed(id.String()) {
+		if !s.rows.HasClaim(id.String()) {
 			out.Unclaimed = append(out.Unclaimed, id[:]...)
 		}
 	}

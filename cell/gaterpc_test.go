@@ -338,31 +338,31 @@ func TestClaimsAreAwaitedUntilAReportHasTheirInstance(t *testing.T) {
 	s.Version, s.Instances = 3, nil
 	a.report(s)
 	awaited("b")
-	if n := r.cell.rows.awaitedCount(); n != 1 {
+	if n := r.cell.rows.AwaitedCount(); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
-	if list, more := r.cell.rows.awaitedClaims(0, time.Time{}); len(list) != 0 || !more {
+	if list, more := r.cell.rows.AwaitedClaims(0, time.Time{}); len(list) != 0 || !more {
 		t.Errorf("of none asked for there are %d, more %v", len(list), more)
 	}
 	// A pending one is awaited however old it is, a confirmed one for a time.
 	r.must(claim("d", 4))
 	r.must(confirm("d", 4))
 	awaited("b", "d")
-	at := r.cell.rows.claim("d").UpdatedAt
+	at := r.cell.rows.Claim("d").UpdatedAt
 	for _, c := range []struct {
 		before time.Time
 		want   int
 	}{{at, 2}, {at.Add(time.Microsecond), 1}, {time.Time{}, 1}} {
-		if list, more := r.cell.rows.awaitedClaims(9, c.before); len(list) != c.want || more {
+		if list, more := r.cell.rows.AwaitedClaims(9, c.before); len(list) != c.want || more {
 			t.Errorf("confirmed since %v: %d, more %v, want %d", c.before.Sub(at), len(list), more, c.want)
 		}
 	}
 	// From then on it is one without an instance, until that shows or the claim ends.
-	if list := r.cell.rows.unseenClaims(9); len(list) != 1 || list[0].ClaimID != "d" {
+	if list := r.cell.rows.UnseenClaims(9); len(list) != 1 || list[0].ClaimID != "d" {
 		t.Errorf("without an instance are %v", list)
 	}
 	r.must(release("d", 4))
-	if list := r.cell.rows.unseenClaims(9); len(list) != 0 {
+	if list := r.cell.rows.UnseenClaims(9); len(list) != 0 {
 		t.Errorf("after its end there are %v", list)
 	}
 }

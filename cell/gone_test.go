@@ -109,28 +109,3 @@ func TestFindUnclaimed(t *testing.T) {
 		t.Errorf("a part of a uuid: %v", err)
 	}
 }
-
-// Rows of other lanes may come in any order: what holds something of a host that is gone
-// has it shown again as a whole, and what lets go of it hides it.
-func TestUsageOfAHostThatIsGoneShowsAndHidesIt(t *testing.T) {
-	r, uuid := newRows(), hostUUID(1)
-	gone := &shard.Host{UUID: uuid, ServiceHost: "h1", Imported: true, Disabled: true, Generation: 1, Providers: []shard.Provider{{UUID: uuid}}}
-	for n, c := range []struct {
-		change shard.Change
-		shown  int
-		whole  bool
-	}{
-		{shard.Change{Host: gone}, 0, true},
-		{shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: 2, Confirmed: 1}}, 1, true},
-		{shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: 3, Confirmed: 2}}, 1, false},
-		{shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: 4}}, 0, true},
-	} {
-		d, before := newDirty(), r.hostSet
-		if err := r.apply([]shard.Change{c.change}, d); err != nil {
-			t.Fatal(err)
-		}
-		if all, set := r.all(); len(all) != c.shown || d.hosts[uuid] != c.whole || (set != before) != (c.whole && n > 0) {
-			t.Errorf("after change %d %d hosts are there, whole: %v, the set went from %d to %d", n, len(all), d.hosts[uuid], before, set)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package cell
 import (
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -39,16 +38,4 @@ func (r *reader) bounded(path string, b []byte) []byte {
 		r.Problem(path, "has %d bytes, the most is %d", len(b), shard.MaxGuest)
 	}
 	return b
-}
-
-// imageOf is the image of a claim's instance, as far as it was kept.
-func imageOf(g *shard.Guest) (*schedule.Image, error) {
-	if len(g.Image) == 0 {
-		return nil, nil
-	}
-	m := &cellv1.NovaImage{}
-	if err := proto.Unmarshal(g.Image, m); err != nil {
-		return nil, err
-	}
-	return &schedule.Image{Properties: wire.Properties(m.GetProperties())}, nil
 }

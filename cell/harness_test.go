@@ -14,11 +14,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -278,4 +281,36 @@ func (r *testCell) must(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 		}
 	}
 	return out
+}
+
+const (
+	hostA = "aaaaaaaa-0000-4000-8000-000000000001"
+	hostB = "aaaaaaaa-0000-4000-8000-000000000002"
+)
+
+func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+
+func mustParse(t *testing.T, uuid string) schedule.ID {
+	t.Helper()
+	id, err := schedule.ParseID(uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+const (
+	bootA = "bbbbbbbb-0000-4000-8000-000000000001"
+	numaA = "aaaaaaaa-0000-4000-8000-00000000aa01"
+	aggA  = "eeeeeeee-0000-4000-8000-000000000001"
+)
+
+func usage(provider, class string, amount int32) *agentv1.Usage {
+	return &agentv1.Usage{ProviderUuid: provider, ResourceClass: class, Amount: amount}
+}
+
+// readHost reads a host's state.
+func readHost(s *agentv1.FullState) (*shard.PutHost, error) {
+	put, _, err := agents.ReadHost(s, replica.NewFacts)
+	return put, err
 }

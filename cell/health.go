@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cellgate/shard"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ func (c *Cell) Health() *health.Monitor { return c.health }
 
 func (c *Cell) aliveChecks() []health.Check {
 	check := health.Check{Name: "transactions", OK: true}
-	if d := c.table.stored.inFlight(); d > 2*applyTimeout {
+	if d := c.table.Stored.InFlight(); d > 2*shard.ApplyLimit {
 		check.OK, check.Why = false, fmt.Sprintf("one has not come back for %v", d.Round(time.Second))
 	}
 	return []health.Check{check}
@@ -29,7 +30,7 @@ func (c *Cell) readyChecks() []health.Check {
 		table.Why = "is being loaded; until it is, requests are answered by what the shard finds itself, which is slower"
 	}
 	store := health.Check{Name: "store", OK: true}
-	if err := c.table.stored.failing(); err != nil {
+	if err := c.table.Stored.WhyFailing(); err != nil {
 		store.OK, store.Why = false, err.Error()
 	}
 	return append(c.aliveChecks(), table, store)

@@ -81,13 +81,13 @@ func TestAliveUntilATransactionStandsStill(t *testing.T) {
 			_, err := r.cells.ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 0, 1)}})
 			claimed <- err
 		}()
-		time.Sleep(applyTimeout) // virtual
+		time.Sleep(shard.ApplyLimit) // virtual
 		if report, ok := r.cell.Health().Alive(); !ok {
-			t.Errorf("after %v: %+v", applyTimeout, report)
+			t.Errorf("after %v: %+v", shard.ApplyLimit, report)
 		}
-		time.Sleep(applyTimeout + time.Second) // virtual
+		time.Sleep(shard.ApplyLimit + time.Second) // virtual
 		if report, ok := r.cell.Health().Alive(); ok || !hasFailed(report, "transactions") {
-			t.Errorf("after %v: %+v", 2*applyTimeout+time.Second, report)
+			t.Errorf("after %v: %+v", 2*shard.ApplyLimit+time.Second, report)
 		}
 		store.hook(nil)
 		close(let)

@@ -1,15 +1,11 @@
 package cell
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	"cellgate/shard"
 )
 
 // problemsOf are what a state was refused for, as one text.
@@ -58,38 +54,6 @@ func TestReport_CellHasItsBytes_RefusedNamingTheLimit(t *testing.T) {
 			t.Errorf("%d hosts of 61 KiB were taken within 1 MiB, want 16", accepted)
 		}
 	})
-}
-
-// Hosts that are on their way count, those of other credentials do not, and one that was
-// not written counts no more.
-func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
-	r := start(t, newStore(t), func(c *Config) { c.MaxAgentHosts = 2 })
-	host := func(n int, service string) *shard.Host {
-		return &shard.Host{UUID: hostUUID(n), ServiceHost: service, Providers: []shard.Provider{{UUID: hostUUID(n)}}}
-	}
-	for _, names := range [][]string{{"compute1"}, {"rack2-*"}} {
-		id := &security.Identity{Role: security.Agent, Name: names[0], Hosts: names}
-		ctx := security.With(t.Context(), id)
-		service := strings.Replace(names[0], "*", "h", 1)
-		for n := range 2 {
-			if _, err := r.cell.agents.admit(ctx, host(10*len(service)+n, service)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := r.cell.agents.admit(ctx, host(10*len(service)+2, service))
-		want := fmt.Sprintf("credential %q may have 2 hosts (cell.max_agent_hosts)", names[0])
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, errHostLimit) {
-			t.Errorf("a third host of %s: %v, want %q", names[0], err, want)
-		}
-	}
-	ctx := security.With(t.Context(), &security.Identity{Role: security.Agent, Name: "c3", Hosts: []string{"c3"}})
-	for n := range 5 {
-		settle, err := r.cell.agents.admit(ctx, host(500+n, "c3"))
-		if err != nil {
-			t.Fatalf("host %d, after others were not written: %v", n, err)
-		}
-		settle()
-	}
 }
 
 func TestReport_ProviderOfAnotherHost_Refused(t *testing.T) {

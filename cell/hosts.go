@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -20,14 +22,14 @@ type hostOrder struct {
 }
 
 // sorted gives the rows in their order.
-func (o *hostOrder) sorted(r *rows) []*hostRow {
-	all, set := r.all()
+func (o *hostOrder) sorted(r *replica.Rows) []*replica.HostRow {
+	all, set := r.HostsInService()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.set == set && len(o.uuids) == len(all) {
-		byUUID := make(map[string]*hostRow, len(all))
+		byUUID := make(map[string]*replica.HostRow, len(all))
 		for _, row := range all {
-			byUUID[row.host.UUID] = row
+			byUUID[row.Host.UUID] = row
 		}
 		for i, uuid := range o.uuids {
 			all[i] = byUUID[uuid]
@@ -38,13 +40,13 @@ func (o *hostOrder) sorted(r *rows) []*hostRow {
 	o.set = set
 	o.uuids = o.uuids[:0]
 	for _, row := range all {
-		o.uuids = append(o.uuids, row.host.UUID)
+		o.uuids = append(o.uuids, row.Host.UUID)
 	}
 	return all
 }
 
-func compareHosts(a, b *hostRow) int {
-	return cmp.Or(cmp.Compare(a.host.ServiceHost, b.host.ServiceHost), cmp.Compare(a.host.UUID, b.host.UUID))
+func compareHosts(a, b *replica.HostRow) int {
+	return cmp.Or(cmp.Compare(a.Host.ServiceHost, b.Host.ServiceHost), cmp.Compare(a.Host.UUID, b.Host.UUID))
 }
 
 // ListHosts lists the hosts this replica knows, by service host, then uuid.
@@ -62,14 +64,14 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	}
 	out := &cellv1.ListHostsResponse{}
 	size := pageSize(req.GetPageSize())
-	var rows []*hostRow
+	var rows []*replica.HostRow
 	if only == "" {
 		rows = s.order.sorted(s.rows)
-	} else if row := s.rows.host(only); row != nil && row.host != nil {
-		rows = []*hostRow{row}
+	} else if row := s.rows.Host(only); row != nil && row.Host != nil {
+		rows = []*replica.HostRow{row}
 	}
 	for _, row := range rows {
-		h := row.host
+		h := row.Host
 		if after := cmp.Or(cmp.Compare(h.ServiceHost, req.GetAfterServiceHost()), cmp.Compare(h.UUID, req.GetAfterHostUuid())); after <= 0 {
 			continue
 		}
@@ -90,19 +92,19 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 }
 
 // matches reports whether a host passes the filters of a request.
-func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
+func matches(row *replica.HostRow, req *cellv1.ListHostsRequest) bool {
 	if part := req.GetNameContains(); part != "" &&
-		!strings.Contains(strings.ToLower(row.host.ServiceHost), strings.ToLower(part)) {
+		!strings.Contains(strings.ToLower(row.Host.ServiceHost), strings.ToLower(part)) {
 		return false
 	}
 	if zone := req.GetAvailabilityZone(); zone != "" {
-		zones := zonesOf(row.host)
+		zones := replica.ZonesOf(row.Host)
 		if !slices.Contains(zones, zone) && (len(zones) > 0 || zone != req.GetDefaultAvailabilityZone()) {
 			return false
 		}
 	}
 	if trait := req.GetTrait(); trait != "" {
-		root := rootOf(row.host)
+		root := replica.RootOf(row.Host)
 		return root != nil && slices.Contains(root.Traits, trait)
 	}
 	return true
@@ -110,8 +112,8 @@ func matches(row *hostRow, req *cellv1.ListHostsRequest) bool {
 
 // hostMessage is a host as people see it; defaultZone is the zone of one that is
 // in none.
-func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
-	h := row.host
+func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1.Host {
+	h := row.Host
 	seen, up := c.live.LastSeen(h.UUID)
 	out := &cellgatev1.Host{
 		HostUuid:         h.UUID,
@@ -120,23 +122,23 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 		Cell:             c.cfg.Name,
 		Enabled:          !h.Disabled,
 		DisabledReason:   h.DisabledReason,
-		Up:               !c.rows.down(row, !up),
+		Up:               !c.rows.Down(row, !up),
 		AgentVersion:     c.agentVersion(h),
 		LastSeenAt:       timeOf(seen),
 		Generation:       h.Generation,
 		Imported:         h.Imported,
-		Admin:            adminMessage(row.admin),
-		InstancesUnknown: row.instancesUnknown(),
-		Refused:          refusedMessage(c.agents.refusalOf(h.UUID)),
+		Admin:            adminMessage(row.Admin),
+		InstancesUnknown: row.InstancesUnknown(),
+		Refused:          agents.RefusedMessage(c.agents.RefusalOf(h.UUID)),
 	}
 	out.AvailabilityZone = defaultZone
-	if zones := zonesOf(h); len(zones) > 0 {
+	if zones := replica.ZonesOf(h); len(zones) > 0 {
 		out.AvailabilityZone = zones[0]
 	}
-	if root := rootOf(h); root != nil {
+	if root := replica.RootOf(h); root != nil {
 		out.Traits = root.Traits
 	}
-	if u := row.usage; u != nil {
+	if u := row.Usage; u != nil {
 		out.Instances = u.Pending + u.Confirmed
 		out.Generation = max(out.Generation, u.Generation)
 	}
@@ -154,7 +156,7 @@ func (c *Cell) hostMessage(row *hostRow, defaultZone string) *cellgatev1.Host {
 				MaxUnit:         int32(i.MaxUnit),
 				StepSize:        int32(i.StepSize),
 				AllocationRatio: i.AllocationRatio,
-				Used:            int32(row.usage.Of(p.UUID, i.ResourceClass)),
+				Used:            int32(row.Usage.Of(p.UUID, i.ResourceClass)),
 				Unaccounted:     int32(i.Unaccounted),
 			})
 		}

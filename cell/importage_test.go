@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/cell/replica"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -64,9 +65,9 @@ func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 		if s := r.totals(); s.GetHostsUp() != 2 || s.GetHostsImported() != 2 || s.GetClaimsConfirmed() != 1 {
 			t.Errorf("the totals are %v", s)
 		}
-		time.Sleep(maxRowsAge + 3*time.Second)
+		time.Sleep(replica.MaxRowsAge + 3*time.Second)
 		is("when nobody imported for a while", 0, "were last imported 33s ago")
-		g.age = maxRowsAge + time.Second
+		g.age = replica.MaxRowsAge + time.Second
 		g.report(65)
 		is("of rows that were read long ago", 0, "were last imported 3")
 		g.age = 0
@@ -86,8 +87,8 @@ func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 		r := start(t, newStore(t))
 		between, asking := 0, false
 		// The writer asks for the time once the rows have the gate, and before the table has.
-		r.cell.table.storeTime.machine = func() time.Time {
-			if g := r.cell.rows.gateRow(); asking || g == r.cell.rows.tableGate.Load() || g.RowsAt.IsZero() {
+		r.cell.table.StoreTime.Machine = func() time.Time {
+			if g := r.cell.rows.GateRow(); asking || g == r.cell.rows.TableGate.Load() || g.RowsAt.IsZero() {
 				return time.Now()
 			}
 			between++
@@ -121,7 +122,7 @@ func TestAnAgentUnderAGate(t *testing.T) {
 		a := r.register(agents)
 		row := func(when string, imported bool) {
 			t.Helper()
-			if h := r.cell.rows.registered(hostUUID(1)); h == nil || h.Imported != imported || (len(h.Providers[0].Traits) > 0) == imported {
+			if h := r.cell.rows.HostInService(hostUUID(1)); h == nil || h.Imported != imported || (len(h.Providers[0].Traits) > 0) == imported {
 				t.Errorf("%s the row is %+v", when, h)
 			}
 		}

@@ -19,7 +19,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 	if len(in) == 0 {
 		return nil, 0, nil
 	}
-	if err := s.journal.caughtUp(ctx); err != nil {
+	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, 0, err
 	}
 	var ops []shard.Op
@@ -28,11 +28,11 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 	ids := map[string]schedule.ID{}
 	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
 		copy(id[:], in)
-		for _, c := range s.rows.claimsOfInstance(id.String()) {
+		for _, c := range s.rows.ClaimsOfInstance(id.String()) {
 			if c.TransferredFrom != "" {
 				continue // its new consumer's to release
 			}
-			said, gone := s.agents.reportLacks(c)
+			said, gone := s.agents.ReportLacks(c)
 			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
 				stays[id] = true
 				continue
@@ -42,13 +42,13 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, ReportedGoneBy: &said, Deleted: at}})
 		}
 	}
-	answers, err := s.queue.do(ctx, ops, false)
+	answers, err := s.queue.Do(ctx, ops, false)
 	if err != nil {
 		return nil, 0, err
 	}
 	for i, a := range answers {
 		c := of[i]
-		if a.err != nil || a.outcome.Refusal != nil {
+		if a.Err != nil || a.Outcome.Refusal != nil {
 			stays[ids[c.ClaimID]] = true
 			continue
 		}

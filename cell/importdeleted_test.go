@@ -58,10 +58,10 @@ func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	s = plainState(1, 8)
 	s.Version = 3
 	a.report(s)
-	if c := r.cell.rows.claim("a"); c == nil || c.State != shard.Confirmed {
+	if c := r.cell.rows.Claim("a"); c == nil || c.State != shard.Confirmed {
 		t.Fatalf("what an agent does not list is %+v", c)
 	}
-	keeps("the rows are older than the claim", r.cell.rows.claim("a").UpdatedAt.Add(-time.Microsecond), 1)
+	keeps("the rows are older than the claim", r.cell.rows.Claim("a").UpdatedAt.Add(-time.Microsecond), 1)
 	if claimed, released := r.deleted(later, 1, 7); released != 1 || len(claimed) != 0 {
 		t.Errorf("%d released, %v have claims", released, claimed)
 	}

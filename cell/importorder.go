@@ -58,8 +58,3 @@ func (o *importOrder) take(put *shard.PutHost) (done func(), err error) {
 		delete(o.under, host)
 	}, nil
 }
-
-// instancesUnknown reports whether a host is of an agent that does not know its instances.
-func (h *hostRow) instancesUnknown() bool {
-	return h != nil && h.host != nil && !h.host.Imported && h.host.InstancesUnknown
-}

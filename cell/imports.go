@@ -3,6 +3,8 @@ package cell
 import (
 	"context"
 
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -25,21 +27,21 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	var places []int
 	for i, in := range req.GetHosts() {
 		select { // as states of agents do, so that callers have processors left
-		case s.agents.decoding <- struct{}{}:
+		case s.agents.Decoding <- struct{}{}:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 		put, facts, err := s.importedHost(in.GetState())
-		<-s.agents.decoding
+		<-s.agents.Decoding
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue
 		}
-		defer s.rows.expect(put.Host.UUID, facts)()
+		defer s.rows.ExpectFacts(put.Host.UUID, facts)()
 		if at := req.GetInstancesAt(); at != nil {
 			put.InstancesAt = at.AsTime()
 		}
-		if row := s.rows.registered(put.Host.UUID); row != nil && !row.Imported {
+		if row := s.rows.HostInService(put.Host.UUID); row != nil && !row.Imported {
 			done, err := s.imports.take(put)
 			if err != nil {
 				out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
@@ -49,7 +51,7 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		}
 		ops, places = append(ops, shard.Op{PutHost: put}), append(places, i)
 	}
-	answers, err := s.queue.do(ctx, ops, false)
+	answers, err := s.queue.Do(ctx, ops, false)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	followed, first := 0, ""
 	for n, a := range answers {
 		out[places[n]] = importOutcome(ops[n].PutHost, a)
-		if a.err == nil && a.outcome.Followed {
+		if a.Err == nil && a.Outcome.Followed {
 			if followed++; first == "" {
 				first = ops[n].PutHost.Host.UUID
 			}
@@ -75,25 +77,25 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 }
 
 // importedHost reads a host that is imported.
-func (c *Cell) importedHost(state *agentv1.FullState) (put *shard.PutHost, facts *readFacts, err error) {
+func (c *Cell) importedHost(state *agentv1.FullState) (put *shard.PutHost, facts *replica.Facts, err error) {
 	if v := state.GetAgentVersion(); v != 0 {
 		return nil, nil, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
 	}
-	if err := c.agents.takesFrom(state.GetCell()); err != nil {
+	if err := c.agents.CheckCell(state.GetCell()); err != nil {
 		return nil, nil, err
 	}
-	if put, facts, err = putHostRead(state, c.rows.read); err != nil {
+	if put, facts, err = agents.ReadHost(state, c.rows.ReadFacts); err != nil {
 		return nil, nil, err
 	}
 	put.Host.Imported = true
 	return put, facts, nil
 }
 
-func importOutcome(put *shard.PutHost, a answer) *cellv1.ImportOutcome {
-	if a.err != nil {
-		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(a.err)}
+func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
+	if a.Err != nil {
+		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(a.Err)}
 	}
-	o := a.outcome
+	o := a.Outcome
 	if r := o.Refusal; r != nil {
 		return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(r.Kind), Message: r.Message}}
 	}

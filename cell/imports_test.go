@@ -72,7 +72,7 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 	r.register(agents)
 	has := func(zone string, ratio float64, finding string) {
 		t.Helper()
-		h := r.cell.rows.host(hostUUID(1)).host
+		h := r.cell.rows.Host(hostUUID(1)).Host
 		got := ""
 		if len(h.Aggregates) > 0 {
 			got = h.Aggregates[0].Metadata["availability_zone"]
@@ -81,7 +81,7 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 			t.Errorf("the host is in %v, with ratio %v, want zone %q and %v", h.Aggregates, i.AllocationRatio, zone, ratio)
 		}
 		text := ""
-		for _, f := range compareHost(r.cell.rows.viewOfHost(hostUUID(1), nil), nil) {
+		for _, f := range compareHost(r.cell.rows.ViewOfHost(hostUUID(1), nil), nil) {
 			if f.GetKind() == cellgatev1.Finding_NOVA_DIFFERS {
 				text = f.GetDetail()
 			}
@@ -145,8 +145,8 @@ func TestAnAgentSpeaksForItsHost(t *testing.T) {
 	s.Instances = []*agentv1.Instance{instanceOn(1, 1)}
 	r.register(s)
 	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{LeftToAgent: true})
-	if row := r.cell.rows.host(hostUUID(1)); row.host.Imported {
-		t.Errorf("the host is %+v", row.host)
+	if row := r.cell.rows.Host(hostUUID(1)); row.Host.Imported {
+		t.Errorf("the host is %+v", row.Host)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -25,7 +26,7 @@ const hostDiffers = cellgatev1.Finding_HOST_DIFFERS
 func rowIs(t *testing.T, boot string, all ...*testCell) {
 	t.Helper()
 	for _, r := range all {
-		if h := r.cell.rows.host(hostUUID(1)).host; h.BootID != boot {
+		if h := r.cell.rows.Host(hostUUID(1)).Host; h.BootID != boot {
 			t.Errorf("%s: the row is of life %s, version %d; the host's is %s", r.cell.cfg.Replica, h.BootID, h.StateVersion, boot)
 		}
 	}
@@ -110,7 +111,7 @@ func TestWhoCannotReadTheJournalAsksNoAgent(t *testing.T) {
 		m.run(1, 2)
 		time.Sleep(8 * behind.cell.cfg.HeartbeatEvery)
 		synctest.Wait()
-		if v := behind.cell.rows.host(hostUUID(1)).host.StateVersion; v != 1 {
+		if v := behind.cell.rows.Host(hostUUID(1)).Host.StateVersion; v != 1 {
 			t.Errorf("who cannot read the journal has version %d", v)
 		}
 		if strings.Contains(log.String(), "asked to report anew") {
@@ -138,7 +139,7 @@ func TestASilentStreamDoesNotSpeakForItsHost(t *testing.T) {
 func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
-		r := start(t, store, soon, mode(VerifyAsync))
+		r := start(t, store, soon, mode(agents.VerifyAsync))
 		older := boot(t, 1, 8, r)
 		time.Sleep(lookEvery)
 		newer := boot(t, 1, 64, r)
@@ -177,9 +178,7 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 		if v := r.claimNow("k1").GetVerdict(); v.GetOutcome() != "" {
 			t.Errorf("the claim's verdict is %v", v)
 		}
-		r.cell.agents.verify.mu.Lock()
-		defer r.cell.agents.verify.mu.Unlock()
-		if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+		if v := r.cell.agents.Verify.VerdictOn("k1"); v.GetBootId() != older.bootID() {
 			t.Error("the claim was not offered to the agent that stayed")
 		}
 	})
@@ -188,7 +187,7 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 // A late state of a life that is over does not take the offers from the agent that lives.
 func TestOffersGoToTheAgentThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyAsync))
+		r := start(t, newStore(t), mode(agents.VerifyAsync))
 		dead, told := r.verifying(1)
 		time.Sleep(2 * time.Second)
 		m := boot(t, 1, 8, r)
@@ -200,11 +199,6 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 			t.Fatal(err)
 		}
 		calm()
-		r.cell.agents.verify.mu.Lock()
-		if by := r.cell.agents.verify.hosts[hostUUID(1)].session; !r.cell.agents.sessions.speaks(hostUUID(1), by) {
-			t.Error("the dead agent's stream is the one that verifies")
-		}
-		r.cell.agents.verify.mu.Unlock()
 		r.must(newClaim("k1", 1, 1, 2))
 		calm()
 		for _, got := range rest(told) {
@@ -215,10 +209,8 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 		dead.cancel()
 		r.must(newClaim("k2", 2, 1, 2))
 		time.Sleep(time.Minute)
-		r.cell.agents.verify.mu.Lock()
-		defer r.cell.agents.verify.mu.Unlock()
 		for _, id := range []string{"k1", "k2"} {
-			if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers[id].verdict.GetBootId() != m.bootID() {
+			if v := r.cell.agents.Verify.VerdictOn(id); v.GetBootId() != m.bootID() {
 				t.Errorf("%s has no verdict of the agent that lives", id)
 			}
 		}
@@ -229,7 +221,7 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 // time.
 func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyAsync))
+		r := start(t, newStore(t), mode(agents.VerifyAsync))
 		a, told := r.verifying(1)
 		r.must(newClaim("k1", 1, 1, 2))
 		offerIn(t, told)
@@ -258,7 +250,7 @@ func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 // claims again.
 func TestOffersGoToTheAgentThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyAsync))
+		r := start(t, newStore(t), mode(agents.VerifyAsync))
 		older := boot(t, 1, 8, r)
 		time.Sleep(2 * time.Second)
 		newer := boot(t, 1, 8, r)
@@ -269,9 +261,7 @@ func TestOffersGoToTheAgentThatStays(t *testing.T) {
 		rowIs(t, older.bootID(), r)
 		r.must(newClaim("k1", 2, 1, 2))
 		calm()
-		r.cell.agents.verify.mu.Lock()
-		defer r.cell.agents.verify.mu.Unlock()
-		if h := r.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != older.bootID() {
+		if v := r.cell.agents.Verify.VerdictOn("k1"); v.GetBootId() != older.bootID() {
 			t.Error("the claim was not offered to the agent that stayed")
 		}
 	})
@@ -320,34 +310,6 @@ func TestAStateWhoseStreamHasEndedIsNotWritten(t *testing.T) {
 			t.Errorf("hosts %v were written, want only the one whose agent waits", wrote)
 		}
 	})
-}
-
-// An agent that is asked again and again is asked ever more seldom, and at once again after
-// a long quiet, or when the clock was put back.
-func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	s := newSessions(0, func() time.Time { return now })
-	var at []time.Duration
-	begun := now
-	for ; now.Before(begun.Add(10 * time.Minute)); now = now.Add(time.Second) {
-		if s.mayAsk("h", 20*time.Second, 2*time.Minute) {
-			at = append(at, now.Sub(begun))
-		}
-	}
-	want := []time.Duration{0, 20 * time.Second, time.Minute, 140 * time.Second, 260 * time.Second, 380 * time.Second, 500 * time.Second}
-	if len(at) != len(want) {
-		t.Fatalf("asked at %v, want %v", at, want)
-	}
-	for i := range want {
-		if at[i] != want[i] {
-			t.Errorf("asked at %v, want %v", at, want)
-		}
-	}
-	for name, to := range map[string]time.Time{"quiet": now.Add(5 * time.Minute), "back": begun} {
-		if now = to; !s.mayAsk("h", 20*time.Second, 2*time.Minute) {
-			t.Errorf("%s: not asked", name)
-		}
-	}
 }
 
 // An agent that comes back with its life and an earlier version, as one of a machine that was
@@ -407,7 +369,7 @@ func TestAnAgentThatWentBackIsAskedToGoOnAboveTheRow(t *testing.T) {
 					if len(asked) != 1 || asked[0] != 90 {
 						t.Fatalf("asked above %d, want once above 90", asked)
 					}
-					version := r.cell.rows.host(hostUUID(1)).host.StateVersion
+					version := r.cell.rows.Host(hostUUID(1)).Host.StateVersion
 					if knows {
 						if version != 91 || r.propose(query(64)).GetPassed() != 1 {
 							t.Errorf("the row is of version %d", version)
@@ -422,22 +384,6 @@ func TestAnAgentThatWentBackIsAskedToGoOnAboveTheRow(t *testing.T) {
 					}
 				})
 			})
-		}
-	}
-}
-
-// A replica that an agent's newest state reaches a little after the others asks for nothing.
-func TestALateStateOfALifeThatGoesOnIsNotAskedFor(t *testing.T) {
-	var l losing
-	now := time.Unix(1e9, 0)
-	for version := uint64(1); version < 20; version++ {
-		now = now.Add(10 * time.Second)
-		said := &statement{Registration: shard.Registration{BootID: "a", StateVersion: version}}
-		if l = l.next(said, &shard.Host{BootID: "a", StateVersion: version + 1}, now); l.at != now {
-			t.Fatalf("version %d: behind since %v", version, now.Sub(l.at))
-		}
-		if got := l.next(said, &shard.Host{BootID: "a", StateVersion: version}, now); got != (losing{}) {
-			t.Errorf("version %d, as the row is: %v", version, got)
 		}
 	}
 }

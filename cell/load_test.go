@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/shard"
 )
@@ -26,7 +27,7 @@ func (s breakingStore) Load(ctx context.Context, visit func(shard.Change) error)
 	}
 	_, err := s.testStore.Load(ctx, func(c shard.Change) error {
 		if c.Claim != nil {
-			for range loadBatch {
+			for range replica.LoadBatch {
 				if err := visit(c); err != nil {
 					return err
 				}
@@ -52,14 +53,14 @@ func TestALoadThatBreaksOffIsBegunAnew(t *testing.T) {
 		one.must(newClaim("k2", 2, 1, 1))
 		ended := false
 		breaks := new(atomic.Int64)
-		breaks.Store(maxLoads - 1)
+		breaks.Store(replica.MaxLoads - 1)
 		two := start(t, breakingStore{store, breaks, func() {
 			if !ended {
 				one.must(release("k1", 1))
 				ended = true
 			}
 		}}, named("r2"))
-		if ids := two.cell.rows.liveIDs(); len(ids) != 1 || ids[0] != "k2" || !ended {
+		if ids := two.cell.rows.LiveIDs(); len(ids) != 1 || ids[0] != "k2" || !ended {
 			t.Errorf("the claims that are known to live are %v", ids)
 		}
 	})
@@ -80,8 +81,8 @@ func TestAStartGivesUpLoadsThatBreakOff(t *testing.T) {
 		if err := c.Run(t.Context()); fault.KindOf(err) != fault.CellUnavailable {
 			t.Errorf("Run: %v", err)
 		}
-		if n := 1<<20 - breaks.Load(); n != maxLoads {
-			t.Errorf("loaded %d times, want %d", n, maxLoads)
+		if n := 1<<20 - breaks.Load(); n != replica.MaxLoads {
+			t.Errorf("loaded %d times, want %d", n, replica.MaxLoads)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -120,57 +121,13 @@ func TestBadFactsAreRefusedByTheirField(t *testing.T) {
 	}
 }
 
-// Rows of lanes come in any order: the newest stays, also when it says that there is none.
-func TestNamespacesOfSeveralLanes(t *testing.T) {
-	host := shardtest.HostID(1)
-	row := func(facts string, generation int64) shard.Change {
-		return shard.Change{Namespace: &shard.Namespace{HostUUID: host, Name: "cinder", Facts: facts, Generation: generation}}
-	}
-	r := newRows()
-	apply := func(c shard.Change) string {
-		t.Helper()
-		if err := r.apply([]shard.Change{c}, newDirty()); err != nil {
-			t.Fatal(err)
-		}
-		if n := r.host(host).namespaces["cinder"]; n != nil {
-			return n.Facts
-		}
-		return ""
-	}
-	for i, step := range []struct {
-		change shard.Change
-		want   string
-	}{
-		{row(`{"a":2}`, 4), `{"a":2}`},
-		{row(`{"a":1}`, 3), `{"a":2}`},
-		{row("", 6), ""},
-		{row(`{"a":3}`, 5), ""},
-		{shard.Change{Host: &shardtest.NewHost(1, 8).Host}, ""},
-		{row(`{"a":4}`, 7), `{"a":4}`},
-		{shard.Change{Usage: &shard.Usage{HostUUID: host, Generation: 7}}, `{"a":4}`},
-		{row("", 8), ""},
-	} {
-		if got := apply(step.change); got != step.want {
-			t.Errorf("after step %d it is %q, want %q", i, got, step.want)
-		}
-	}
-	r.caughtUp()
-	if got := apply(row(`{"a":3}`, 7)); got != "" {
-		t.Errorf("an older row brings %s back", got)
-	}
-	r.caughtUp()
-	if n := len(r.host(host).namespaces); n != 0 {
-		t.Errorf("%d namespaces are remembered, none is there", n)
-	}
-}
-
 func TestTheHostsOwnNamespacesStandBehindThosePut(t *testing.T) {
 	h := shardtest.NewHost(1, 8).Host
 	h.Facts.Namespaces = `{"cinder":{"by":"agent"},"rack":{"power":1}}`
-	row := &hostRow{host: &h, namespaces: map[string]*shard.Namespace{
+	row := &replica.HostRow{Host: &h, Namespaces: map[string]*shard.Namespace{
 		"cinder": {Name: "cinder", Facts: `{"by":"service"}`}, "neutron": {Name: "neutron"},
 	}}
-	got := row.factTexts()
+	got := row.FactTexts()
 	if len(got) != 2 || got["cinder"] != `{"by":"service"}` || got["rack"] != `{"power":1}` {
 		t.Errorf("said is %v", got)
 	}
@@ -219,7 +176,7 @@ func TestBadNamespacesOfAHostAreNamed(t *testing.T) {
 	} {
 		state := plainState(1, 8)
 		state.Namespaces = list
-		_, err := putHostOf(state)
+		_, err := readHost(state)
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Kind != fault.InvalidRequest || len(f.Fields) != 1 || f.Fields[0].Path != field {
 			t.Errorf("%s: %v", field, err)

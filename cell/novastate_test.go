@@ -16,7 +16,6 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
-	"cellgate/shard/shardtest"
 )
 
 // outOfService are reports of five hosts: up, disabled, forced down, silent, and disabled and silent.
@@ -497,24 +496,4 @@ func TestOnlyWhatChangedOfServicesIsWritten(t *testing.T) {
 			t.Errorf("written were %v, want %v", written, want)
 		}
 	})
-}
-
-// BenchmarkUnchangedServices: what a report costs that says nothing new of 10,000 hosts.
-func BenchmarkUnchangedServices(b *testing.B) {
-	const hosts = 10_000
-	rows := newRows()
-	watch := &statusWatch{gate: gate.NewKeeper(gate.Rules{}, time.Now), rows: rows}
-	report := gate.Report{Gateway: "g1"}
-	for n := range hosts {
-		h := &shard.Host{UUID: shardtest.HostID(n)}
-		rows.hosts[h.UUID] = &hostRow{host: h}
-		report.Services = append(report.Services, gate.Service{Host: h.UUID, Up: true, Nodes: []string{h.UUID}})
-	}
-	watch.gate.AddReport(report, 1, false)
-	b.ReportAllocs()
-	for b.Loop() {
-		if c := watch.changes(); len(c) != 0 {
-			b.Fatalf("%d changes", len(c))
-		}
-	}
 }

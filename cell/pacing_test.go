@@ -36,7 +36,7 @@ func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 		store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 			expires := 0
 			for _, op := range ops {
-				if op.Expire != nil && op.Expire.ClaimID != trial.ClaimID {
+				if op.Expire != nil && op.Expire.ClaimID != "trial" {
 					expires++
 				}
 			}
@@ -88,8 +88,8 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 		r := start(t, newStore(t))
 		// All places are taken: a state waits, and a claim does not.
 		r.register(plainState(1, 8))
-		for range cap(r.cell.agents.decoding) {
-			r.cell.agents.decoding <- struct{}{}
+		for range cap(r.cell.agents.Decoding) {
+			r.cell.agents.Decoding <- struct{}{}
 		}
 		registered := make(chan struct{})
 		go func() {
@@ -97,18 +97,18 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 			r.register(plainState(2, 8))
 		}()
 		synctest.Wait()
-		if r.cell.rows.host(hostUUID(2)) != nil {
+		if r.cell.rows.Host(hostUUID(2)) != nil {
 			t.Error("a state was read though others are")
 		}
 		r.must(newClaim("k1", 1, 1, 1))
-		<-r.cell.agents.decoding
+		<-r.cell.agents.Decoding
 		<-registered
 		// One that waits for the shard has no place.
-		if n := len(r.cell.agents.decoding); n != cap(r.cell.agents.decoding)-1 {
+		if n := len(r.cell.agents.Decoding); n != cap(r.cell.agents.Decoding)-1 {
 			t.Errorf("%d places are taken, want those of this test", n)
 		}
-		for range cap(r.cell.agents.decoding) - 1 {
-			<-r.cell.agents.decoding
+		for range cap(r.cell.agents.Decoding) - 1 {
+			<-r.cell.agents.Decoding
 		}
 	})
 }
@@ -153,11 +153,12 @@ func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 				continue // several changes between two readings
 			}
 			got := r.cell.newestSummary()
-			whole := newTotals(newTouchedHosts())
-			for uuid := range r.cell.rows.hosts {
-				whole.touched.hosts[uuid] = struct{}{}
+			whole, uuids := newTotals(nil), map[string]struct{}{}
+			rows, _ := r.cell.rows.HostsInService()
+			for _, row := range rows {
+				uuids[row.Host.UUID] = struct{}{}
 			}
-			whole.follow(r.cell.rows, r.cell.live)
+			whole.recount(uuids, r.cell.rows, r.cell.live)
 			want := whole.message()
 			want.Cell, want.CellUuid, want.Replica = got.GetCell(), got.GetCellUuid(), got.GetReplica()
 			w, g := want.GetTotals(), got.GetTotals()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/cell/gate"
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
@@ -31,19 +32,19 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	name, lags := "", false
 	var g *shard.Gate
 	if loading {
-		if !s.table.follower.knowsGate() {
+		if !s.table.Follower.KnowsGate() {
 			return nil, errLoading()
 		}
 		workers = len(queries) // they wait for the shard
-		g = s.rows.tableGate.Load()
+		g = s.rows.TableGate.Load()
 	} else {
-		if err := s.journal.caughtUp(ctx); err != nil {
+		if err := s.journal.AwaitFresh(ctx); err != nil {
 			return nil, err
 		}
-		if lags = s.journal.hasOthers(); lags && slices.ContainsFunc(queries, upToDate) {
+		if lags = s.journal.HasOthers(); lags && slices.ContainsFunc(queries, upToDate) {
 			lags = !s.catchUp(ctx)
 		}
-		g = s.rows.tableGate.Load() // before the table, which is as new then
+		g = s.rows.TableGate.Load() // before the table, which is as new then
 		newest.Table, name = s.versions.Newest()
 	}
 	out := make([]*cellv1.Proposal, len(queries))
@@ -52,7 +53,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
 		at, name := newest, name
-		if why := s.table.imports.unavailable(g); why != "" {
+		if why := s.table.Imports.WhyUnavailable(g); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
 			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gate.MessageState(g)}
 			return nil
@@ -108,13 +109,13 @@ func upToDate(q *cellv1.Query) bool { return q.GetUpToDate() && q.GetTableVersio
 // catchUp brings the table up to now within half of the time that the call has, and
 // reports whether it did. When it did not, the table that there is has to do.
 func (c *Cell) catchUp(ctx context.Context) bool {
-	limit := maxBehind
+	limit := replica.MaxBehind
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return c.journal.readUpToNow(ctx) == nil
+	return c.journal.CatchUp(ctx) == nil
 }
 
 // search finds the hosts for a query while the table is loaded.
@@ -123,7 +124,7 @@ func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposing.Version,
 	if err != nil {
 		return proposing.Version{}, "", err
 	}
-	return c.table.cold.find(ctx, q)
+	return c.table.Cold.Find(ctx, q)
 }
 
 // propose answers one query. The claims are the newest, whatever the version:
@@ -148,11 +149,11 @@ func (c *Cell) propose(ctx context.Context, at proposing.Version, name string, i
 // shard while they are loaded.
 func (c *Cell) claimsOf(ctx context.Context, consumers []string) ([]*shard.Claim, error) {
 	if len(consumers) == 0 || !c.loading() {
-		return c.rows.claimsOf(consumers), nil
+		return c.rows.ClaimsOfConsumers(consumers), nil
 	}
 	page, err := c.store.FindClaims(ctx, shard.ClaimQuery{ConsumerUUIDs: consumers, Limit: maxClaims * len(consumers)})
 	if err != nil {
-		return nil, storeFault(err)
+		return nil, replica.StoreFault(err)
 	}
 	return page.Claims, nil
 }

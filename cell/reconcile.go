@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/cell/agents"
 	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -38,12 +40,12 @@ const (
 //	      some hosts: an Audit in the shard × rows ─ twice ─► findings, repairs
 type reconciler struct {
 	cfg     reconcileConfig
-	rows    *rows
-	queue   *queue
-	journal *journal
-	writer  *writer
+	rows    *replica.Rows
+	queue   *replica.Queue
+	journal *replica.Journal
+	writer  *replica.Writer
 	live    *liveness.Tracker
-	agents  *agentService
+	agents  *agents.Service
 	now     func() time.Time
 	log     *slog.Logger
 	tel     *telemetry.Cell
@@ -81,9 +83,9 @@ type reconcileConfig struct {
 	Telemetry                *telemetry.Cell
 }
 
-func newReconciler(cfg reconcileConfig, s *replicaState, agents *agentService) *reconciler {
+func newReconciler(cfg reconcileConfig, s *replica.State, agents *agents.Service) *reconciler {
 	r := &reconciler{
-		cfg: cfg, rows: s.rows, queue: s.queue, journal: s.journal, writer: s.writer, live: s.live, agents: agents,
+		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, writer: s.Writer, live: s.Live, agents: agents,
 		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, open: map[findingKey]*condition{},
 	}
 	r.auditor.reconciler = r
@@ -117,7 +119,7 @@ type looking struct {
 	now time.Time
 	// seen are the conditions of this look; compared the reports that could be compared.
 	seen     map[findingKey]*cellgatev1.Finding
-	compared map[string]*report
+	compared map[string]*agents.Report
 	present  map[string]struct{}
 	movedIn  []*cellv1.MovedIn
 }
@@ -125,18 +127,18 @@ type looking struct {
 // look compares everything once, and repairs.
 func (r *reconciler) look(ctx context.Context) error {
 	// Not from a table that is behind: the replica may have stood still.
-	if err := r.journal.caughtUp(ctx); err != nil {
+	if err := r.journal.AwaitFresh(ctx); err != nil {
 		return err
 	}
-	rows, _ := r.rows.all()
-	slices.SortFunc(rows, func(a, b *hostRow) int { return cmp.Compare(a.host.UUID, b.host.UUID) })
-	l := &looking{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*report{}, present: map[string]struct{}{}}
+	rows, _ := r.rows.HostsInService()
+	slices.SortFunc(rows, func(a, b *replica.HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
+	l := &looking{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
 	for _, row := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l.present[row.host.UUID] = struct{}{}
-		r.lookAt(l, row.host.UUID)
+		l.present[row.Host.UUID] = struct{}{}
+		r.lookAt(l, row.Host.UUID)
 	}
 	r.settle(l)
 	r.repairClaims(ctx, l)
@@ -152,28 +154,28 @@ func (r *reconciler) look(ctx context.Context) error {
 }
 
 func (r *reconciler) lookAt(l *looking, host string) {
-	row := r.rows.host(host)
-	if f := r.agents.otherLife(row); f != nil {
+	row := r.rows.Host(host)
+	if f := r.agents.OtherIncarnation(row); f != nil {
 		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
 	}
-	if f := r.agents.refusedState(row); f != nil {
+	if f := r.agents.RefusedState(row); f != nil {
 		l.seen[keyOf(f)] = f
 	}
-	rep := r.agents.comparable(row)
+	rep := r.agents.ComparableReport(row)
 	var ids []string
 	var instances map[string]*agentv1.Instance
 	if rep != nil {
-		ids, instances = instancesOf(rep)
+		ids, instances = agents.InstancesOf(rep)
 		l.compared[host] = rep
 	}
-	v := r.rows.viewOfHost(host, ids)
+	v := r.rows.ViewOfHost(host, ids)
 	for _, f := range compareHost(v, instances) {
 		l.seen[keyOf(f)] = f
 	}
-	if rep != nil && len(rep.gone) > 0 {
-		r.agents.reported.keep(host, rep, func(id string) bool { return len(v.of[id]) > 0 })
+	if rep != nil && len(rep.Gone) > 0 {
+		r.agents.Reports.KeepGone(host, rep, func(id string) bool { return len(v.Of[id]) > 0 })
 	}
-	for _, c := range v.claims {
+	for _, c := range v.Claims {
 		if c.MovesCell != "" && c.MovesCell != r.cfg.Cell && c.State == shard.Confirmed && c.Seen && c.TransferredFrom == "" &&
 			len(l.movedIn) < maxMovedIn && l.now.Sub(c.UpdatedAt) >= r.cfg.Grace {
 			l.movedIn = append(l.movedIn, &cellv1.MovedIn{
@@ -197,7 +199,7 @@ func (r *reconciler) settle(l *looking) {
 			if _, there := l.present[key.host]; !there {
 				delete(r.open, key)
 			}
-		case key.fromReports() && l.compared[key.host] == nil && (key.claim == "" || r.rows.claim(key.claim) != nil):
+		case key.fromReports() && l.compared[key.host] == nil && (key.claim == "" || r.rows.Claim(key.claim) != nil):
 		default:
 			if !c.asked.IsZero() {
 				r.rememberLocked(c, l.now)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -29,7 +31,7 @@ type auditor struct {
 }
 
 // audit reads the next hosts, those first that differed.
-func (a *auditor) audit(ctx context.Context, rows []*hostRow) error {
+func (a *auditor) audit(ctx context.Context, rows []*replica.HostRow) error {
 	for batch := range slices.Chunk(a.choose(rows), auditBatch) {
 		if err := a.batch(ctx, batch); err != nil {
 			return err
@@ -39,21 +41,21 @@ func (a *auditor) audit(ctx context.Context, rows []*hostRow) error {
 }
 
 // choose gives the hosts of this look; rows are by uuid.
-func (a *auditor) choose(rows []*hostRow) []string {
+func (a *auditor) choose(rows []*replica.HostRow) []string {
 	var list, rest []string
 	for _, row := range rows {
-		if a.suspects[row.host.UUID] != nil {
-			list = append(list, row.host.UUID)
+		if a.suspects[row.Host.UUID] != nil {
+			list = append(list, row.Host.UUID)
 		}
 	}
-	at, _ := slices.BinarySearchFunc(rows, a.next, func(row *hostRow, uuid string) int {
-		if row.host.UUID <= uuid {
+	at, _ := slices.BinarySearchFunc(rows, a.next, func(row *replica.HostRow, uuid string) int {
+		if row.Host.UUID <= uuid {
 			return -1
 		}
 		return 1
 	})
 	for n := range rows {
-		if uuid := rows[(at+n)%len(rows)].host.UUID; a.suspects[uuid] == nil {
+		if uuid := rows[(at+n)%len(rows)].Host.UUID; a.suspects[uuid] == nil {
 			rest = append(rest, uuid)
 		}
 		if len(list)+len(rest) >= auditsEach {
@@ -69,27 +71,27 @@ func (a *auditor) choose(rows []*hostRow) []string {
 // batch audits some hosts.
 func (a *auditor) batch(ctx context.Context, hosts []string) error {
 	ops := make([]shard.Op, len(hosts))
-	before := make([]view, len(hosts))
-	since := a.rows.watchEnds()
-	defer a.rows.unwatchEnds(since)
+	before := make([]replica.HostView, len(hosts))
+	since := a.rows.WatchEnds()
+	defer a.rows.UnwatchEnds(since)
 	for i, host := range hosts {
-		before[i] = a.rows.viewOfHost(host, nil)
+		before[i] = a.rows.ViewOfHost(host, nil)
 		ops[i] = shard.Op{Audit: &shard.Audit{HostUUID: host, Repair: !a.cfg.ReportOnly}}
 	}
-	answers, err := a.queue.do(ctx, ops, false)
+	answers, err := a.queue.Do(ctx, ops, false)
 	if err != nil {
 		return err
 	}
 	// What the shard had then is in the table once the journal was read since.
-	if err := a.journal.readSince(ctx, time.Now()); err != nil {
+	if err := a.journal.AwaitReadSince(ctx, time.Now()); err != nil {
 		return err
 	}
 	for i, answer := range answers {
-		if answer.err != nil {
-			return answer.err
+		if answer.Err != nil {
+			return answer.Err
 		}
-		if answer.outcome.Audited != nil {
-			a.judge(ctx, hosts[i], before[i], answer.outcome.Audited, since)
+		if answer.Outcome.Audited != nil {
+			a.judge(ctx, hosts[i], before[i], answer.Outcome.Audited, since)
 		}
 	}
 	return nil
@@ -97,11 +99,11 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 
 // judge compares what the shard has of a host with the table before and after; since has
 // the claims that ended since before.
-func (a *auditor) judge(ctx context.Context, host string, before view, found *shard.Audited, since *endsSeen) {
+func (a *auditor) judge(ctx context.Context, host string, before replica.HostView, found *shard.Audited, since *replica.EndsSeen) {
 	a.usage(host, before, found)
 	now := compared{
-		host: host, before: before, after: a.rows.viewOfHost(host, nil), found: found, claim: a.rows.claim,
-		ended: func(id string) bool { return a.rows.endedSince(id, since) },
+		host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim,
+		ended: func(id string) bool { return a.rows.EndedSince(id, since) },
 	}.differences()
 	said := a.reportedOtherwise(host)
 	was := a.suspects[host]
@@ -116,7 +118,7 @@ func (a *auditor) judge(ctx context.Context, host string, before view, found *sh
 		}
 	}
 	a.certain(cellgatev1.Finding_HOST_DIFFERS, host, said && was[difference{what: reportOther}], "the row in the shard is not what the host's agent reported under the same version", "", false)
-	again := &reread{host: host, since: since}
+	again := &replica.HostReread{Host: host, Since: since}
 	detail := ""
 	for _, d := range now {
 		if was[d.difference] {
@@ -132,13 +134,13 @@ func (a *auditor) judge(ctx context.Context, host string, before view, found *sh
 		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
 	default:
 		shown := make(chan struct{})
-		a.writer.publish(tableUpdate{reread: []*reread{again}, afterPublish: func() { close(shown) }})
+		a.writer.Publish(replica.TableUpdate{Reread: []*replica.HostReread{again}, AfterPublish: func() { close(shown) }})
 		select {
 		case <-shown:
 		case <-ctx.Done():
 			return
 		}
-		if !again.did {
+		if !again.Did {
 			return // it changed meanwhile; the next look sees
 		}
 		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
@@ -149,7 +151,7 @@ func (a *auditor) judge(ctx context.Context, host string, before view, found *sh
 
 // usage notes whether what is kept as in use is the sum of the claims. Repaired, it is
 // right by now.
-func (a *auditor) usage(host string, before view, found *shard.Audited) {
+func (a *auditor) usage(host string, before replica.HostView, found *shard.Audited) {
 	kind := cellgatev1.Finding_USAGE_DIFFERS
 	if !found.Differs {
 		a.certain(kind, host, false, "", "", false)
@@ -184,7 +186,7 @@ func (a *auditor) certain(kind cellgatev1.Finding_Kind, host string, is bool, de
 		a.open[key] = c
 		fallthrough
 	case is:
-		c.finding = &cellgatev1.Finding{Kind: kind, HostUuid: host, ServiceHost: a.rows.serviceHost(host), Detail: detail}
+		c.finding = &cellgatev1.Finding{Kind: kind, HostUuid: host, ServiceHost: a.rows.ServiceHost(host), Detail: detail}
 		if repair != "" {
 			c.repair = repair
 		}
@@ -202,11 +204,11 @@ func (a *auditor) certain(kind cellgatev1.Finding_Kind, host string, is bool, de
 // reportedOtherwise reports whether the table's row of a host is of the version that its
 // agent reported last, and says something else.
 func (a *auditor) reportedOtherwise(host string) bool {
-	row := a.rows.host(host)
-	rep := a.agents.reported.of(host)
-	if row == nil || row.host == nil || row.host.Imported || rep == nil || rep.saidBy() != row.host.Registration() {
+	row := a.rows.Host(host)
+	rep := a.agents.Reports.Of(host)
+	if row == nil || row.Host == nil || row.Host.Imported || rep == nil || rep.Registration() != row.Host.Registration() {
 		return false
 	}
-	put, _, err := putHostRead(rep.state, a.rows.read)
-	return err == nil && !shard.SameState(&put.Host, row.host)
+	put, _, err := agents.ReadHost(rep.State, a.rows.ReadFacts)
+	return err == nil && !shard.SameState(&put.Host, row.Host)
 }

@@ -3,6 +3,7 @@ package cell
 import (
 	"fmt"
 
+	"cellgate/cell/replica"
 	"cellgate/shard"
 )
 
@@ -38,14 +39,14 @@ func ofClaim(what differing, c *shard.Claim) difference {
 type differs struct {
 	difference
 	detail string
-	take   func(*reread)
+	take   func(*replica.HostReread)
 }
 
 // compared are a host's rows in the table and in the shard: before was read before the
 // shard was, after once all that the shard had then has come.
 type compared struct {
 	host          string
-	before, after view
+	before, after replica.HostView
 	found         *shard.Audited
 	// claim is the table's live claim, nil for none; ended reports whether it may have
 	// ended since before.
@@ -56,24 +57,24 @@ type compared struct {
 // differences says what differs. A row that is newer than the shard's is no difference,
 // unless it was there before: then the shard lost it.
 func (c compared) differences() (list []differs) {
-	note := func(d difference, take func(*reread), format string, args ...any) {
+	note := func(d difference, take func(*replica.HostReread), format string, args ...any) {
 		list = append(list, differs{difference: d, detail: fmt.Sprintf(format, args...), take: take})
 	}
 	if c.hostDiffers() {
-		note(difference{what: hostOther}, func(r *reread) { r.seen, r.row = c.after.row, c.found.Host }, "the row of the host")
+		note(difference{what: hostOther}, func(r *replica.HostReread) { r.Seen, r.Row = c.after.Row, c.found.Host }, "the row of the host")
 	}
 	if c.found.Host != nil && c.usageDiffers() {
-		note(difference{what: usageOther}, func(r *reread) { r.seen, r.usageToo, r.usage = c.after.row, true, c.found.Usage }, "what is in use on the host")
+		note(difference{what: usageOther}, func(r *replica.HostReread) { r.Seen, r.UsageToo, r.Usage = c.after.Row, true, c.found.Usage }, "what is in use on the host")
 	}
 	was := map[string]*shard.Claim{}
-	for _, t := range c.before.claims {
+	for _, t := range c.before.Claims {
 		was[t.ClaimID] = t
 	}
 	has := map[string]bool{}
 	for _, row := range c.found.Claims {
 		has[row.ClaimID] = true
 		t := c.claim(row.ClaimID)
-		take := func(r *reread) { r.put = append(r.put, [2]*shard.Claim{row, t}) }
+		take := func(r *replica.HostReread) { r.Put = append(r.Put, [2]*shard.Claim{row, t}) }
 		switch {
 		case t == nil && c.ended(row.ClaimID):
 		case t == nil:
@@ -82,36 +83,36 @@ func (c compared) differences() (list []differs) {
 			note(ofClaim(claimOther, row), take, "claim %s is another in the table", row.ClaimID)
 		}
 	}
-	for _, t := range c.before.claims {
+	for _, t := range c.before.Claims {
 		if !has[t.ClaimID] && c.claim(t.ClaimID) == t {
-			note(ofClaim(claimGone, t), func(r *reread) { r.gone = append(r.gone, t) }, "claim %s is in the table only", t.ClaimID)
+			note(ofClaim(claimGone, t), func(r *replica.HostReread) { r.Gone = append(r.Gone, t) }, "claim %s is in the table only", t.ClaimID)
 		}
 	}
 	return list
 }
 
 func (c compared) hostDiffers() bool {
-	h, before, after := c.found.Host, c.before.row, c.after.row
+	h, before, after := c.found.Host, c.before.Row, c.after.Row
 	if h == nil {
 		return false
 	}
-	if after == nil || after.row() == nil {
+	if after == nil || after.Row() == nil {
 		return true
 	}
-	known := after.row()
+	known := after.Row()
 	return h.Generation > known.Generation || h.Generation == known.Generation && !shard.SameState(h, known) ||
-		before != nil && before.row() == known && h.Generation < known.Generation
+		before != nil && before.Row() == known && h.Generation < known.Generation
 }
 
 // usageDiffers compares what is in use; one that was written anew has come, with a higher
 // generation.
 func (c compared) usageDiffers() bool {
-	u, before, after := c.found.Usage, c.before.row, c.after.row
+	u, before, after := c.found.Usage, c.before.Row, c.after.Row
 	if after == nil {
 		return u != nil
 	}
-	known := after.usage
-	stayed := before != nil && before.usage == known
+	known := after.Usage
+	stayed := before != nil && before.Usage == known
 	switch {
 	case u == nil:
 		return known != nil && stayed

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/replica"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -54,16 +55,16 @@ func (r *testCell) asTheShard(store shard.Store) {
 	_, err := store.Load(context.Background(), func(c shard.Change) error {
 		switch {
 		case c.Host != nil:
-			if row := r.cell.rows.host(c.Host.UUID); row == nil || row.host == nil || row.host.Generation != c.Host.Generation || !shard.SameState(row.host, c.Host) {
+			if row := r.cell.rows.Host(c.Host.UUID); row == nil || row.Host == nil || row.Host.Generation != c.Host.Generation || !shard.SameState(row.Host, c.Host) {
 				r.t.Errorf("%s: host %+v is another in the table", r.cell.cfg.Replica, c.Host)
 			}
 		case c.Usage != nil:
-			if row := r.cell.rows.host(c.Usage.HostUUID); row == nil || !shard.SameUse(row.usage, c.Usage) {
+			if row := r.cell.rows.Host(c.Usage.HostUUID); row == nil || !shard.SameUse(row.Usage, c.Usage) {
 				r.t.Errorf("%s: usage %+v is another in the table", r.cell.cfg.Replica, c.Usage)
 			}
 		case c.Claim != nil:
 			claims++
-			if known := r.cell.rows.claim(c.Claim.ClaimID); known == nil || !sameClaim(known, c.Claim) {
+			if known := r.cell.rows.Claim(c.Claim.ClaimID); known == nil || !sameClaim(known, c.Claim) {
 				r.t.Errorf("%s: claim %+v is %+v in the table", r.cell.cfg.Replica, c.Claim, known)
 			}
 		}
@@ -72,7 +73,7 @@ func (r *testCell) asTheShard(store shard.Store) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if n := len(r.cell.rows.liveIDs()); n != claims {
+	if n := len(r.cell.rows.LiveIDs()); n != claims {
 		r.t.Errorf("%s: the table has %d claims, the shard %d", r.cell.cfg.Replica, n, claims)
 	}
 }
@@ -192,13 +193,13 @@ func TestAClaimReleasedWhileItsHostIsAuditedStaysReleased(t *testing.T) {
 			}
 			time.Sleep(11 * time.Millisecond)
 			if n > 4 {
-				if c := r.cell.rows.claim(id(n - 4)); c != nil {
+				if c := r.cell.rows.Claim(id(n - 4)); c != nil {
 					t.Fatalf("after %v: claim %d, which was released, is %s in the table", time.Since(begun), n-4, c.State)
 				}
 			}
 		}
 		calm()
-		if live := r.cell.rows.liveIDs(); len(live) != 3 {
+		if live := r.cell.rows.LiveIDs(); len(live) != 3 {
 			t.Errorf("%d of %d claims are in the table: %v", len(live), n, live)
 		}
 		r.stand()
@@ -217,7 +218,7 @@ func TestAHostsRowThatIsNotItsReportIsWrittenAnew(t *testing.T) {
 		m := boot(t, 1, 8, r)
 		time.Sleep(3 * lookEvery)
 		r.stand()
-		said := *r.cell.rows.host(hostUUID(1)).host
+		said := *r.cell.rows.Host(hostUUID(1)).Host
 		other := said
 		other.BootID = bootA
 		wrong := said
@@ -249,9 +250,9 @@ func TestAllHostsAreAuditedInTurn(t *testing.T) {
 		const hosts = auditsEach + 100
 		store := newStore(t)
 		r := start(t, store, soon, func(c *Config) { c.ReconcileInterval = time.Hour })
-		rows := make([]*hostRow, hosts)
+		rows := make([]*replica.HostRow, hosts)
 		for n := range rows {
-			rows[n] = &hostRow{host: &shard.Host{UUID: hostUUID(n)}}
+			rows[n] = &replica.HostRow{Host: &shard.Host{UUID: hostUUID(n)}}
 		}
 		a := &auditor{reconciler: r.cell.reconcile, suspects: map[string]map[difference]bool{hostUUID(3): {}}}
 		times := map[string]int{}

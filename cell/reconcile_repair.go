@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cellgate/cell/agents"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -26,7 +27,7 @@ type goneClaim struct {
 func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 	var ready []goneClaim
 	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
-		c := r.rows.claim(key.claim)
+		c := r.rows.Claim(key.claim)
 		if c == nil || l.seen[key] == nil {
 			continue
 		}
@@ -42,23 +43,23 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 	}
 	ops := make([]shard.Op, len(ready))
 	for i, g := range ready {
-		said := l.compared[g.claim.HostUUID].saidBy()
+		said := l.compared[g.claim.HostUUID].Registration()
 		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, ReportedGoneBy: &said}}
 	}
-	answers, err := r.queue.do(ctx, ops, false)
+	answers, err := r.queue.Do(ctx, ops, false)
 	for i, g := range ready {
 		failed := err
 		if failed == nil {
-			failed = answers[i].err
+			failed = answers[i].Err
 		}
 		kind := kindName(g.key.kind)
 		switch {
 		case failed != nil:
 			r.tel.Repaired(kind, "failed")
 			r.note(g.key, time.Time{}, "not released: "+failed.Error())
-		case answers[i].outcome.Refusal != nil:
+		case answers[i].Outcome.Refusal != nil:
 			r.tel.Repaired(kind, "refused")
-			r.note(g.key, time.Time{}, "not released: "+answers[i].outcome.Refusal.Message)
+			r.note(g.key, time.Time{}, "not released: "+answers[i].Outcome.Refusal.Message)
 		default:
 			r.tel.Repaired(kind, "done")
 			r.done(g.key, l.now, "released")
@@ -80,13 +81,13 @@ func (r *reconciler) mayRelease(l *looking, key findingKey, c *shard.Claim) (why
 	case rep == nil:
 		return "its host's agent is not heard", since
 	}
-	since, gone := rep.gone[key.instance]
+	since, gone := rep.Gone[key.instance]
 	switch {
 	case !gone:
 		return "the instance was in no report of this life of the agent that this replica heard", since
 	case l.now.Sub(since) < r.cfg.Release:
 		return "the instance is missing for less than cell.reconcile_release", since
-	case !rep.writes:
+	case !rep.Writes:
 		return "the host's agent asks another replica to write", since
 	case r.vanished(key.host, rep):
 		return "more than half of the host's instances went: its agent may not see them", since
@@ -99,10 +100,10 @@ const few = 3
 
 // vanished reports whether so many instances of a host went that its agent is more
 // likely to be wrong than right: a file system that is not mounted has none.
-func (r *reconciler) vanished(host string, rep *report) bool {
-	_, there := instancesOf(rep)
+func (r *reconciler) vanished(host string, rep *agents.Report) bool {
+	_, there := agents.InstancesOf(rep)
 	gone, left := 0, 0
-	for _, c := range r.rows.claimsOn(host) {
+	for _, c := range r.rows.ClaimsOn(host) {
 		if c.State != shard.Confirmed || !c.Seen || c.TransferredFrom != "" {
 			continue
 		}
@@ -122,13 +123,13 @@ func (r *reconciler) repairHosts(l *looking) {
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
 		for _, key := range r.standing(kind, l.now) {
 			if key.life {
-				if at := r.agents.sessions.lastAsked(key.host); !at.IsZero() {
+				if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
 					r.note(key, at, "the agent of the newest stream was asked to report anew")
 				}
 				continue
 			}
 			rep := l.compared[key.host]
-			if rep == nil || !rep.writes || r.rows.claimsHeldBy(key.instance) {
+			if rep == nil || !rep.Writes || r.rows.HasClaimOfConsumer(key.instance) {
 				continue
 			}
 			if r.cfg.ReportOnly {
@@ -147,7 +148,7 @@ func (r *reconciler) repairHosts(l *looking) {
 					return
 				}
 				asked[key.host] = true
-				r.agents.sessions.startOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.registered(key.host))
+				r.agents.Streams.StartOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.HostInService(key.host))
 				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
 				r.tel.Repaired(kindName(kind), "done")
 			}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -88,7 +89,7 @@ func TestAHostWhoseNewerStateIsRefusedStays(t *testing.T) {
 		if f.GetSince().AsTime() != h.GetRefused().GetSince().AsTime() || !strings.Contains(f.GetDetail(), "facts.cpu_info") || !strings.Contains(f.GetDetail(), "version 1 is held") {
 			t.Errorf("found %v", f)
 		}
-		if v := r.cell.rows.host(hostUUID(1)).host.StateVersion; v != 1 {
+		if v := r.cell.rows.Host(hostUUID(1)).Host.StateVersion; v != 1 {
 			t.Errorf("the row is of version %d: the agent was asked for its state", v)
 		}
 		// The agent knows of an instance that the cell has no report of.
@@ -135,9 +136,7 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 		second.stand(stateRefused)
 		second.must(newClaim("k1", 400, 1, 2))
 		calm()
-		second.cell.agents.verify.mu.Lock()
-		defer second.cell.agents.verify.mu.Unlock()
-		if h := second.cell.agents.verify.hosts[hostUUID(1)]; h == nil || h.offers["k1"] == nil || h.offers["k1"].verdict.GetBootId() != m.bootID() {
+		if v := second.cell.agents.Verify.VerdictOn("k1"); v.GetBootId() != m.bootID() {
 			t.Error("the claim was not offered to the agent")
 		}
 	})
@@ -147,12 +146,12 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 // one whose agent is silent, and its finding says so.
 func TestARefusedHostThatIsNotKept(t *testing.T) {
 	for name, c := range map[string]struct {
-		mode  VerifyMode
+		mode  agents.VerifyMode
 		state func(*agentv1.FullState)
 	}{
-		"another life":          {VerifyAsync, func(s *agentv1.FullState) { s.BootId = consumerUUID(77) }},
-		"claims are not judged": {VerifyAsync, func(s *agentv1.FullState) { s.Verifies = false }},
-		"verdicts do not count": {VerifyShadow, func(*agentv1.FullState) {}},
+		"another life":          {agents.VerifyAsync, func(s *agentv1.FullState) { s.BootId = consumerUUID(77) }},
+		"claims are not judged": {agents.VerifyAsync, func(s *agentv1.FullState) { s.Verifies = false }},
+		"verdicts do not count": {agents.VerifyShadow, func(*agentv1.FullState) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -261,7 +260,7 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 			}
 		}
 		for _, r := range []*testCell{takes, refuses} {
-			if h := r.cell.rows.host(hostUUID(1)).host; h.StateVersion != 2 || !r.shown().GetUp() {
+			if h := r.cell.rows.Host(hostUUID(1)).Host; h.StateVersion != 2 || !r.shown().GetUp() {
 				t.Errorf("%s: the row is of version %d, and the host %v", r.cell.cfg.Replica, h.StateVersion, r.shown())
 			}
 		}
@@ -320,7 +319,7 @@ func TestARefusedHostStaysOnceAnotherReplicaTookItsState(t *testing.T) {
 				if m := other.answerTo(wholeState(implausible(proto.CloneOf(state)))).GetRefused(); m == nil || m.GetHeldVersion() != 0 {
 					t.Fatalf("refused %v", m)
 				}
-				time.Sleep(5 * unheldLook)
+				time.Sleep(5 * agents.UnheldLook)
 				takes.register(state)
 				told := make(chan *agentv1.ReportResponse, 1)
 				go func() {
@@ -363,7 +362,7 @@ func TestARefusedAgentWhoseRowIsLostIsNotAskedForEver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := *r.cell.rows.host(hostUUID(1)).host
+		row := *r.cell.rows.Host(hostUUID(1)).Host
 		row.BootID, row.StateVersion = consumerUUID(77), 1
 		if _, err := lane.Apply(t.Context(), []shard.Op{{PutHost: &shard.PutHost{Host: row}}}); err != nil {
 			t.Fatal(err)
@@ -393,7 +392,7 @@ func TestARefusedHostsClaimsStay(t *testing.T) {
 		if s := claimStateIn(t, store, "k1"); s != shard.Confirmed {
 			t.Errorf("the claim of an instance that is there again is %s", s)
 		}
-		if err := r.cell.agents.instanceGone("k1"); err == nil {
+		if err := r.cell.agents.InstanceGone("k1"); err == nil {
 			t.Error("a gateway is told that the instance is gone")
 		}
 	})

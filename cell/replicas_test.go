@@ -101,7 +101,7 @@ func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 			}
 		}
 		for _, r := range all {
-			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
+			if err := r.cell.journal.CatchUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if p := r.propose(query(1)); p.GetPassed() != 0 {
@@ -351,9 +351,9 @@ func TestAFencedReplicaEnds(t *testing.T) {
 	<-c.Ready()
 	r := start(t, openPostgres(t, url), named("r1"))
 	r.register(plainState(1, 8))
-	answers, err := c.queue.do(t.Context(), []shard.Op{{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}}}, true)
+	answers, err := c.queue.Do(t.Context(), []shard.Op{{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerUUID(1)}}}, true)
 	if err == nil {
-		err = answers[0].err
+		err = answers[0].Err
 	}
 	if fault.KindOf(err) != fault.CellUnavailable {
 		t.Errorf("a write of the earlier life: %v", err)

@@ -79,7 +79,7 @@ func TestAllHostsStartOver(t *testing.T) {
 		synctest.Wait()
 		for _, r := range []*testCell{one, two} {
 			for n := range hosts {
-				if h := r.cell.rows.host(hostUUID(n + 1)).host; h.StateVersion != 2 {
+				if h := r.cell.rows.Host(hostUUID(n + 1)).Host; h.StateVersion != 2 {
 					t.Errorf("%s has version %d of host %d", r.cell.cfg.Replica, h.StateVersion, n+1)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/shard"
 )
@@ -208,7 +209,7 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
-		const hosts = 3*silenceBatch + 10
+		const hosts = 3*replica.SilenceBatch + 10
 		var agents []*testAgent
 		for n := range hosts {
 			agents = append(agents, r.register(plainState(n, 8)))
@@ -224,10 +225,10 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 					t.Errorf("among them is %+v", s)
 				}
 				total += of(s)
-				each[s.at.UnixNano()/int64(silenceEvery)] += of(s)
+				each[s.at.UnixNano()/int64(replica.SilenceEvery)] += of(s)
 			}
 			for _, n := range each {
-				if n > silenceBatch {
+				if n > replica.SilenceBatch {
 					t.Errorf("%d rows were written at once", n)
 				}
 			}

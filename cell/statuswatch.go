@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cellgate/cell/gate"
+	"cellgate/cell/replica"
 	"cellgate/shard"
 )
 
@@ -16,8 +17,8 @@ const statusBatch = 256
 // statusWatch keeps in the shard what Nova's services say of hosts, as gateways report it.
 type statusWatch struct {
 	gate     *gate.Keeper
-	rows     *rows
-	queue    *queue
+	rows     *replica.Rows
+	queue    *replica.Queue
 	log      *slog.Logger
 	statuses gate.Statuses
 	// failing: the last ones were not written, and that was logged.
@@ -54,16 +55,16 @@ func (w *statusWatch) write(ctx context.Context) error {
 		for i := range at {
 			ops[i] = shard.Op{SetNovaState: &at[i]}
 		}
-		answers, err := w.queue.do(ctx, ops, false)
+		answers, err := w.queue.Do(ctx, ops, false)
 		if err != nil {
 			return err
 		}
 		for i, a := range answers {
 			switch {
-			case a.err != nil:
-				return a.err
-			case a.outcome.Refusal != nil:
-				return fmt.Errorf("host %s: %s", at[i].HostUUID, a.outcome.Refusal.Message)
+			case a.Err != nil:
+				return a.Err
+			case a.Outcome.Refusal != nil:
+				return fmt.Errorf("host %s: %s", at[i].HostUUID, a.Outcome.Refusal.Message)
 			}
 		}
 	}
@@ -77,7 +78,7 @@ func (w *statusWatch) write(ctx context.Context) error {
 // changes gives the statuses that the rows do not have.
 func (w *statusWatch) changes() []shard.SetNovaState {
 	rows := map[string]gate.HostStatus{}
-	w.rows.each(func(uuid string, row *shard.Host, admin *shard.AdminState) {
+	w.rows.Each(func(uuid string, row *shard.Host, admin *shard.AdminState) {
 		rows[uuid] = gate.HostStatus{Row: row, Admin: admin}
 	})
 	return w.statuses.Changes(w.gate.ReadableReports(), rows, w.gate.Now(), w.gate.MaxLag())

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -64,7 +65,7 @@ func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
 			_, err := r.cells.ClaimBatch(ctx, &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 0, 1)}})
 			claimed <- err
 		}()
-		time.Sleep(commitBound - time.Millisecond) // virtual
+		time.Sleep(replica.CommitBound - time.Millisecond) // virtual
 		r.places("before the bound")
 		time.Sleep(2 * time.Millisecond) // virtual
 		if err := <-claimed; err == nil {
@@ -72,7 +73,7 @@ func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
 		}
 		r.placesNothing("after the bound", "the cell's shard has not committed for 2s")
 		// The transaction fails when it comes back; the lease scan reads well meanwhile.
-		time.Sleep(applyTimeout) // virtual
+		time.Sleep(shard.ApplyLimit) // virtual
 		r.placesNothing("later", "the cell's shard has not committed for 12s")
 		let <- struct{}{}
 		for range 5 {

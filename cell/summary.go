@@ -25,11 +25,11 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		Totals: &cellgatev1.Cell{Cell: s.cfg.Name, CellUuid: s.uuid, Enabled: true, Available: true},
 	}
 	if !s.loading() {
-		g := s.rows.tableGate.Load() // before the summary, whose table is as new then
+		g := s.rows.TableGate.Load() // before the summary, whose table is as new then
 		out = proto.CloneOf(s.newestSummary())
 		if g != nil {
 			out.Totals.Gate = s.gate.Message(g, gate.Verdict{})
-			if why := s.table.imports.unavailable(g); why != "" {
+			if why := s.table.Imports.WhyUnavailable(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why
 			}
 		}
@@ -38,7 +38,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)
 	}
-	out.AwaitsVerdicts = s.agents.verify.awaits()
+	out.AwaitsVerdicts = s.agents.Verify.Awaits()
 	out.MachineTime, out.Version = timestamppb.New(s.now()), s.cfg.Version
 	return out, nil
 }
@@ -48,7 +48,7 @@ func (c *Cell) newestSummary() *cellv1.GetSummaryResponse {
 	defer c.summary.mu.Unlock()
 	table, name := c.versions.Newest()
 	if c.summary.newest == nil || c.summary.version != table.Version() {
-		c.summary.follow(c.rows, c.live)
+		c.summary.recount(c.summary.touched.Drain(), c.rows, c.live)
 		out := c.summary.message()
 		out.Cell, out.CellUuid, out.Replica = c.cfg.Name, c.uuid, c.cfg.Replica
 		t := out.GetTotals()

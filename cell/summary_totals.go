@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -16,7 +17,7 @@ import (
 // that host costs, however many others there are: gateways ask every second or so, and more
 // often while the cell is slow.
 type totals struct {
-	touched *touchedHosts
+	touched *replica.TouchedHosts
 
 	mu sync.Mutex
 	// newest is the message of a version of the table; nil before the first.
@@ -32,7 +33,7 @@ type totals struct {
 	traits, aggregates, zones, tenants, childTraits, childClasses counts
 }
 
-func newTotals(touched *touchedHosts) *totals {
+func newTotals(touched *replica.TouchedHosts) *totals {
 	return &totals{
 		touched: touched,
 		hosts:   map[string]*countedHost{}, classes: map[string]*classTotals{},
@@ -51,7 +52,7 @@ func (c counts) add(word string, by int) {
 
 // countedHost is a host as it is counted.
 type countedHost struct {
-	row         *hostRow
+	row         *replica.HostRow
 	up          bool
 	inventories []countedInventory
 }
@@ -70,21 +71,21 @@ type classTotals struct {
 	inventories, roots int
 }
 
-// follow counts the hosts anew that changed.
-func (s *totals) follow(rows *rows, live *liveness.Tracker) {
-	for uuid := range s.touched.drain() {
+// recount counts hosts anew.
+func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *liveness.Tracker) {
+	for uuid := range uuids {
 		var next *countedHost
-		if row := rows.host(uuid); row != nil && row.host != nil {
+		if row := rows.Host(uuid); row != nil && row.Host != nil {
 			_, up := live.LastSeen(uuid)
-			next = &countedHost{row: row, up: !rows.down(row, !up)}
+			next = &countedHost{row: row, up: !rows.Down(row, !up)}
 		}
 		was := s.hosts[uuid]
 		// What hosts are labelled with changes seldom.
-		relabelled := was == nil || next == nil || was.row.host != next.row.host && !sameLabels(was.row.host, next.row.host)
+		relabelled := was == nil || next == nil || was.row.Host != next.row.Host && !sameLabels(was.row.Host, next.row.Host)
 		if was != nil {
 			s.count(was, -1)
 			if relabelled {
-				s.label(was.row.host, -1)
+				s.label(was.row.Host, -1)
 			}
 			delete(s.hosts, uuid)
 		}
@@ -92,7 +93,7 @@ func (s *totals) follow(rows *rows, live *liveness.Tracker) {
 			s.inventory(next)
 			s.count(next, 1)
 			if relabelled {
-				s.label(next.row.host, 1)
+				s.label(next.row.Host, 1)
 			}
 			s.hosts[uuid] = next
 		}
@@ -101,7 +102,7 @@ func (s *totals) follow(rows *rows, live *liveness.Tracker) {
 
 // inventory notes what the host has of each class.
 func (s *totals) inventory(h *countedHost) {
-	for n, p := range h.row.host.Providers {
+	for n, p := range h.row.Host.Providers {
 		for _, i := range p.Inventories {
 			class := s.classes[i.ResourceClass]
 			if class == nil {
@@ -109,7 +110,7 @@ func (s *totals) inventory(h *countedHost) {
 				s.classes[i.ResourceClass] = class
 			}
 			h.inventories = append(h.inventories, countedInventory{
-				class: class, atRoot: n == 0, capacity: i.Capacity(), used: h.row.usage.Of(p.UUID, i.ResourceClass) + i.Unaccounted, most: min(i.Capacity(), i.MaxUnit),
+				class: class, atRoot: n == 0, capacity: i.Capacity(), used: h.row.Usage.Of(p.UUID, i.ResourceClass) + i.Unaccounted, most: min(i.Capacity(), i.MaxUnit),
 			})
 		}
 	}
@@ -117,19 +118,19 @@ func (s *totals) inventory(h *countedHost) {
 
 // count adds what the host has, by 1, or takes it away, by -1.
 func (s *totals) count(h *countedHost, by int32) {
-	host, t := h.row.host, &s.sum
+	host, t := h.row.Host, &s.sum
 	t.Hosts += by
 	if host.Imported {
 		t.HostsImported += by
 	}
 	switch {
-	case h.row.admin.Intended():
+	case h.row.Admin.Intended():
 		t.HostsWithheld += by
-	case h.row.admin.Withheld(): // its nova-compute is down
+	case h.row.Admin.Withheld(): // its nova-compute is down
 	case h.up && !host.Disabled:
 		t.HostsUp += by
 	}
-	if u := h.row.usage; u != nil {
+	if u := h.row.Usage; u != nil {
 		t.ClaimsPending += by * u.Pending
 		t.ClaimsConfirmed += by * u.Confirmed
 	}
@@ -165,7 +166,7 @@ func (s *totals) label(h *shard.Host, by int) {
 			s.tenants.add(t, by)
 		}
 	}
-	named := zonesOf(h)
+	named := replica.ZonesOf(h)
 	for _, z := range named {
 		s.zones.add(z, by)
 	}

@@ -164,7 +164,7 @@ func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 			t.Helper()
 			a.heartbeat()
 			b.heartbeat()
-			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
+			if err := r.cell.journal.CatchUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return uint32(r.propose(query(vcpus)).GetPassed())

@@ -17,7 +17,7 @@ func unknownState(n int, vcpus int32) *agentv1.FullState {
 
 func (r *testCell) usedVCPUs(n int, want int64) {
 	r.t.Helper()
-	if got := r.cell.rows.host(hostUUID(n)).usage.Of(hostUUID(n), "VCPU"); got != want {
+	if got := r.cell.rows.Host(hostUUID(n)).Usage.Of(hostUUID(n), "VCPU"); got != want {
 		r.t.Errorf("host %d uses %d VCPU, want %d", n, got, want)
 	}
 }
@@ -33,8 +33,8 @@ func TestAnAgentThatDoesNotKnowItsInstancesKeepsClaims(t *testing.T) {
 	r.usedVCPUs(1, 2)
 	r.imported(importedState(1, 2, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 1, Released: 1})
 	r.usedVCPUs(1, 2)
-	if row := r.cell.rows.host(hostUUID(1)); row.host.Imported {
-		t.Errorf("the host is %+v", row.host)
+	if row := r.cell.rows.Host(hostUUID(1)); row.Host.Imported {
+		t.Errorf("the host is %+v", row.Host)
 	}
 	known := plainState(1, 16)
 	known.Version = 2

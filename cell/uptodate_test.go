@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/replica"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -41,7 +42,7 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 		one.register(plainState(1, 8))
 		two.must(release("none", 0))
 		for _, r := range []*testCell{one, two} {
-			if err := r.cell.journal.readUpToNow(t.Context()); err != nil {
+			if err := r.cell.journal.CatchUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,7 +100,7 @@ func shareReadings(t *testing.T, takes time.Duration, replicas int) {
 		})
 	}
 	all.Wait()
-	read, rest := counted.n.Load()-before, min(takes, mostRest)
+	read, rest := counted.n.Load()-before, min(takes, replica.MostRest)
 	most, longestDue := int64(span/(100*time.Millisecond))+2, time.Duration(0)
 	if replicas == 2 {
 		most += int64(span/(takes+rest)) + 1

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -19,7 +20,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newStore(t)
-				r := start(t, store, mode(VerifySync))
+				r := start(t, store, mode(agents.VerifySync))
 				leaves, toldLeaves := r.verifying(1)
 				goes, toldGoes := r.verifying(2)
 				r.must(newClaim("c1", 1, 1, 2))
@@ -40,7 +41,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 				}()
 				began := time.Now()
 				out := r.do(swap("c1", 1, 2, 3))[0]
-				if took := time.Since(began); took < 10*time.Millisecond || took >= MaxVerifyWait {
+				if took := time.Since(began); took < 10*time.Millisecond || took >= agents.MaxVerifyWait {
 					t.Errorf("answered after %v: not when the host where the claim goes was heard", took)
 				}
 				<-heard
@@ -63,7 +64,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 // Of two calls that put a claim on a host each, each hears its own.
 func TestEachOfTwoSwapsHearsItsHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifySync))
+		r := start(t, newStore(t), mode(agents.VerifySync))
 		r.register(plainState(1, 8))
 		_, toldFirst := r.verifying(2)
 		second, toldSecond := r.verifying(3)

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -98,7 +99,7 @@ func (r *testCell) claimNow(id string) *cellgatev1.Claim {
 	return out.GetClaims()[0]
 }
 
-func mode(m VerifyMode) func(*Config) { return func(c *Config) { c.VerifyMode = m } }
+func mode(m agents.VerifyMode) func(*Config) { return func(c *Config) { c.VerifyMode = m } }
 
 func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
 
 func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifySync))
+		r := start(t, newStore(t), mode(agents.VerifySync))
 		a, told := r.verifying(1)
 		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		out := r.do(newClaim("c1", 1, 1, 8))[0]
@@ -163,7 +164,7 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 		began := time.Now()
 		go func() { a.says(offerIn(t, told).GetClaimId(), 0) }()
 		r.must(newClaim("c2", 1, 1, 8))
-		if took := time.Since(began); took >= MaxVerifyWait {
+		if took := time.Since(began); took >= agents.MaxVerifyWait {
 			t.Errorf("a claim that its host takes waited %v", took)
 		}
 		r.must(confirm("c2", 1))
@@ -178,7 +179,7 @@ func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 				return shardtest.Unknown()
 			}
 			return nil
-		}}, mode(VerifySync))
+		}}, mode(agents.VerifySync))
 		a, told := r.verifying(1)
 		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		out := r.do(newClaim("c1", 1, 1, 8))[0]
@@ -193,11 +194,11 @@ func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 
 func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifySync))
+		r := start(t, newStore(t), mode(agents.VerifySync))
 		a, told := r.verifying(1)
 		began := time.Now()
 		r.must(newClaim("c1", 1, 1, 8))
-		if took := time.Since(began); took != MaxVerifyWait {
+		if took := time.Since(began); took != agents.MaxVerifyWait {
 			t.Errorf("it waited %v", took)
 		}
 		// The rest of a hurried caller's time is for the answer.
@@ -226,7 +227,7 @@ func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 // Gateways are told while claims may wait for verdicts: in sync, and with an agent that
 // verifies.
 func TestTheSummarySaysWhetherClaimsWaitForVerdicts(t *testing.T) {
-	for m, want := range map[VerifyMode]bool{VerifySync: true, VerifyAsync: false, VerifyShadow: false} {
+	for m, want := range map[agents.VerifyMode]bool{agents.VerifySync: true, agents.VerifyAsync: false, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, newStore(t), mode(m))
 			says := func() bool {
@@ -252,7 +253,7 @@ func TestTheSummarySaysWhetherClaimsWaitForVerdicts(t *testing.T) {
 // alternate.
 func TestSyncLeavesASwappedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifySync))
+		r := start(t, newStore(t), mode(agents.VerifySync))
 		r.register(plainState(1, 8))
 		r.register(plainState(3, 8))
 		a, told := r.verifying(2)
@@ -271,7 +272,7 @@ func TestSyncLeavesASwappedClaim(t *testing.T) {
 // A claim that became confirmed before its host rejected it, or is rejected in shadow, is
 // told to the host again: it has to hold it, and is asked for no verdict. Once for a state.
 func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
-	for m, isConfirmed := range map[VerifyMode]bool{VerifyAsync: true, VerifyShadow: false} {
+	for m, isConfirmed := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, newStore(t), mode(m))
 			a, told := r.verifying(1)
@@ -285,7 +286,7 @@ func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
 				t.Errorf("%s: offered %v", m, o)
 			}
 			a.says("c1", agentv1.Verdict_NO_ROOM)
-			time.Sleep(2 * verifySweep)
+			time.Sleep(2 * agents.VerifySweep)
 			if left := offersIn(rest(told)); len(left) != 0 {
 				t.Errorf("%s: and then %v", m, left)
 			}
@@ -297,7 +298,7 @@ func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
 // reports the instance.
 func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyAsync))
+		r := start(t, newStore(t), mode(agents.VerifyAsync))
 		a, told := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
 		offerIn(t, told)
@@ -335,7 +336,7 @@ func offersIn(list []*agentv1.ReportResponse) (offers []*agentv1.ClaimOffer) {
 
 func TestShadowChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t), mode(VerifyShadow))
+		r := start(t, newStore(t), mode(agents.VerifyShadow))
 		a, told := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
 		offerIn(t, told)
@@ -356,7 +357,7 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 		r.register(plainState(2, 8))
 		r.must(newClaim("c1", 1, 1, 1), newClaim("c2", 2, 1, 1), newClaim("c3", 3, 1, 1), newClaim("c4", 4, 2, 1), confirm("c2", 2))
 		a, told := r.verifying(1)
-		time.Sleep(2 * verifyTick)
+		time.Sleep(2 * agents.VerifyTick)
 		offers := map[string]*agentv1.ClaimOffer{}
 		var set *agentv1.ClaimSet
 		for _, m := range rest(told) {
@@ -411,7 +412,7 @@ func TestAnAgentThatLostAnInstanceIsOfferedItsClaim(t *testing.T) {
 		again.BootId, again.Verifies, again.Instances = "bbbbbbbb-0000-4000-8000-000000000003", true, again.Instances[:1]
 		again.Instances[0].InstanceUuid = strings.ToUpper(consumerUUID(1))
 		_, told := r.telling(again)
-		time.Sleep(2 * verifyTick)
+		time.Sleep(2 * agents.VerifyTick)
 		var offered []string
 		for _, m := range rest(told) {
 			if o := m.GetClaimOffer(); o != nil {
@@ -433,7 +434,7 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
 		_, told := r.verifying(1)
-		time.Sleep(2 * verifyTick)
+		time.Sleep(2 * agents.VerifyTick)
 		rest(told)
 		lane, err := store.OpenLane(t.Context(), "r2")
 		if err != nil {
@@ -446,11 +447,11 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 		if _, err := lane.Apply(t.Context(), []shard.Op{op}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(offerGrace / 2)
+		time.Sleep(agents.OfferGrace / 2)
 		if early := rest(told); len(early) != 0 {
 			t.Errorf("at once it was told %v", early)
 		}
-		time.Sleep(offerGrace)
+		time.Sleep(agents.OfferGrace)
 		n := 0
 		for _, m := range rest(told) {
 			if m.GetClaimOffer().GetClaimId() == "c1" {

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	"cellgate/internal/raced"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -50,7 +50,7 @@ func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
 		t.Run("lost "+string(at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &breaking{at: noLoss}
-				d := drift(t, verifying{mode: cell.VerifyAsync, streams: []grpc.DialOption{b.option()}})
+				d := drift(t, verifying{mode: agents.VerifyAsync, streams: []grpc.DialOption{b.option()}})
 				d.giveBack()
 				got := d.selects(d.build)[0]
 				time.Sleep(time.Second)
@@ -95,7 +95,7 @@ func TestAnAbortOnTheHostEndsAConfirmedClaim(t *testing.T) {
 		t.Run("lost "+string(at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &breaking{at: noLoss}
-				d := drift(t, verifying{mode: cell.VerifyAsync, streams: []grpc.DialOption{b.option()}})
+				d := drift(t, verifying{mode: agents.VerifyAsync, streams: []grpc.DialOption{b.option()}})
 				d.giveBack()
 				got := d.selects(d.build)[0]
 				d.confirms(uuidOf(0x1, 1), got)

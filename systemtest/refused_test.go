@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -17,7 +17,7 @@ import (
 // where the refused state has no room.
 func TestHostsWhoseStatesAreRefusedTakeInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startWith(t, newNetwork(), verifying{mode: cell.VerifySync})
+		w := startWith(t, newNetwork(), verifying{mode: agents.VerifySync})
 		c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}
 		build := request("r1", 1, 1)
 		build.DryRun = true // the same order of equal hosts

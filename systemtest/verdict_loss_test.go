@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/raced"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -100,7 +100,7 @@ func (s breakingStream) SendMsg(m any) error {
 // in the shard or in the host's book.
 func TestLostOffersAndVerdicts(t *testing.T) {
 	raced.Skip(t, raced.Runtime)
-	for _, mode := range []cell.VerifyMode{cell.VerifyAsync, cell.VerifySync} {
+	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		for _, at := range []lostAt{noLoss, lostOffer, lostVerdict, takenVerdict} {
 			for what, full := range map[string]bool{"rejected": true, "fine": false} {
 				t.Run(string(mode)+" "+what+" lost "+string(at), func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLostOffersAndVerdicts(t *testing.T) {
 	}
 }
 
-func loseOne(t *testing.T, mode cell.VerifyMode, at lostAt, full bool) {
+func loseOne(t *testing.T, mode agents.VerifyMode, at lostAt, full bool) {
 	b := &breaking{at: at}
 	d := drift(t, verifying{mode: mode, streams: []grpc.DialOption{b.option()}})
 	if !full {
@@ -125,7 +125,7 @@ func loseOne(t *testing.T, mode cell.VerifyMode, at lostAt, full bool) {
 	// In sync mode a verdict that the cell heard has moved the request on; one that was
 	// lost may have come in time on the next stream.
 	passed := got.GetServiceHost() != d.state.GetServiceHost()
-	may := full && mode == cell.VerifySync
+	may := full && mode == agents.VerifySync
 	must := may && (at == noLoss || at == takenVerdict)
 	if passed && !may || !passed && must {
 		t.Fatalf("selected %v", got)

@@ -17,6 +17,7 @@ import (
 
 	"cellgate/agent"
 	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -33,7 +34,7 @@ type pair struct {
 	host     *agent.Host
 }
 
-func startPair(t *testing.T, mode cell.VerifyMode) *pair {
+func startPair(t *testing.T, mode agents.VerifyMode) *pair {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	listeners := map[string]*bufconn.Listener{}
@@ -118,7 +119,7 @@ func releaseOf(n int) *cellv1.ClaimOp {
 // The claims of two replicas follow each other on a host that has room for one. Whatever
 // replica claims, and whatever replica ends what was there before: the host takes all.
 func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
-	for _, mode := range []cell.VerifyMode{cell.VerifyAsync, cell.VerifySync} {
+	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := startPair(t, mode)
@@ -128,7 +129,7 @@ func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
 					if r := p.do(random.IntN(2), claimAll(n)).GetRefusal(); r != nil {
 						t.Fatalf("claim %d: %v", n, r)
 					}
-					if took := time.Since(began); took > cell.MaxVerifyWait {
+					if took := time.Since(began); took > agents.MaxVerifyWait {
 						t.Errorf("claim %d took %v", n, took)
 					}
 					if random.IntN(2) == 0 {
@@ -149,7 +150,7 @@ func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
 
 // What a host has not got is rejected by a cell of two replicas too, in time.
 func TestAHostRejectsWhatItHasNotWithTwoReplicas(t *testing.T) {
-	for _, mode := range []cell.VerifyMode{cell.VerifyAsync, cell.VerifySync} {
+	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := startPair(t, mode)
@@ -160,10 +161,10 @@ func TestAHostRejectsWhatItHasNotWithTwoReplicas(t *testing.T) {
 				must(t, err)
 				began := time.Now()
 				out := p.do(0, claimAll(1))
-				if took := time.Since(began); took >= cell.MaxVerifyWait {
+				if took := time.Since(began); took >= agents.MaxVerifyWait {
 					t.Errorf("the claim took %v", took)
 				}
-				if mode == cell.VerifyAsync {
+				if mode == agents.VerifyAsync {
 					time.Sleep(30 * time.Millisecond)
 					synctest.Wait()
 					out = p.do(1, confirmOf(1))

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/agent"
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -79,7 +79,7 @@ func (d *drifted) decision(id string) *cellgatev1.Decision {
 // cell knows.
 func TestAHostThatDriftedIsPassedInSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := drift(t, verifying{mode: cell.VerifySync})
+		d := drift(t, verifying{mode: agents.VerifySync})
 		got := d.selects(d.build)[0]
 		if got.GetServiceHost() == d.state.GetServiceHost() || !got.GetClaimed() {
 			t.Fatalf("selected %v", got)
@@ -100,7 +100,7 @@ func TestAHostThatDriftedIsPassedInSync(t *testing.T) {
 // In async mode the claim is answered, its confirm fails, and the alternate is claimed.
 func TestAHostThatDriftedFailsTheConfirmInAsync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := drift(t, verifying{mode: cell.VerifyAsync})
+		d := drift(t, verifying{mode: agents.VerifyAsync})
 		got := d.selects(d.build)[0]
 		if got.GetServiceHost() != d.state.GetServiceHost() {
 			t.Fatalf("selected %v", got)
@@ -145,7 +145,7 @@ func (d *drifted) rejects(s *cellgatev1.Selection) {
 func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &kept{}
-		d := drift(t, verifying{mode: cell.VerifyShadow, log: slog.New(slog.NewTextHandler(told, nil))})
+		d := drift(t, verifying{mode: agents.VerifyShadow, log: slog.New(slog.NewTextHandler(told, nil))})
 		got := d.selects(d.build)[0]
 		if got.GetServiceHost() != d.state.GetServiceHost() {
 			t.Fatalf("selected %v", got)
@@ -193,7 +193,7 @@ func (k *kept) String() string {
 // A claim that its host took, and that what the host finds running later leaves no room
 // for, is rejected when the host says so: its confirm fails.
 func TestAnInstanceThatNobodyKnewOfFailsTheConfirm(t *testing.T) {
-	for _, mode := range []cell.VerifyMode{cell.VerifySync, cell.VerifyAsync} {
+	for _, mode := range []agents.VerifyMode{agents.VerifySync, agents.VerifyAsync} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := drift(t, verifying{mode: mode})

@@ -15,6 +15,7 @@ import (
 
 	"cellgate/agent"
 	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/gateway"
 	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -44,7 +45,7 @@ type world struct {
 // verifying says how a world's cells verify claims; the zero value is of a world whose
 // hosts have no agent that does.
 type verifying struct {
-	mode cell.VerifyMode
+	mode agents.VerifyMode
 	log  *slog.Logger
 	// streams stand in the agents' streams.
 	streams []grpc.DialOption

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
@@ -78,7 +79,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	s, err := cell.New(cell.Config{
 		Name: c.Name, UUID: c.UUID, Replica: c.Replica,
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
-		VerifyMode: cell.VerifyMode(c.VerifyMode), VerifyWait: c.VerifyWait,
+		VerifyMode: agents.VerifyMode(c.VerifyMode), VerifyWait: c.VerifyWait,
 		ReconcileInterval: c.ReconcileInterval, ReconcileGrace: c.ReconcileGrace, ReconcileRelease: c.ReconcileRelease, ReconcileReportOnly: !c.ReconcileRepair,
 		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		MaxHosts: c.MaxHosts, MaxHostsMiB: c.MaxHostsMiB, MaxAgentHosts: c.MaxAgentHosts, MaxAgentHostsMiB: c.MaxAgentHostsMiB,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellgate/cell"
+	cellgates "cellgate/cell/gate"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -101,7 +101,7 @@ func gateText(g *cellgatev1.Gate) string {
 	if n := len(readersBehind(g)); n > 0 {
 		text += ", " + counted(n, "gateway") + " behind"
 	}
-	if required, downTime := cell.GatewaysDiffer(g.GetReaders()); required != "" {
+	if required, downTime := cellgates.GatewaysDiffer(g.GetReaders()); required != "" {
 		text += ", gateways differ in required_version"
 	} else if downTime != "" {
 		text += ", gateways differ in service_down_time"
@@ -138,7 +138,7 @@ func showGate(w io.Writer, g *cellgatev1.Gate) error {
 	for _, r := range readersBehind(g) {
 		fmt.Fprintf(&b, "behind: gateway %s %s\n", r.GetGateway(), behindText(r))
 	}
-	required, downTime := cell.GatewaysDiffer(g.GetReaders())
+	required, downTime := cellgates.GatewaysDiffer(g.GetReaders())
 	if required != "" && !waitsFor(g, "required_version, ") {
 		fmt.Fprintf(&b, "gateways differ in required_version, and the highest counts: %s\n", required)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
+	cellgates "cellgate/cell/gate"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -116,7 +116,7 @@ func checkGateways(u *upgrade) (out results) {
 // counts.
 func checkRequiredVersion(u *upgrade) results {
 	own := int64(u.conf.RequiredVersion)
-	by, _ := cell.GatewaysDiffer(u.readers)
+	by, _ := cellgates.GatewaysDiffer(u.readers)
 	highest, lowest, others := own, own, int64(0)
 	add := func(n int64) { highest, lowest, others = max(highest, n), min(lowest, n), max(others, n) }
 	if n := u.gate.GetRequiredVersion(); n > 0 {
@@ -156,7 +156,7 @@ func checkRequiredVersion(u *upgrade) results {
 
 func checkDownTime(u *upgrade) results {
 	what := ""
-	if _, by := cell.GatewaysDiffer(u.readers); by != "" {
+	if _, by := cellgates.GatewaysDiffer(u.readers); by != "" {
 		what = "the gateways differ: " + by
 	} else if i := slices.IndexFunc(u.readers, func(r *cellgatev1.GateReader) bool { return r.GetServiceDownTime() != nil }); i >= 0 {
 		if of := u.readers[i].GetServiceDownTime().AsDuration(); of != u.down {

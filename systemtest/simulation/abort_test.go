@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -126,7 +126,7 @@ func (w *world) abort(h *host, t *telling, p *promise) bool {
 // gaveBack checks what the host's abort of a claim does to it. The caller holds mu.
 func (k *checks) gaveBack(was, is *shard.Claim, bad func(string, ...any)) {
 	p := k.promises[is.ClaimID]
-	aborted := p != nil && p.abortedOn == is.HostUUID && k.world.plan.mode != cell.VerifyShadow
+	aborted := p != nil && p.abortedOn == is.HostUUID && k.world.plan.mode != agents.VerifyShadow
 	switch {
 	case is.GaveBack() && !aborted:
 		bad("its host gave it back, and did not abort it")
@@ -145,7 +145,7 @@ func (k *checks) gaveBack(was, is *shard.Claim, bad func(string, ...any)) {
 // abortEnds reports whether the host's abort of a confirmed claim ends it. The caller holds mu.
 func (k *checks) abortEnds(was, is *shard.Claim) bool {
 	p := k.promises[is.ClaimID]
-	if p == nil || p.abortedOn != is.HostUUID || was.State != shard.Confirmed || was.Seen || is.Verdict == nil || is.Verdict.Reason != shard.ReasonAborted || k.world.plan.mode == cell.VerifyShadow {
+	if p == nil || p.abortedOn != is.HostUUID || was.State != shard.Confirmed || was.Seen || is.Verdict == nil || is.Verdict.Reason != shard.ReasonAborted || k.world.plan.mode == agents.VerifyShadow {
 		return false
 	}
 	k.world.count("an abort ended a confirmed claim")
@@ -155,7 +155,7 @@ func (k *checks) abortEnds(was, is *shard.Claim) bool {
 // compareAborts: what an agent that lives on aborted is not its host's, but as its shard
 // was told to keep it (shadow), or as the host reported it all the same.
 func (w *world) compareAborts() {
-	if w.plan.mode == cell.VerifyShadow {
+	if w.plan.mode == agents.VerifyShadow {
 		return
 	}
 	w.checks.mu.Lock()

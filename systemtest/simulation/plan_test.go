@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 )
 
 // kind is what a fault does.
@@ -73,7 +73,7 @@ type plan struct {
 	seed                      uint64
 	cells, replicas, gateways int
 	hostsEach                 int
-	mode                      cell.VerifyMode
+	mode                      agents.VerifyMode
 	lasts                     time.Duration
 	faults                    []trouble
 	stories                   []story
@@ -100,7 +100,7 @@ func newPlan(seed uint64, length int) *plan {
 	draw := rand.New(rand.NewPCG(seed, 0x51))
 	p := &plan{
 		seed: seed, cells: 1 + draw.IntN(2), replicas: 2, gateways: 1 + draw.IntN(2),
-		mode:  []cell.VerifyMode{cell.VerifyAsync, cell.VerifyAsync, cell.VerifySync, cell.VerifyShadow}[draw.IntN(4)],
+		mode:  []agents.VerifyMode{agents.VerifyAsync, agents.VerifyAsync, agents.VerifySync, agents.VerifyShadow}[draw.IntN(4)],
 		lasts: time.Duration(length) * 45 * time.Second,
 	}
 	if p.cells == 1 && draw.IntN(3) == 0 {

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -91,7 +91,7 @@ func (w *world) checkAborted(ctx context.Context, d *door, g *given) {
 	c := w.checks.claimOf(g.claim)
 	w.checks.mu.Unlock()
 	switch {
-	case w.plan.mode == cell.VerifyShadow:
+	case w.plan.mode == agents.VerifyShadow:
 		if !c.State.Live() || len(c.Allocations) == 0 {
 			w.wrong("a claim was aborted on its host, and in mode shadow it is %s and takes %v", c.State, c.Allocations)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/fault"
 	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -153,7 +153,7 @@ func (w *world) probeHost(h *host) {
 			RequestedDestination: &cellgatev1.Destination{Host: h.name},
 		}},
 	})
-	if w.plan.mode == cell.VerifySync {
+	if w.plan.mode == agents.VerifySync {
 		if fault.KindOf(err) != fault.NoValidHost {
 			w.wrong("%s rejects a claim, and sync mode answers %v, %v", h.name, got, err)
 		}
@@ -166,7 +166,7 @@ func (w *world) probeHost(h *host) {
 	sleep(2 * time.Second) // the verdict has come
 	claim := got.GetDestinations()[0].GetSelected().GetClaimId()
 	_, err = d.claims().ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: consumer, ClaimId: claim})
-	if want := map[cell.VerifyMode]fault.Kind{cell.VerifyAsync: fault.ClaimRejected}[w.plan.mode]; fault.KindOf(err) != want {
+	if want := map[agents.VerifyMode]fault.Kind{agents.VerifyAsync: fault.ClaimRejected}[w.plan.mode]; fault.KindOf(err) != want {
 		w.wrong("%s rejects a claim, and its confirm in mode %s is %v", h.name, w.plan.mode, err)
 	}
 	if _, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: claim}); err != nil {

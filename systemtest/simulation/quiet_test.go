@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/internal/wire/wiretest"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -134,7 +134,7 @@ func (w *world) compareBook(h *host, book []*agentv1.HostClaim, rows *shardtest.
 	}
 	for _, b := range book {
 		c := rows.Claims[b.GetClaimId()]
-		if b.GetState() != agentv1.HostClaim_REJECTED || c == nil || w.plan.mode == cell.VerifyShadow {
+		if b.GetState() != agentv1.HostClaim_REJECTED || c == nil || w.plan.mode == agents.VerifyShadow {
 			continue
 		}
 		if c.State == shard.Pending && (c.Verdict == nil || c.Verdict.Outcome != shard.VerdictRejected) {

@@ -3,7 +3,7 @@ package simulation
 import (
 	"fmt"
 
-	"cellgate/cell"
+	"cellgate/cell/agents"
 	"cellgate/shard"
 )
 
@@ -64,7 +64,7 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 		if k.abortEnds(was, is) {
 			return
 		}
-		if k.world.plan.mode != cell.VerifySync {
+		if k.world.plan.mode != agents.VerifySync {
 			bad("it was ended as rejected in mode %s", k.world.plan.mode)
 		}
 		k.nobodys(p, is, "it was ended as rejected", bad)

@@ -1,0 +1,53 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	"cellgate/internal/security"
+	"cellgate/shard"
+)
+
+// admit refuses a host whose row would take more than its caller, or the cell, may have,
+// and one that names another host's provider. settle is called when the row is in the table,
+// or was not written. A row that is no larger than the one before is always within the limits.
+func (s *Service) admit(ctx context.Context, h *shard.Host) (settle func(), err error) {
+	if i, of := s.rows.ForeignProvider(h); i >= 0 {
+		return nil, fault.Invalid(fmt.Sprintf("providers[%d].uuid", i), "is a provider of host %s", of)
+	}
+	id := security.FromContext(ctx)
+	var hosts []string
+	if id != nil {
+		hosts = id.Hosts
+	}
+	return s.rows.Reserve(h, hosts, func(caller, all replica.HostLoad) (err error) {
+		if id != nil {
+			err = overLimit(caller, s.cfg.MaxAgentHosts, s.cfg.MaxAgentHostsMiB, fmt.Sprintf("credential %q", id.Name), "max_agent_hosts")
+		}
+		if err == nil {
+			err = overLimit(all, s.cfg.MaxHosts, s.cfg.MaxHostsMiB, "cell "+s.cfg.Cell, "max_hosts")
+		}
+		return err
+	})
+}
+
+// errHostLimit is in the chain of errors of admit that a limit is the reason of.
+var errHostLimit = errors.New("a limit of hosts")
+
+func overLimit(l replica.HostLoad, hosts, mib int, whose, key string) error {
+	const remedy = `remove hosts that are no more ("cellgate hosts delete") or raise the limit`
+	var over *fault.Error
+	switch {
+	case l.Hosts > hosts:
+		over = fault.Invalid("host_uuid", "%s may have %d hosts (cell.%s): %s", whose, hosts, key, remedy)
+	case l.Bytes > int64(mib)<<20:
+		over = fault.Invalid("host_uuid", "the hosts of %s may take %d MiB (cell.%s_mib): %s", whose, mib, key, remedy)
+	default:
+		return nil
+	}
+	over.Cause = errHostLimit
+	return over
+}

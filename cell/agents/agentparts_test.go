@@ -1,0 +1,110 @@
+package agents
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	"cellgate/internal/security"
+	"cellgate/shard"
+)
+
+// Hosts that are on their way count, those of other credentials do not, and one that was
+// not written counts no more.
+func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
+	now := time.Now
+	state := replica.NewState(replica.Config{Now: now, Log: slog.New(slog.DiscardHandler)}, liveness.New(time.Minute, now))
+	s := New(Config{MaxHosts: 100, MaxHostsMiB: 100, MaxAgentHosts: 2, MaxAgentHostsMiB: 100, Now: now}, state, nil, nil, nil)
+	host := func(n int, service string) *shard.Host {
+		return &shard.Host{UUID: hostUUID(n), ServiceHost: service, Providers: []shard.Provider{{UUID: hostUUID(n)}}}
+	}
+	for _, names := range [][]string{{"compute1"}, {"rack2-*"}} {
+		id := &security.Identity{Role: security.Agent, Name: names[0], Hosts: names}
+		ctx := security.With(t.Context(), id)
+		service := strings.Replace(names[0], "*", "h", 1)
+		for n := range 2 {
+			if _, err := s.admit(ctx, host(10*len(service)+n, service)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.admit(ctx, host(10*len(service)+2, service))
+		want := fmt.Sprintf("credential %q may have 2 hosts (cell.max_agent_hosts)", names[0])
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, errHostLimit) {
+			t.Errorf("a third host of %s: %v, want %q", names[0], err, want)
+		}
+	}
+	ctx := security.With(t.Context(), &security.Identity{Role: security.Agent, Name: "c3", Hosts: []string{"c3"}})
+	for n := range 5 {
+		settle, err := s.admit(ctx, host(500+n, "c3"))
+		if err != nil {
+			t.Fatalf("host %d, after others were not written: %v", n, err)
+		}
+		settle()
+	}
+}
+
+// An agent that is asked again and again is asked ever more seldom, and at once again after
+// a long quiet, or when the clock was put back.
+func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := newStreams(0, func() time.Time { return now })
+	var at []time.Duration
+	begun := now
+	for ; now.Before(begun.Add(10 * time.Minute)); now = now.Add(time.Second) {
+		if s.mayAskAgain("h", 20*time.Second, 2*time.Minute) {
+			at = append(at, now.Sub(begun))
+		}
+	}
+	want := []time.Duration{0, 20 * time.Second, time.Minute, 140 * time.Second, 260 * time.Second, 380 * time.Second, 500 * time.Second}
+	if len(at) != len(want) {
+		t.Fatalf("asked at %v, want %v", at, want)
+	}
+	for i := range want {
+		if at[i] != want[i] {
+			t.Errorf("asked at %v, want %v", at, want)
+		}
+	}
+	for name, to := range map[string]time.Time{"quiet": now.Add(5 * time.Minute), "back": begun} {
+		if now = to; !s.mayAskAgain("h", 20*time.Second, 2*time.Minute) {
+			t.Errorf("%s: not asked", name)
+		}
+	}
+}
+
+// A replica that an agent's newest state reaches a little after the others asks for nothing.
+func TestALateStateOfALifeThatGoesOnIsNotAskedFor(t *testing.T) {
+	var l lostState
+	now := time.Unix(1e9, 0)
+	for version := uint64(1); version < 20; version++ {
+		now = now.Add(10 * time.Second)
+		said := &reportSummary{Registration: shard.Registration{BootID: "a", StateVersion: version}}
+		if l = l.update(said, &shard.Host{BootID: "a", StateVersion: version + 1}, now); l.at != now {
+			t.Fatalf("version %d: behind since %v", version, now.Sub(l.at))
+		}
+		if got := l.update(said, &shard.Host{BootID: "a", StateVersion: version}, now); got != (lostState{}) {
+			t.Errorf("version %d, as the row is: %v", version, got)
+		}
+	}
+}
+
+// Many refused agents are one line a while, with their number.
+func TestRefusedAgentsAreLoggedOnce(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	var s wrongCellAgents
+	at := time.Unix(1e9, 0)
+	for range 3 {
+		s.log(log, at, plainState(1, 8), fault.Invalid("cell", "x"))
+	}
+	s.log(log, at.Add(logWrongCellEvery), plainState(1, 8), fault.Invalid("cell", "x"))
+	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "times=1\n") || !strings.Contains(text, "times=3\n") {
+		t.Errorf("logged:\n%s", text)
+	}
+}

@@ -1,0 +1,354 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"cellgate/cell/gate"
+	"cellgate/cell/liveness"
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/schedule"
+)
+
+// MaxStates is how many agents' states are in the pipeline at once.
+const MaxStates = 1024
+
+type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
+
+// Config is what cell.Config says of agents.
+type Config struct {
+	// Cell is the cell's name.
+	Cell                            string
+	HeartbeatEvery, FollowFor       time.Duration
+	MaxHosts, MaxHostsMiB           int
+	MaxAgentHosts, MaxAgentHostsMiB int
+	// MaxStates bounds the agents' states that are in the pipeline at once.
+	MaxStates  int
+	VerifyMode VerifyMode
+	VerifyWait time.Duration
+	// MaxAsking is how far apart an agent's askings for its state come to be at most.
+	MaxAsking time.Duration
+	Now       func() time.Time
+	Log       *slog.Logger
+	Telemetry *telemetry.Cell
+}
+
+// Service hears the agents of a cell's hosts.
+type Service struct {
+	agentv1.UnimplementedHostReportsServer
+	cfg     Config
+	rows    *replica.Rows
+	queue   *replica.Queue
+	journal *replica.Journal
+	live    *liveness.Tracker
+	gate    *gate.Keeper
+	now     func() time.Time
+	log     *slog.Logger
+	tel     *telemetry.Cell
+
+	// Streams are the streams of the agents that this replica hears.
+	Streams   *Streams
+	Verify    *verifier
+	Reports   reports
+	refusals  refusals
+	wrongCell wrongCellAgents
+	// states bounds the agents' states that are in the pipeline, decoding those that are read
+	// at once: half of the processors at most, so that thousands of states that come together
+	// leave room for proposals.
+	states, Decoding chan struct{}
+	// ready is closed when states can be taken, stopping when streams are to end.
+	ready, stopping <-chan struct{}
+}
+
+func New(cfg Config, s *replica.State, gate *gate.Keeper, ready, stopping <-chan struct{}) *Service {
+	streams := newStreams(3*cfg.HeartbeatEvery, cfg.Now)
+	return &Service{
+		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, live: s.Live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
+		Streams: streams, Verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.Rows, s.Queue, s.Journal, streams, cfg.Now, cfg.Log, cfg.Telemetry),
+		states: make(chan struct{}, max(cfg.MaxStates, 1)), Decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		ready: ready, stopping: stopping,
+	}
+}
+
+// Run starts what keeps agents' claims in line with the table, until ctx ends.
+func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return s.Verify.run(ctx) })
+	g.Go(func() error { return s.Verify.write(ctx) })
+	g.Go(func() error { return s.Verify.recheck(ctx) })
+}
+
+// Report hears one host until its agent leaves or the replica stops. A bad
+// state is refused and the stream stays open for a better one; a message that
+// the schema does not know ends it, and so does a state of another cell's host.
+func (s *Service) Report(on reportStream) error {
+	ctx := on.Context()
+	defer s.tel.Stream()()
+	select {
+	case <-s.ready:
+	case <-s.stopping:
+		return replica.ErrStopping()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	requests := make(chan *agentv1.ReportRequest)
+	ended := make(chan error, 1)
+	// Ends with the stream, which ends when this handler returns.
+	go func() { ended <- receive(on, requests) }()
+	a := &stream{Service: s, opened: s.Streams.nextNumber(), out: make(chan *agentv1.ReportResponse, maxOutbox), results: make(chan result, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer a.close(cancel)
+	defer a.stopWatching()
+	for {
+		var reply *agentv1.ReportResponse
+		var err error
+		select {
+		case reply = <-a.out:
+		case <-s.stopping:
+			return replica.ErrStopping()
+		case err := <-ended:
+			return err
+		case m := <-requests:
+			reply, err = a.handle(ctx, m)
+		case t := <-a.results:
+			reply, err = a.noteResult(ctx, t)
+		case <-a.unheldTicks:
+			reply = a.recheckUnheld(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if reply == nil {
+			continue
+		}
+		if err := on.Send(reply); err != nil {
+			return err
+		}
+	}
+}
+
+// receive hands on the agent's messages until the stream ends; nil when the
+// agent ended it.
+func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- m:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// stream is what one stream has said so far. All but opened, epoch, said, heard, back
+// and out belong to the goroutine of Report.
+type stream struct {
+	*Service
+	// opened orders the streams of this replica.
+	opened uint64
+	// host is the uuid of the first state that was accepted; the stream is for
+	// this host only.
+	host string
+	// held is the newest state that was accepted: what the next Delta changes.
+	held *agentv1.FullState
+	// refusal is of the newest state when it was refused; nil when one was accepted since.
+	refusal *refusal
+	// unheld is the newest state when it was refused and nothing of its life was held that its host could
+	// stay by; looks says when to look again, and stops that.
+	unheld      *unheld
+	unheldTicks <-chan time.Time
+	stopTicks   func()
+	// registering: a state is being taken, by a goroutine of its own, which puts what
+	// came of it into took. next is the newest state that came meanwhile.
+	registering bool
+	results     chan result
+	next        *agentv1.ReportRequest
+	// epoch is of the newest Resync that began the stream's host anew.
+	epoch atomic.Uint64
+	// lastReport is what the newest accepted state is; heard when the agent last sent anything.
+	// nil before the first.
+	lastReport atomic.Pointer[reportSummary]
+	heardAt    atomic.Pointer[time.Time]
+	lost       lostState
+	// askedOver is the life over whose row the agent was asked for its next state, by the Resync
+	// of the newest epoch or one before; "" for none.
+	askedOver string
+	// back is the row's version that the agent was found behind; 0 for none (regain).
+	back atomic.Uint64
+	// out has what is to be told the agent besides its answers (sessions.tell).
+	out chan *agentv1.ReportResponse
+}
+
+// result is what came of a state: the answer and, when it was accepted, the host's
+// uuid and the state; refusal says which state was not, unheld that its host cannot stay yet. outlived: it was not written
+// (sessions.outlived). over is the life whose row it would replace: the agent is to be asked
+// over that one. An error ends the stream.
+type result struct {
+	reply      *agentv1.ReportResponse
+	host       string
+	state      *agentv1.FullState
+	superseded bool
+	refusal    *refusal
+	unheld     *unheld
+	over       string
+	err        error
+}
+
+// handle takes a message, and answers what needs no waiting; nil for no answer yet. An
+// error ends the stream.
+func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
+	now := a.now()
+	a.heardAt.Store(&now)
+	switch {
+	case m.GetFullState() != nil, m.GetDelta() != nil:
+		if a.registering {
+			a.next = m
+			return nil, nil
+		}
+		a.beginRegistration(ctx, m)
+		return nil, nil
+	case m.GetHeartbeat() != nil && rpc.IsUUID(m.GetHeartbeat().GetBootId()):
+		// It breaks no rule.
+	default:
+		if err := rpc.Validate(m); err != nil {
+			return nil, err
+		}
+		if v := m.GetVerdict(); v != nil {
+			a.Verify.handleVerdict(a, v)
+			return nil, nil
+		}
+	}
+	return a.handleHeartbeat(ctx, m.GetHeartbeat()), nil
+}
+
+// beginRegistration takes a state. One is taken at a time, and the stream goes on meanwhile.
+func (a *stream) beginRegistration(ctx context.Context, m *agentv1.ReportRequest) {
+	a.registering = true
+	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), askedOver: a.askedOver, refusing: a.refusal}
+	go func() { a.results <- t.register(ctx, m) }()
+}
+
+// writeHeld takes the state that is held once more, now that its agent speaks for the host. The agent
+// hears of it when it is refused.
+func (a *stream) writeHeld(ctx context.Context) {
+	a.registering = true
+	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), askedOver: a.askedOver}
+	m := &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.held}}
+	go func() {
+		out := t.register(ctx, m)
+		if out.state != nil {
+			out.reply = nil
+		}
+		a.results <- out
+	}()
+}
+
+// noteResult notes what came of a state, and begins with the one that came meanwhile.
+func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportResponse, error) {
+	a.registering = false
+	if t.err != nil {
+		return nil, t.err
+	}
+	if t.refusal != nil {
+		a.setRefusal(t.refusal)
+	}
+	a.watchUnheld(t.unheld)
+	if t.over != "" {
+		t.reply = a.askOver(t.over)
+	}
+	if t.state != nil {
+		a.held, a.askedOver = t.state, ""
+		a.endRefusal()
+		a.lastReport.Store(summaryOf(t.state))
+		if !t.superseded {
+			a.Reports.add(a, t.host, t.state, a.now())
+		}
+		if a.host == "" {
+			a.host = t.host
+			a.Streams.add(t.host, a)
+		}
+		a.live.NoteHeard(t.host)
+		if t.state.GetVerifies() && a.Streams.IsActive(a.host, a) {
+			a.Verify.addStream(a, t.state)
+		}
+	}
+	if m := a.next; m != nil {
+		a.next = nil
+		a.beginRegistration(ctx, m)
+	}
+	return t.reply, nil
+}
+
+// close ends what the stream stands for, and waits for the state that is being taken.
+func (a *stream) close(cancel context.CancelFunc) {
+	cancel()
+	if a.registering {
+		<-a.results
+	}
+	a.endRefusal()
+	if a.host != "" {
+		a.Streams.remove(a.host, a)
+		a.Verify.dropStream(a)
+	}
+}
+
+// handleHeartbeat hears the host. An agent whose state is not held is asked for it, unless
+// one is on its way, whose answer says what is held: nothing is wrong with the state, and a
+// refusal that crossed it would have the agent rest for minutes. So is one whose state
+// another agent life overwrote (regain).
+//
+// A state that Nova's tables kept out of the shard is put there once the gate is NATIVE.
+func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {
+	stands := a.acceptsHeartbeat(b)
+	if a.host == "" {
+		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
+	}
+	if row := a.rows.HostInService(a.host); row == nil || row.Imported {
+		if a.refusal == nil && !a.registering && a.rows.GateRow().Native() && a.Streams.IsActive(a.host, a) {
+			a.writeHeld(ctx)
+		}
+	}
+	switch {
+	case a.refusal != nil && !stands:
+		return nil // the answer to its state says what to name, if anything
+	case stands:
+		a.live.NoteHeard(a.host)
+		return a.askForLostState()
+	}
+	a.live.NoteHeard(a.host)
+	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
+		if a.registering {
+			return nil
+		}
+		return resync(a.epoch.Load(), fmt.Sprintf("version %d of boot_id %s is held, and a heartbeat is of another", a.held.GetVersion(), a.held.GetBootId()), 0)
+	}
+	return a.askForLostState()
+}
+
+// sameUUID compares uuids whatever their letters' case.
+func sameUUID(a, b string) bool {
+	x, err := schedule.ParseID(a)
+	if err != nil {
+		return false
+	}
+	y, err := schedule.ParseID(b)
+	return err == nil && x == y
+}

@@ -1,0 +1,139 @@
+package agents
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// applyDelta gives the state that a delta makes of the one that is held, which stays
+// as it is and shares with it what did not change. The schema has checked the delta's
+// fields one by one; what is wrong with how they fit together, or with what is held,
+// is named. Epoch and follow are the delta's.
+func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, error) {
+	out := shallow(held)
+	out.Version, out.Epoch, out.Follow = d.GetVersion(), d.GetEpoch(), d.GetFollow()
+	var bad problems
+	if d.GetVersion() <= d.GetBaseVersion() {
+		bad.add("version", "must be above base_version (%d)", d.GetBaseVersion())
+	}
+	if d.Disabled != nil {
+		out.Disabled = d.GetDisabled()
+	}
+	if d.DisabledReason != nil {
+		out.DisabledReason = d.GetDisabledReason()
+	}
+	if d.IoWorkload != nil {
+		out.IoWorkload = d.GetIoWorkload()
+	}
+	if d.FailedBuilds != nil {
+		out.FailedBuilds = d.GetFailedBuilds()
+	}
+	if d.Facts != nil {
+		out.Facts = d.GetFacts()
+	}
+	if d.Aggregates != nil {
+		out.Aggregates = d.GetAggregates().GetAggregates()
+	}
+	out.Providers = edited(&bad, "providers", ".uuid", held.GetProviders(), d.GetProviders(), d.GetRemovedProviders(), (*agentv1.Provider).GetUuid)
+	out.Instances = edited(&bad, "instances", ".instance_uuid", held.GetInstances(), d.GetInstances(), d.GetRemovedInstances(), (*agentv1.Instance).GetInstanceUuid)
+	out.Namespaces = edited(&bad, "namespaces", ".name", held.GetNamespaces(), d.GetNamespaces(), d.GetRemovedNamespaces(), (*agentv1.Namespace).GetName)
+	bad.bound("providers", len(out.GetProviders()), 1, maxProviders)
+	bad.bound("instances", len(out.GetInstances()), 0, maxInstances)
+	bad.bound("namespaces", len(out.GetNamespaces()), 0, maxNamespaces)
+	if err := fault.InvalidFields(bad); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// How many of each a FullState may have, as its schema says: lists that a delta makes
+// longer are not looked through again for what was right before.
+const (
+	maxProviders  = 256
+	maxInstances  = 10_000
+	maxNamespaces = 64
+)
+
+// shallow is a copy that shares lists and messages.
+func shallow(in *agentv1.FullState) *agentv1.FullState {
+	out := &agentv1.FullState{}
+	to := out.ProtoReflect()
+	in.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(field, v)
+		return true
+	})
+	return out
+}
+
+type problems []fault.Field
+
+func (p *problems) add(path, format string, args ...any) {
+	*p = append(*p, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})
+}
+
+// bound checks the length of a list.
+func (p *problems) bound(list string, n, least, most int) {
+	if n < least || n > most {
+		p.add(list, "would have %d items, must have %d to %d", n, least, most)
+	}
+}
+
+// edited is a list in which each of put takes the place of the one with its name, or
+// is added at the end, without those that gone names. A name is compared whatever its
+// letters' case, as uuids are.
+func edited[M any](bad *problems, list, field string, held, put []M, gone []string, nameOf func(M) string) []M {
+	if len(put) == 0 && len(gone) == 0 {
+		return held
+	}
+	name := func(m M) string { return strings.ToLower(nameOf(m)) }
+	next := make(map[string]M, len(put))
+	for i, m := range put {
+		if _, twice := next[name(m)]; twice {
+			bad.add(fmt.Sprintf("%s[%d]%s", list, i, field), "%s stands there already", nameOf(m))
+		}
+		next[name(m)] = m
+	}
+	const leave, left = 1, 2
+	leaves := make(map[string]int, len(gone))
+	for i, n := range gone {
+		path := fmt.Sprintf("removed_%s[%d]", list, i)
+		n := strings.ToLower(n)
+		if _, both := next[n]; both {
+			bad.add(path, "%s stands in %s too", gone[i], list)
+		}
+		if _, twice := leaves[n]; twice {
+			bad.add(path, "%s stands there already", gone[i])
+		}
+		leaves[n] = leave
+	}
+	out := make([]M, 0, len(held)+len(put))
+	placed := make(map[string]struct{}, len(put))
+	for _, m := range held {
+		n := name(m)
+		if leaves[n] != 0 {
+			leaves[n] = left
+			continue
+		}
+		if changed, ok := next[n]; ok {
+			m = changed
+			placed[n] = struct{}{}
+		}
+		out = append(out, m)
+	}
+	for i, n := range gone {
+		if leaves[strings.ToLower(n)] == leave {
+			bad.add(fmt.Sprintf("removed_%s[%d]", list, i), "%s is not held", n)
+		}
+	}
+	for _, m := range put {
+		if _, there := placed[name(m)]; !there {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package agents
+
+import (
+	"fmt"
+	"slices"
+
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// HeldState is what the agent of a host that is heard here said last, and the report that
+// it is of; nil for none, and for one that is refused since.
+func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
+	rep := s.Reports.Of(uuid)
+	if rep == nil || !s.Streams.IsActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
+		return nil, nil
+	}
+	if _, up := s.live.LastSeen(uuid); !up {
+		return nil, nil
+	}
+	return rep.host(), rep
+}
+
+// ComparableReport gives the report of a host that can be compared with its rows: of an
+// agent that is heard here, knows its instances and is not refused since, and of which the
+// row is.
+func (s *Service) ComparableReport(row *replica.HostRow) *Report {
+	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
+		return nil
+	}
+	if _, up := s.live.LastSeen(row.Host.UUID); !up {
+		return nil
+	}
+	if s.RefusalOf(row.Host.UUID) != nil {
+		return nil // its agent knows better
+	}
+	rep := s.Reports.Of(row.Host.UUID)
+	if rep == nil || !s.Streams.IsActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
+		return nil
+	}
+	return rep
+}
+
+// InstanceGone says why a claim is not released that its host may still have the instance
+// of (ClaimRef.unless_reported); nil when it is.
+func (s *Service) InstanceGone(id string) error {
+	claim := s.rows.Claim(id)
+	if claim == nil {
+		return nil // it has ended
+	}
+	row := s.rows.Host(claim.HostUUID)
+	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
+		return nil
+	}
+	if _, up := s.live.LastSeen(claim.HostUUID); !up {
+		return nil
+	}
+	if s.RefusalOf(claim.HostUUID) != nil {
+		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
+	}
+	rep := s.Reports.Of(claim.HostUUID)
+	if rep == nil || !s.Streams.IsActive(claim.HostUUID, rep.by) {
+		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)
+	}
+	if _, there := reportedIn(rep.State)[claim.Instance()]; there {
+		return fault.New(fault.AlreadyExists, "host %s reports instance %s", claim.ServiceHost, claim.Instance())
+	}
+	return nil
+}
+
+// InstanceDifference says which instances that Nova's tables have on a host its agent does
+// not list, or the other way round; "" for none, and for an agent that does not know them.
+func (s *Service) InstanceDifference(uuid string, rep *Report) string {
+	if rep.State.GetInstancesUnknown() {
+		return ""
+	}
+	_, has := InstancesOf(rep)
+	var lacks []string
+	claims := s.rows.ClaimsOn(uuid)
+	there := make(map[string]struct{}, len(claims))
+	for _, claim := range claims {
+		id := claim.Instance()
+		there[id] = struct{}{}
+		if _, is := has[id]; !is && claim.Seen && claim.State == shard.Confirmed {
+			lacks = append(lacks, id)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstAndCount(lacks))
+	}
+	var more []string
+	for id := range has {
+		if _, is := there[id]; !is {
+			more = append(more, id)
+		}
+	}
+	if len(more) > 0 {
+		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstAndCount(more))
+	}
+	return ""
+}
+
+// ReportLacks reports whether the newest report of a claim's host, which is heard here and can
+// be believed, does not have the claim's instance, and which report that is.
+func (s *Service) ReportLacks(claim *shard.Claim) (said shard.Registration, lacks bool) {
+	rep := s.ComparableReport(s.rows.Host(claim.HostUUID))
+	if rep == nil {
+		return said, false
+	}
+	_, has := InstancesOf(rep)
+	_, there := has[claim.Instance()]
+	return rep.Registration(), !there
+}
+
+// firstAndCount names the first of some ids, and how many more there are.
+func firstAndCount(ids []string) string {
+	first := slices.Min(ids)
+	if more := len(ids) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", first, more)
+	}
+	return first
+}

@@ -1,0 +1,253 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
+)
+
+// A host whose newest state is refused stays in service by the one before, where the shard
+// has one of the same agent life, and where the agent judges the claims that are made on it:
+// it knows what the cell does not. The refusal names the version that the shard has, and
+// the agent's heartbeats name it again (docs/adr/0023). What only a report shows is neither
+// found nor put right on such a host.
+
+// refusal is the newest state that a stream's agent reported, which was refused, and none was
+// accepted on the stream since. It is not changed.
+type refusal struct {
+	host  string
+	state *agentv1.FullState
+	// since is of the first refusal without an accepted state between.
+	since    time.Time
+	problems []string
+	// held is what the shard has of the agent's life, which heartbeats are to name; the zero
+	// value when the host does not stay by it.
+	held shard.Registration
+}
+
+// keepsHost reports whether heartbeats keep the host up.
+func (f *refusal) keepsHost() bool { return f != nil && f.held.StateVersion > 0 }
+
+// isNamedBy reports whether a heartbeat is of the state that is held.
+func (f *refusal) isNamedBy(b *agentv1.Heartbeat) bool {
+	return f.keepsHost() && sameUUID(b.GetBootId(), f.held.BootID) && b.GetVersion() == f.held.StateVersion
+}
+
+// text is for people.
+func (f *refusal) text() string {
+	stays := "nothing of this life of its agent is held that it could stay in service by: it is not heard"
+	if f.keepsHost() {
+		stays = fmt.Sprintf("version %d is held, and heartbeats that name it keep it in service", f.held.StateVersion)
+	}
+	return fmt.Sprintf("version %d of its state is refused: %s; %s", f.state.GetVersion(), strings.Join(f.problems, ", "), stays)
+}
+
+// refusedWhole answers a whole state that breaks a rule, and notes it when its sender may speak for the host. The
+// host stays when the shard has a state of the same agent life, the agent judges claims, and
+// what it says counts.
+func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, err error) result {
+	m := t.refused(in.GetBootId(), in.GetVersion(), err)
+	out := result{reply: m}
+	if fault.KindOf(err) != fault.InvalidRequest || !rpc.IsUUID(in.GetHostUuid()) || !rpc.IsUUID(in.GetBootId()) {
+		return out
+	}
+	host, boot := strings.ToLower(in.GetHostUuid()), strings.ToLower(in.GetBootId())
+	judged := in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow
+	if judged {
+		out.unheld = &unheld{state: in, err: err}
+	}
+	row := t.rows.Host(host)
+	if row == nil || row.Host == nil || t.host != "" && t.host != host || security.MayReport(ctx, row.Host.ServiceHost) != nil {
+		return out
+	}
+	out.refusal = &refusal{host: host, state: in, since: t.now(), problems: m.GetRefused().GetProblems()}
+	if judged && !row.Host.Imported && row.Host.BootID == boot && !t.Streams.superseded(host, t.opened, boot) {
+		out.refusal.held, out.unheld = row.Host.Registration(), nil
+		m.GetRefused().HeldVersion, m.GetRefused().HeartbeatEvery = row.Host.StateVersion, durationpb.New(t.cfg.HeartbeatEvery)
+	}
+	return out
+}
+
+// unheld is a state that was refused, and why, of whose life nothing was held.
+type unheld struct {
+	state *agentv1.FullState
+	err   error
+}
+
+// UnheldLook is how often it is looked whether another replica wrote a state of such a life.
+const UnheldLook = time.Second
+
+// watchUnheld looks whether something of a refused state's life is held; nil for no more.
+func (a *stream) watchUnheld(u *unheld) {
+	a.stopWatching()
+	if a.unheld = u; u != nil {
+		ticker := time.NewTicker(UnheldLook)
+		a.unheldTicks, a.stopTicks = ticker.C, ticker.Stop
+	}
+}
+
+func (a *stream) stopWatching() {
+	if a.stopTicks != nil {
+		a.stopTicks()
+		a.unheld, a.unheldTicks, a.stopTicks = nil, nil, nil
+	}
+}
+
+// recheckUnheld refuses a state once more, when the shard has one of its life meanwhile: another
+// replica, which has other rules, took it. nil while it has none.
+func (a *stream) recheckUnheld(ctx context.Context) *agentv1.ReportResponse {
+	row := a.rows.Host(strings.ToLower(a.unheld.state.GetHostUuid()))
+	if a.registering || row == nil || row.Host == nil || !sameUUID(row.Host.BootID, a.unheld.state.GetBootId()) {
+		return nil
+	}
+	t := registration{Service: a.Service, opened: a.opened, host: a.host}
+	now := t.refusedWhole(ctx, a.unheld.state, a.unheld.err)
+	if !now.refusal.keepsHost() {
+		return nil
+	}
+	a.setRefusal(now.refusal)
+	a.stopWatching()
+	return now.reply
+}
+
+// setRefusal notes that the stream's newest state was refused.
+func (a *stream) setRefusal(f *refusal) {
+	if a.refusal != nil {
+		f.since = a.refusal.since
+	}
+	a.refusal = f
+	a.refusals.note(a, f)
+}
+
+// endRefusal notes that a state was accepted on the stream, or that it ended.
+func (a *stream) endRefusal() {
+	if a.refusal != nil {
+		a.refusals.forget(a, a.refusal.host)
+		a.refusal = nil
+	}
+}
+
+// acceptsHeartbeat takes a heartbeat of the state that is held while the newest one is refused; false
+// for any other. One on a stream that nothing was accepted on makes it a stream of the host.
+func (a *stream) acceptsHeartbeat(b *agentv1.Heartbeat) bool {
+	if !a.refusal.isNamedBy(b) {
+		return false
+	}
+	if a.host == "" {
+		a.host = a.refusal.host
+		a.lastReport.Store(&reportSummary{Registration: a.refusal.held, serviceHost: a.rows.ServiceHost(a.host), follows: a.refusal.state.GetFollow()})
+		a.Streams.add(a.host, a)
+	}
+	return true
+}
+
+// newest is the newest state that the agent reported, accepted or not.
+func (a *stream) newest() *agentv1.FullState {
+	if a.refusal != nil {
+		return a.refusal.state
+	}
+	return a.held
+}
+
+// refusals are those that stand, by host and stream. The zero value is ready.
+type refusals struct {
+	mu     sync.Mutex
+	byHost map[string]map[*stream]*refusal
+}
+
+func (r *refusals) note(a *stream, f *refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byHost == nil {
+		r.byHost = map[string]map[*stream]*refusal{}
+	}
+	if r.byHost[f.host] == nil {
+		r.byHost[f.host] = map[*stream]*refusal{}
+	}
+	r.byHost[f.host][a] = f
+}
+
+func (r *refusals) forget(a *stream, host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byHost[host], a)
+	if len(r.byHost[host]) == 0 {
+		delete(r.byHost, host)
+	}
+}
+
+// newest gives the refusal on the stream of a host that was opened last, and when; nil for
+// none.
+func (r *refusals) newest(host string) (f *refusal, opened uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for a, other := range r.byHost[host] {
+		if a.opened >= opened {
+			f, opened = other, a.opened
+		}
+	}
+	return f, opened
+}
+
+// RefusalOf gives what this replica refuses of a host: nil for nothing, and when a later
+// stream speaks for the host.
+func (c *Service) RefusalOf(host string) *refusal {
+	f, opened := c.refusals.newest(host)
+	if f == nil || c.Streams.activeSince(host) > opened {
+		return nil
+	}
+	return f
+}
+
+// RefusedMessage is a refusal as people see it.
+func RefusedMessage(f *refusal) *cellgatev1.RefusedState {
+	if f == nil {
+		return nil
+	}
+	return &cellgatev1.RefusedState{Since: timestamppb.New(f.since), Version: f.state.GetVersion(), Problems: f.problems, Stays: f.keepsHost()}
+}
+
+// RefusedState says that a host's newest state is refused here; nil when it is not.
+func (s *Service) RefusedState(row *replica.HostRow) *cellgatev1.Finding {
+	if row == nil || row.Host == nil {
+		return nil
+	}
+	f := s.RefusalOf(row.Host.UUID)
+	if f == nil {
+		return nil
+	}
+	return &cellgatev1.Finding{
+		Kind: cellgatev1.Finding_STATE_REFUSED, HostUuid: row.Host.UUID, ServiceHost: row.Host.ServiceHost,
+		Detail: f.text(), Since: timestamppb.New(f.since),
+	}
+}
+
+// refused is a refusal that names what is wrong; of a delta's state, the fields are
+// those of the state that it gives.
+func (c *Service) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
+	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Cell}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		for _, field := range f.Fields {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s: %s", field.Path, field.Problem))
+		}
+		if len(f.Fields) == 0 {
+			out.Problems = []string{f.Message}
+		}
+	}
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: out}}
+}

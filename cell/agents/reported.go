@@ -1,0 +1,135 @@
+package agents
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// reports is what the agents of hosts said last on their streams to this replica. The
+// zero value is ready.
+type reports struct {
+	mu    sync.Mutex
+	hosts map[string]*Report
+}
+
+// Report is the newest state of a host that was accepted. It is not changed.
+type Report struct {
+	State *agentv1.FullState
+	// host is the state as a row would have it.
+	host func() *shard.Host
+	by   *stream
+	// Writes: the agent asks this replica, of all that hear it, to write its states.
+	Writes bool
+	// Gone are the instances that an earlier state of the same agent life had, heard on
+	// this stream or the one before, and this one has not: since when, on this stream.
+	Gone map[string]time.Time
+}
+
+// add takes a state that was accepted on a stream.
+func (r *reports) add(by *stream, host string, state *agentv1.FullState, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hosts == nil {
+		r.hosts = map[string]*Report{}
+	}
+	read := sync.OnceValue(func() *shard.Host {
+		put, err := readHost(state)
+		if err != nil {
+			return nil // it was accepted, so it can be read
+		}
+		return &put.Host
+	})
+	r.hosts[host] = &Report{State: state, host: read, by: by, Writes: !state.GetFollow(), Gone: goneSince(r.hosts[host], by, state, now)}
+}
+
+// goneSince gives report.gone of a state after the report before, nil for none. Of
+// what was said while no stream was here nothing is known: on a new stream all time
+// begins anew.
+func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Time) map[string]time.Time {
+	if before == nil || !sameUUID(before.State.GetBootId(), state.GetBootId()) || state.GetInstancesUnknown() {
+		return nil
+	}
+	had, has := before.State.GetInstances(), state.GetInstances()
+	same := len(had) == len(has) && (len(had) == 0 || had[0] == has[0] && had[len(had)-1] == has[len(has)-1])
+	if same && before.by == by && len(before.Gone) == 0 && sameInstances(had, has) {
+		return nil
+	}
+	there := make(map[string]struct{}, len(has))
+	for _, i := range has {
+		there[strings.ToLower(i.GetInstanceUuid())] = struct{}{}
+	}
+	gone := map[string]time.Time{}
+	for id, since := range before.Gone {
+		if _, ok := there[id]; ok {
+			continue
+		}
+		if before.by != by {
+			since = now
+		}
+		gone[id] = since
+	}
+	for _, i := range had {
+		id := strings.ToLower(i.GetInstanceUuid())
+		if _, ok := there[id]; !ok {
+			gone[id] = now
+		}
+	}
+	return gone
+}
+
+// sameInstances reports whether two lists share their messages, as after a delta of
+// something else.
+func sameInstances(a, b []*agentv1.Instance) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Of gives a host's report; nil for none.
+func (r *reports) Of(host string) *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hosts[host]
+}
+
+// KeepGone forgets of a host's report those gone instances that keep does not want.
+func (r *reports) KeepGone(host string, of *Report, keep func(instance string) bool) {
+	left := map[string]time.Time{}
+	for id, since := range of.Gone {
+		if keep(id) {
+			left[id] = since
+		}
+	}
+	if len(left) == len(of.Gone) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hosts[host] == of {
+		next := *of
+		next.Gone = left
+		r.hosts[host] = &next
+	}
+}
+
+// Registration is the registration of a report.
+func (r *Report) Registration() shard.Registration {
+	return shard.Registration{BootID: strings.ToLower(r.State.GetBootId()), StateVersion: r.State.GetVersion()}
+}
+
+// InstancesOf gives the instances of a report, and their ids as rows have them.
+func InstancesOf(r *Report) (ids []string, by map[string]*agentv1.Instance) {
+	by = make(map[string]*agentv1.Instance, len(r.State.GetInstances()))
+	for _, i := range r.State.GetInstances() {
+		id := strings.ToLower(i.GetInstanceUuid())
+		ids, by[id] = append(ids, id), i
+	}
+	return ids, by
+}

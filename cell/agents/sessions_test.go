@@ -1,0 +1,36 @@
+package agents
+
+import (
+	"testing"
+	"time"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// TestSessionsReachTheNewestStream: a message goes to the stream that began last, and
+// nowhere once all have ended; an agent that does not read is not waited for.
+func TestSessionsReachTheNewestStream(t *testing.T) {
+	s := newStreams(0, time.Now)
+	m := &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c"}}}
+	if s.HasStream("h") || s.Send("h", m) {
+		t.Fatal("a host without a stream took a message")
+	}
+	older := &stream{out: make(chan *agentv1.ReportResponse, 1)}
+	newer := &stream{out: make(chan *agentv1.ReportResponse, 1)}
+	s.add("h", older)
+	s.add("h", newer)
+	if !s.Send("h", m) || len(newer.out) != 1 || len(older.out) != 0 {
+		t.Fatalf("the message is not with the newest stream: older %d, newer %d", len(older.out), len(newer.out))
+	}
+	if s.Send("h", m) {
+		t.Fatal("a full outbox took a message")
+	}
+	s.remove("h", newer)
+	if !s.Send("h", m) || len(older.out) != 1 {
+		t.Fatal("the older stream did not get the message")
+	}
+	s.remove("h", older)
+	if s.HasStream("h") || s.Send("h", m) || len(s.Hosts()) != 0 {
+		t.Fatal("an ended stream is still there")
+	}
+}

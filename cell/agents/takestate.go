@@ -1,0 +1,279 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
+	"cellgate/internal/rpc"
+	"cellgate/internal/security"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// registration is one state on its way into the shard: what the stream had said when
+// it came.
+type registration struct {
+	*Service
+	opened    uint64
+	host      string
+	held      *agentv1.FullState
+	epoch     uint64
+	askedOver string
+	// refusing is the stream's refusal so far; nil for none.
+	refusing *refusal
+}
+
+// register registers the state of a message, which is a FullState or a Delta. It waits for
+// its turn (agentService.decoding).
+func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (out result) {
+	select {
+	case t.Decoding <- struct{}{}:
+	case <-ctx.Done():
+		return result{err: ctx.Err()}
+	}
+	decoded := sync.OnceFunc(func() { <-t.Decoding })
+	defer decoded()
+	state := m.GetFullState()
+	if d := m.GetDelta(); d != nil {
+		if err := rpc.Validate(d); err != nil {
+			return t.refuseDelta(ctx, d, err)
+		}
+		if why := t.gap(d); why != "" {
+			return result{reply: resync(t.epoch, why, 0)}
+		}
+		var err error
+		if state, err = applyDelta(t.held, d); err != nil {
+			return t.refuseDelta(ctx, d, err)
+		}
+	} else if err := rpc.Validate(state); err != nil {
+		return t.refuse(ctx, state, err)
+	}
+	if state.GetEpoch() < t.epoch {
+		return result{reply: resync(t.epoch, "the cell was told to start over", 0)}
+	}
+	return t.registerState(ctx, state, decoded)
+}
+
+// gap says why a delta does not change what is held; "" when it does.
+func (t *registration) gap(d *agentv1.Delta) string {
+	switch {
+	case t.held == nil:
+		return "no state is held on this stream"
+	case !sameUUID(d.GetBootId(), t.held.GetBootId()):
+		return fmt.Sprintf("a state of boot_id %s is held", t.held.GetBootId())
+	case d.GetBaseVersion() != t.held.GetVersion():
+		return fmt.Sprintf("version %d is held, and version %d is changed", t.held.GetVersion(), d.GetBaseVersion())
+	}
+	return ""
+}
+
+// registerState registers the host, of which the schema found each field right: the state's
+// own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
+// or a newer one of the same agent life, and this replica's table shows it; or when another
+// life speaks for the host (sessions.outlived), or Nova's tables do (shard.Gate). Over another life's row it is not written before
+// the agent was asked for it over that row (agentSession.asked). decoded is called before the
+// state waits for anything.
+func (t *registration) registerState(ctx context.Context, in *agentv1.FullState, decoded func()) result {
+	if err := t.CheckCell(in.GetCell()); err != nil {
+		t.tel.State(err)
+		t.wrongCell.log(t.log, t.now(), in, err)
+		return result{err: err}
+	}
+	put, facts, err := ReadHost(in, t.rows.ReadFacts)
+	if err == nil && put.Host.AgentVersion < 1 {
+		err = fault.Invalid("agent_version", "must be at least 1: 0 is for hosts that are imported")
+	}
+	if err == nil {
+		err = fault.InvalidFields(hoststate.NotPlausible(in, t.held))
+	}
+	if err != nil {
+		return t.refuse(ctx, in, err)
+	}
+	if err := t.mayReport(ctx, &put.Host); err != nil {
+		return result{err: err}
+	}
+	if t.host != "" && t.host != put.Host.UUID {
+		return t.refuse(ctx, in, fault.Invalid("host_uuid", "this stream is for host %s", t.host))
+	}
+	settle, err := t.admit(ctx, &put.Host)
+	if err != nil {
+		out := t.refuse(ctx, in, err)
+		if errors.Is(err, errHostLimit) {
+			out.unheld = nil // the state is not kept: that is what the limit is for
+		}
+		return out
+	}
+	defer settle()
+	decoded()
+	defer t.rows.ExpectFacts(put.Host.UUID, facts)()
+	put.ExpectedBootID = &t.askedOver
+	if t.askedOver == "" && t.letsAnotherWrite(put.Host.UUID, in.GetFollow()) {
+		t.awaitState(ctx, &put.Host)
+	}
+	outlived := false
+	if !t.holds(&put.Host) {
+		if outlived = t.Streams.superseded(put.Host.UUID, t.opened, put.Host.BootID); !outlived {
+			other, err := t.write(ctx, put)
+			switch {
+			case err != nil:
+				return t.refuse(ctx, in, err)
+			case other != "":
+				return result{over: other}
+			}
+		}
+	}
+	t.tel.State(nil)
+	return result{host: put.Host.UUID, state: in, superseded: outlived, reply: t.accepted(in)}
+}
+
+// letsAnotherWrite reports whether another replica is to write the state first: as the agent says, but
+// where Nova's tables say which hosts there are, a new host is written by who hears gateways.
+func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
+	if t.rows.GateRow() == nil || t.knows(uuid) {
+		return follow
+	}
+	return !t.gate.HearsGateways()
+}
+
+// knows reports whether the shard has a host, imported or not.
+func (t *registration) knows(uuid string) bool {
+	row := t.rows.Host(uuid)
+	return row != nil && row.Host != nil
+}
+
+// awaitState waits a little for another replica to write the state of a host.
+func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
+	// Not all at once, when the one that was to write them does not.
+	late := time.NewTimer(t.cfg.FollowFor + rand.N(t.cfg.FollowFor/2+1))
+	defer late.Stop()
+	for {
+		changed := t.rows.AwaitHost(h.UUID)
+		if t.holds(h) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write puts the state into the shard, or gives the other life whose row is there, over which
+// the agent was not asked. When all agents of a cell come at once they wait here, in the
+// order they came, and none is refused and sends its state again.
+func (t *registration) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
+	if !t.rows.GateRow().Native() {
+		return "", nil // Nova's tables speak for the host
+	}
+	if row := t.rows.HostInService(put.Host.UUID); *put.ExpectedBootID == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
+		return row.BootID, nil
+	}
+	select {
+	case t.states <- struct{}{}:
+		defer func() { <-t.states }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	ops := []shard.Op{{PutHost: put}}
+	if !t.knows(put.Host.UUID) {
+		if w := t.gate.StatusOfNewHost(put.Host.UUID); w.State != "" {
+			ops = append(ops, shard.Op{SetNovaState: &shard.SetNovaState{HostUUID: put.Host.UUID, State: w.State, Reason: w.Reason}})
+			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.Reason)
+		}
+	}
+	answers, err := t.queue.Do(ctx, ops, false)
+	if err != nil {
+		return "", err
+	}
+	if err := answers[0].Err; err != nil {
+		return "", err
+	}
+	out := answers[0].Outcome
+	if out.Refusal != nil {
+		return "", fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
+	}
+	if out.CurrentBootID != "" {
+		return out.CurrentBootID, nil
+	}
+	if len(answers) > 1 {
+		if err := answers[1].Err; err != nil {
+			return "", err
+		}
+		if refusal := answers[1].Outcome.Refusal; refusal != nil {
+			return "", fault.New(refusal.Kind, "%s", refusal.Message)
+		}
+	}
+	if out.ClaimedElsewhere > 0 || out.Overcommitted > 0 {
+		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,
+			"claimed_elsewhere", out.ClaimedElsewhere, "overcommitted", out.Overcommitted, "adopted", out.Adopted)
+	}
+	return "", nil
+}
+
+// mayReport refuses a state of a host that the caller is not the agent of: by the
+// name in it, or by the name the host with that uuid has.
+func (t *registration) mayReport(ctx context.Context, h *shard.Host) error {
+	if err := security.MayReport(ctx, h.ServiceHost); err != nil {
+		return err
+	}
+	if row := t.rows.Host(h.UUID); row != nil && row.Host != nil {
+		return security.MayReport(ctx, row.Host.ServiceHost)
+	}
+	return nil
+}
+
+// holds reports whether the table shows this state of the host or a later one
+// of the same agent life.
+func (t *registration) holds(h *shard.Host) bool {
+	row := t.rows.ShownHost(h.UUID)
+	return row != nil && row.Host != nil && !row.Host.Imported && row.Host.BootID == h.BootID && row.Host.StateVersion >= h.StateVersion
+}
+
+// accepted is the answer to a state that the shard holds.
+func (t *registration) accepted(in *agentv1.FullState) *agentv1.ReportResponse {
+	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
+		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(t.cfg.HeartbeatEvery), TakesDeltas: true,
+	}}}
+}
+
+// refuse answers a whole state that was not taken. Only what the agent may mend or try
+// again is an answer; anything else ends the stream.
+func (t *registration) refuse(ctx context.Context, in *agentv1.FullState, err error) result {
+	t.tel.State(err)
+	switch fault.KindOf(err) {
+	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
+		out := t.refusedWhole(ctx, in, err)
+		tell := t.log.Warn
+		switch {
+		case fault.KindOf(err) != fault.InvalidRequest: // the agent tries again within seconds
+			tell = t.log.Debug
+		case t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems()): // said before
+			tell = t.log.Debug
+		}
+		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
+		return out
+	}
+	return result{err: err}
+}
+
+// refuseDelta answers a delta that could not be applied. The whole state follows.
+func (t *registration) refuseDelta(ctx context.Context, d *agentv1.Delta, err error) result {
+	in := &agentv1.FullState{
+		BootId: d.GetBootId(), Version: d.GetVersion(), HostUuid: t.held.GetHostUuid(), ServiceHost: t.held.GetServiceHost(),
+	}
+	out := t.refuse(ctx, in, err)
+	out.refusal = nil
+	return out
+}

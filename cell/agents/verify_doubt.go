@@ -1,0 +1,102 @@
+package agents
+
+import (
+	"context"
+
+	"cellgate/cell/replica"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// doubted is a rejection that is not taken yet.
+type doubted struct {
+	session *stream
+	verdict *agentv1.Verdict
+}
+
+// putOff puts a rejection off when it may be of claims that are no more: it is for want
+// of room, and another replica may have ended claims on the host that this one has not
+// read. A claim's second rejection is not doubted.
+func (v *verifier) putOff(a *stream, in *agentv1.Verdict) bool {
+	switch in.GetReason() {
+	case agentv1.Verdict_NO_ROOM, agentv1.Verdict_NO_NUMA, agentv1.Verdict_NO_PCI, agentv1.Verdict_INSTANCE_EXISTS:
+	default:
+		return false
+	}
+	if !v.journal.HasOthers() {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := v.hosts[a.host]
+	if h == nil || h.session != a {
+		return false
+	}
+	o := h.offers[in.GetClaimId()]
+	if o == nil || o.again || len(v.doubted) >= maxVerdicts {
+		return false
+	}
+	o.again = true
+	v.doubted = append(v.doubted, doubted{a, in})
+	select {
+	case v.check <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// recheck reads the journal for rejections that are doubted, those that wait together,
+// and offers their claims again, until ctx ends. When it cannot be read in time they
+// count as they are.
+func (v *verifier) recheck(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-v.check:
+		}
+		v.mu.Lock()
+		list := v.doubted
+		v.doubted = nil
+		v.mu.Unlock()
+		bounded, cancel := context.WithTimeout(ctx, replica.MaxBehind)
+		err := v.journal.CatchUp(bounded)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		for _, d := range list {
+			if err != nil {
+				v.handleVerdict(d.session, d.verdict)
+				continue
+			}
+			v.offerAgain(d)
+		}
+	}
+}
+
+// offerAgain offers a claim whose rejection was doubted, after the ends that were read.
+func (v *verifier) offerAgain(d doubted) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	host, id := d.session.host, d.verdict.GetClaimId()
+	h := v.hosts[host]
+	if h == nil || h.session != d.session {
+		return // a stream begins with all offers
+	}
+	v.sendEnds(host, h)
+	c := v.rows.Claim(id)
+	before := h.offers[id]
+	if c == nil || c.HostUUID != host || before == nil {
+		return
+	}
+	delete(h.offers, id)
+	if !h.known {
+		v.schedule(host, v.now())
+		return
+	}
+	m := offerOf(c)
+	m.GetClaimOffer().WantsVerdict = true // as before: it may be confirmed by now
+	if v.send(h, c, m); h.offers[id] != nil {
+		h.offers[id].again, h.offers[id].despite = true, before.despite
+	}
+}

@@ -1,0 +1,185 @@
+package agents
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// followEnds tells the agents that may know of claims when those are no more, or no more
+// there. Whoever offered them: the agent judges the next offer by what is left.
+func (v *verifier) followEnds(changes []shard.Change) {
+	for i := range changes {
+		c := changes[i].Claim
+		if c == nil {
+			continue
+		}
+		now := v.rows.Claim(c.ClaimID)
+		was, ok := v.at[c.ClaimID]
+		switch {
+		case ok && (now == nil || now.HostUUID != was):
+			v.sendEnded(was, c.ClaimID)
+		case !ok && now == nil && !c.State.Live():
+			v.sendEnded(c.HostUUID, c.ClaimID)
+		}
+	}
+}
+
+// followOffer offers a claim that is new on its host, and again one that became confirmed
+// though the host rejected it.
+func (v *verifier) followOffer(id string) {
+	c := v.rows.Claim(id)
+	if c == nil {
+		return
+	}
+	h := v.hosts[c.HostUUID]
+	switch {
+	case h == nil:
+	case h.offers[id] != nil:
+		v.repeatOffer(h, c)
+	case c.State != shard.Pending:
+	case !h.known:
+		v.schedule(c.HostUUID, v.now())
+	default:
+		v.offer(h, c)
+	}
+}
+
+// followConfirm offers a claim again that another replica confirmed.
+func (v *verifier) followConfirm(id string) {
+	c := v.rows.Claim(id)
+	if c == nil {
+		return
+	}
+	if h := v.hosts[c.HostUUID]; h != nil {
+		v.repeatOffer(h, c)
+	}
+}
+
+// offer sends a claim to its host's agent; again at the next look when it cannot be sent.
+// One that it moves on the same host goes first: the agent must know whose instance it
+// sees.
+func (v *verifier) offer(h *verified, c *shard.Claim) {
+	if from := v.rows.Claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
+		v.send(h, from, offerOf(from))
+	}
+	v.send(h, c, offerOf(c))
+}
+
+func (v *verifier) send(h *verified, c *shard.Claim, m *agentv1.ReportResponse) {
+	if !v.sessions.Send(c.HostUUID, m) {
+		v.noteMissed(c.HostUUID, h)
+		return
+	}
+	h.offers[c.ClaimID] = &offer{sent: v.now(), counted: c.State != shard.Pending, confirmed: c.State == shard.Confirmed}
+	v.at[c.ClaimID] = c.HostUUID
+}
+
+// sendEnded tells a host's agent that a claim is not there any more.
+func (v *verifier) sendEnded(host, id string) {
+	h := v.hosts[host]
+	if h == nil {
+		delete(v.at, id)
+		return
+	}
+	state := "MOVED"
+	if v.rows.Claim(id) == nil {
+		state = v.rows.EndedState(id)
+	}
+	if !v.sessions.Send(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{
+		ClaimEnded: &agentv1.ClaimEnded{ClaimId: id, State: state},
+	}}) {
+		v.noteMissed(host, h)
+		return
+	}
+	delete(h.offers, id)
+	delete(v.at, id)
+}
+
+// sendEnds tells a host's agent which of the claims that it was offered are not there
+// any more.
+func (v *verifier) sendEnds(host string, h *verified) {
+	for id := range h.offers {
+		if c := v.rows.Claim(id); c == nil || c.HostUUID != host {
+			v.sendEnded(host, id)
+		}
+	}
+}
+
+// noteMissed notes that a message to a host's agent could not be sent.
+func (v *verifier) noteMissed(host string, h *verified) {
+	h.known = false
+	v.schedule(host, v.now())
+}
+
+// sweep brings what a host's agent knows in line with the table, and tells it which
+// claims there are.
+func (v *verifier) sweep(host string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sweepLocked(host)
+}
+
+func (v *verifier) sweepLocked(host string) {
+	h := v.hosts[host]
+	if h == nil {
+		return
+	}
+	// Ends first, then the set, then offers: the agent judges an offer by what is left.
+	claims, now := v.rows.ClaimsOn(host), v.now()
+	h.known = true
+	v.sendEnds(host, h)
+	set := &agentv1.ClaimSet{ClaimIds: make([]string, 0, len(claims))}
+	for _, c := range claims {
+		set.ClaimIds = append(set.ClaimIds, c.ClaimID)
+		if c.State == shard.Confirmed {
+			set.ConfirmedClaimIds = append(set.ConfirmedClaimIds, c.ClaimID)
+		}
+	}
+	if !h.known || !v.sessions.Send(host, &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimSet{ClaimSet: set}}) {
+		v.noteMissed(host, h)
+		return
+	}
+	for _, c := range claims {
+		o := h.offers[c.ClaimID]
+		switch {
+		case o == nil && c.Seen && h.knows(c):
+			// The host has its instance.
+		case o == nil && c.GaveBack():
+			// It takes nothing there.
+		case o == nil:
+			if v.offer(h, c); !h.known {
+				return // it reads too slowly: the rest at the next look
+			}
+		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
+			o.counted = true
+			v.tel.OfferUnanswered()
+		default:
+			v.repeatOffer(h, c)
+		}
+	}
+	h.reported = nil
+	// Not all hosts at one moment.
+	h.swept = now.Add(-rand.N(VerifySweep / 4))
+}
+
+// knows reports whether the agent knew of a claim by itself when its stream began. One that
+// was started again, without an instance that it had, does not.
+func (h *verified) knows(c *shard.Claim) bool {
+	if h.reported == nil {
+		return true
+	}
+	_, there := h.reported[c.Instance()]
+	return there
+}
+
+// reportedIn are the instances of a state, by canonical uuid.
+func reportedIn(s *agentv1.FullState) map[string]struct{} {
+	out := make(map[string]struct{}, len(s.GetInstances()))
+	for _, i := range s.GetInstances() {
+		out[strings.ToLower(i.GetInstanceUuid())] = struct{}{}
+	}
+	return out
+}

@@ -1,0 +1,272 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cellgate/cell/replica"
+	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+	"cellgate/shard"
+)
+
+// handleVerdict hears a verdict on a stream. What it is not about, or not any more, is left.
+func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
+	c := v.rows.Claim(in.GetClaimId())
+	if c == nil || c.HostUUID != a.host {
+		return
+	}
+	rejected := in.GetOutcome() == agentv1.Verdict_REJECTED
+	reason := ""
+	if rejected && v.putOff(a, in) {
+		return
+	}
+	if rejected {
+		reason = reasonOf(in)
+		v.log.Warn("a host rejected a claim", "host", c.ServiceHost, "claim_id", c.ClaimID, "state", c.State,
+			"reason", reason, "detail", in.GetDetail(), "mode", v.mode)
+	}
+	v.tel.Verdict(string(v.mode), rejected, reason)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h := v.hosts[a.host]; h != nil && h.offers[c.ClaimID] != nil {
+		h.offers[c.ClaimID].verdict = in
+		if now := v.rows.Claim(c.ClaimID); now != nil && now.HostUUID == a.host {
+			v.repeatOffer(h, now)
+		}
+	}
+	if v.mode == VerifyShadow {
+		return
+	}
+	if w := v.awaited[placed{c.ClaimID, a.host}]; w != nil {
+		select {
+		case w <- in:
+			return
+		default: // it has one already
+		}
+	}
+	if rejected || c.Verdict != nil {
+		v.queueVerdict(judgeOf(a.host, in, false))
+	}
+}
+
+// queueVerdict has a verdict written; one that finds too many waiting is asked for again.
+func (v *verifier) queueVerdict(op shard.Op) {
+	if len(v.rejected) >= maxVerdicts {
+		v.askAgain(op.RecordVerdict)
+		return
+	}
+	v.rejected = append(v.rejected, op)
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// askAgain has a claim offered anew, some time later.
+func (v *verifier) askAgain(j *shard.RecordVerdict) {
+	if h := v.hosts[j.HostUUID]; h != nil {
+		delete(h.offers, j.ClaimID)
+		v.schedule(j.HostUUID, v.now().Add(time.Second))
+	}
+}
+
+// write notes verdicts in the shard until ctx ends, those that wait together.
+func (v *verifier) write(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-v.wake:
+		}
+		v.mu.Lock()
+		ops := v.rejected
+		v.rejected = nil
+		v.mu.Unlock()
+		answers, err := v.queue.Do(ctx, ops, false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		v.mu.Lock()
+		for i, op := range ops {
+			failed := err
+			if failed == nil {
+				failed = answers[i].Err
+			}
+			if failed == nil && answers[i].Outcome.Refusal != nil {
+				failed = errors.New(answers[i].Outcome.Refusal.Message)
+			}
+			if failed != nil {
+				v.log.Warn("a host's verdict could not be written; it is asked for again", "claim_id", op.RecordVerdict.ClaimID, "err", failed)
+				v.askAgain(op.RecordVerdict)
+			}
+		}
+		v.mu.Unlock()
+	}
+}
+
+// VerdictWait are the operations of a call that wait for verdicts; nil for none.
+type VerdictWait struct {
+	claims []placed
+	heard  []chan *agentv1.Verdict
+}
+
+// Awaits reports whether claims on some host are answered after its verdict.
+func (v *verifier) Awaits() bool {
+	if v.mode != VerifySync {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.hosts) > 0
+}
+
+// Expect begins to wait for verdicts on what operations claim, before they are done.
+func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
+	if v.mode != VerifySync {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.hosts) == 0 {
+		return nil
+	}
+	w := &VerdictWait{claims: make([]placed, len(ops)), heard: make([]chan *agentv1.Verdict, len(ops))}
+	for i, op := range ops {
+		at := claimedBy(op)
+		h := v.hosts[at.host]
+		if h == nil {
+			continue
+		}
+		w.claims[i] = at
+		if v.awaited[at] == nil {
+			// Of two calls about one claim on one host the first waits for its verdict.
+			w.heard[i] = make(chan *agentv1.Verdict, 1)
+			v.awaited[at] = w.heard[i]
+		}
+		if o := h.offers[at.claim]; o != nil && o.verdict != nil && w.heard[i] != nil {
+			w.heard[i] <- o.verdict // sent again
+		}
+	}
+	return w
+}
+
+// claimedBy is what an operation puts on a host.
+func claimedBy(op shard.Op) placed {
+	switch {
+	case op.Claim != nil:
+		return placed{op.Claim.ClaimID, op.Claim.HostUUID}
+	case op.Swap != nil:
+		return placed{op.Swap.ClaimID, op.Swap.HostUUID}
+	}
+	return placed{}
+}
+
+// ForgetWaits ends the waits of a call. What came too late is taken as in VerifyAsync.
+func (v *verifier) ForgetWaits(w *VerdictWait) {
+	if w == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, at := range w.claims {
+		if w.heard[i] == nil {
+			continue
+		}
+		delete(v.awaited, at)
+		select {
+		case in := <-w.heard[i]:
+			if in.GetOutcome() == agentv1.Verdict_REJECTED && v.rows.Claim(at.claim) != nil {
+				v.queueVerdict(judgeOf(at.host, in, false))
+			}
+		default:
+		}
+	}
+}
+
+// Await waits for the verdicts on what was claimed, and refuses what was rejected: a new
+// claim is ended, one that was swapped stays as it is, with the verdict.
+func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, answers []replica.Answer) {
+	if w == nil {
+		return
+	}
+	defer v.ForgetWaits(w)
+	limit := v.wait
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2) // the rest is for the answer
+	}
+	began := time.Now()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var judges []shard.Op
+	var of []int
+	over := false
+	for i := range ops {
+		if w.heard[i] == nil || !pending(answers[i]) {
+			continue
+		}
+		var in *agentv1.Verdict
+		if over {
+			select {
+			case in = <-w.heard[i]:
+			default:
+			}
+		} else {
+			select {
+			case in = <-w.heard[i]:
+			case <-timer.C:
+				over = true
+			case <-ctx.Done():
+				over = true
+			}
+		}
+		v.tel.VerdictWaited(time.Since(began), in != nil)
+		if in.GetOutcome() == agentv1.Verdict_REJECTED {
+			judges, of = append(judges, judgeOf(w.claims[i].host, in, ops[i].Claim != nil)), append(of, i)
+		}
+	}
+	if len(judges) == 0 {
+		return
+	}
+	done, err := v.queue.Do(ctx, judges, true)
+	for n, i := range of {
+		failed := err
+		if failed == nil {
+			failed = done[n].Err
+		}
+		if failed != nil {
+			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync;
+			// but not when the claim may have ended.
+			if judges[n].RecordVerdict.End && fault.KindOf(failed) == fault.OutcomeUnknown {
+				answers[i] = replica.Answer{Err: failed}
+			}
+			v.log.Warn("a rejected claim could not be ended", "claim_id", judges[n].RecordVerdict.ClaimID, "err", failed)
+			v.mu.Lock()
+			judges[n].RecordVerdict.End = false
+			v.queueVerdict(judges[n])
+			v.mu.Unlock()
+			continue
+		}
+		if r := rejectedBy(done[n].Outcome.Claim); r != nil {
+			answers[i].Outcome = shard.Outcome{Refusal: r}
+		}
+	}
+}
+
+// pending reports whether a claim was made that no caller relies on yet.
+func pending(a replica.Answer) bool {
+	return a.Err == nil && a.Outcome.Refusal == nil && a.Outcome.Claim != nil && a.Outcome.Claim.State == shard.Pending
+}
+
+// rejectedBy refuses a claim that its host rejected; nil for another, as one that the
+// host confirmed meanwhile.
+func rejectedBy(c *shard.Claim) *shard.Refusal {
+	if c == nil || c.Verdict == nil || c.Verdict.Outcome != shard.VerdictRejected || c.State != shard.Pending && c.State != shard.Rejected {
+		return nil
+	}
+	return &shard.Refusal{
+		Kind: fault.ClaimRejected, Message: "host " + c.ServiceHost + " rejected the claim: " + c.Verdict.Reason + ": " + c.Verdict.Detail,
+		Filter: "HostVerdict", Detail: c.Verdict.Reason,
+	}
+}

@@ -1,0 +1,28 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// BenchmarkUnchangedServices: what a report costs that says nothing new of 10,000 hosts.
+func BenchmarkUnchangedServices(b *testing.B) {
+	const hosts = 10_000
+	rows := map[string]HostStatus{}
+	report := Report{Gateway: "g1"}
+	for n := range hosts {
+		h := &shard.Host{UUID: shardtest.HostID(n)}
+		rows[h.UUID] = HostStatus{Row: h}
+		report.Services = append(report.Services, Service{Host: h.UUID, Up: true, Nodes: []string{h.UUID}})
+	}
+	var statuses Statuses
+	b.ReportAllocs()
+	for b.Loop() {
+		if c := statuses.Changes([]Report{report}, rows, time.Now(), 30*time.Second); len(c) != 0 {
+			b.Fatalf("%d changes", len(c))
+		}
+	}
+}

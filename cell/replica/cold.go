@@ -1,0 +1,204 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cellgate/cell/liveness"
+	"cellgate/internal/fault"
+	"cellgate/internal/proposing"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+const (
+	// ColdHosts is how many hosts a small table has when Config.ColdHosts does not say.
+	ColdHosts = 1000
+	// ColdAtOnce is how many searches the shard does at once: a store in a database has
+	// connections for more than that, which the load and the lane need.
+	ColdAtOnce = 3
+	// coldWaiting is how many searches wait for those.
+	coldWaiting = 64
+	// coldPatience is how long a search may take. Gateways wait as long as for a claim,
+	// 2 s by default.
+	coldPatience = 1500 * time.Millisecond
+	// ColdTries is how many searches in a row may take longer before the replica says
+	// that it does not serve.
+	ColdTries = 3
+)
+
+// coldSearch answers queries while the replica loads its table: each from a small table, of
+// the hosts that the shard itself finds for it (shard.HostFilter, hostQueryOf). All
+// filters run on that table too, so the shard need only find no fewer hosts than pass.
+//
+// Queries that ask the shard for the same share a search that has not begun yet: as
+// many callers as there are cost one search for each kind of request at a time, and
+// each sees what was committed before it came.
+type coldSearch struct {
+	filter   shard.HostFilter // nil: the store is none
+	cell     string
+	versions *proposing.Versions
+	most     int
+	now      func() time.Time
+	log      *slog.Logger
+
+	// life bounds all searches, tasks are their goroutines.
+	life  context.Context
+	over  context.CancelFunc
+	tasks sync.WaitGroup
+	// running holds the searches under way.
+	running chan struct{}
+
+	mu    sync.Mutex
+	ended bool
+	// waiting are the searches that have not begun, by what they ask for.
+	waiting map[string]*search
+
+	// late counts the searches in a row that took too long.
+	late atomic.Int32
+	done atomic.Int64
+	cut  sync.Once
+}
+
+// search is one question to the shard and, once done is closed, its answer.
+type search struct {
+	query shard.HostQuery
+	// callers wait for it; cold.mu.
+	callers int
+	done    chan struct{}
+	at      proposing.Version
+	name    string
+	err     error
+}
+
+func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *coldSearch {
+	c := &coldSearch{
+		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
+		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*search{},
+	}
+	c.filter, _ = store.(shard.HostFilter)
+	c.life, c.over = context.WithCancel(context.Background())
+	return c
+}
+
+// Serves reports whether queries can be answered so.
+func (c *coldSearch) Serves() bool { return c.filter != nil && c.late.Load() < ColdTries }
+
+// Answered counts the searches that were answered.
+func (c *coldSearch) Answered() int64 { return c.done.Load() }
+
+// close ends the searches and waits for them.
+func (c *coldSearch) close() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.over()
+	c.tasks.Wait()
+}
+
+// Find gives a table of hosts for a query, pinned under its name.
+func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposing.Version, string, error) {
+	if err := judgeable(q.Request, q.Rules); err != nil {
+		return proposing.Version{}, "", err
+	}
+	s, err := c.join(q)
+	if err != nil {
+		return proposing.Version{}, "", err
+	}
+	select {
+	case <-s.done:
+		return s.at, s.name, s.err
+	case <-ctx.Done():
+		c.mu.Lock()
+		s.callers--
+		c.mu.Unlock()
+		return proposing.Version{}, "", ctx.Err()
+	}
+}
+
+// join takes part in the search that waits to ask for the same, or starts one.
+func (c *coldSearch) join(q *schedule.Query) (*search, error) {
+	asked := HostQueryOf(q.Request, q.Rules)
+	key := fmt.Sprintf("%#v", asked)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.waiting[key]
+	switch {
+	case c.ended:
+		return nil, ErrStopping()
+	case s == nil && len(c.waiting) >= coldWaiting:
+		return nil, fault.New(fault.CellUnavailable, "the cell's replica is loading its shard, which too many other requests are waiting for")
+	case s == nil:
+		asked.Rows, asked.Limit, asked.From = true, c.most, somewhere(q.Seed)
+		s = &search{query: asked, done: make(chan struct{})}
+		c.waiting[key] = s
+		c.tasks.Go(func() { c.run(key, s) })
+	}
+	s.callers++
+	return s, nil
+}
+
+// somewhere is the host uuid from which on to look, so that requests that find more
+// hosts than they can have do not all find the same.
+func somewhere(seed uint64) string {
+	var id schedule.ID
+	binary.BigEndian.PutUint64(id[:8], schedule.Tie(seed, 1))
+	binary.BigEndian.PutUint64(id[8:], schedule.Tie(seed, 2))
+	return id.String()
+}
+
+func (c *coldSearch) run(key string, s *search) {
+	defer close(s.done)
+	select {
+	case c.running <- struct{}{}:
+		defer func() { <-c.running }()
+	case <-c.life.Done():
+	}
+	c.mu.Lock()
+	delete(c.waiting, key)
+	unwanted := s.callers == 0
+	c.mu.Unlock()
+	if unwanted || c.life.Err() != nil {
+		s.err = ErrStopping()
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.life, coldPatience)
+	defer cancel()
+	found, err := c.filter.FilterHosts(ctx, s.query)
+	switch {
+	case err == nil:
+		c.late.Store(0)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if c.late.Add(1) == ColdTries {
+			c.log.Warn("the shard takes too long to find hosts: nothing is answered until the table is loaded", "longer_than", coldPatience)
+		}
+		fallthrough
+	default:
+		s.err = StoreFault(err)
+		return
+	}
+	c.done.Add(1)
+	p := &proposing.Part{Hosts: found.Hosts, More: found.More}
+	if p.More {
+		c.cut.Do(func() {
+			c.log.Warn("while the table is loaded, requests that more hosts may pass are answered from some of them: such answers say that they are not exact", "hosts", c.most)
+		})
+	}
+	s.at = proposing.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: p}
+	s.name = c.versions.Pin(s.at)
+}
+
+// TableOf makes a table of rows, by the code that makes the large one. No host is down
+// in it, as in one that was just loaded.
+func TableOf(cellUUID string, rows []shard.Change, now func() time.Time) *schedule.Table {
+	v := proposing.NewVersions(time.Second, 1, now)
+	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, nil, slog.New(slog.DiscardHandler))
+	w.makeVersion([]TableUpdate{{changes: rows}})
+	return v.Current()
+}

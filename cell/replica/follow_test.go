@@ -1,0 +1,22 @@
+package replica
+
+import (
+	"maps"
+	"testing"
+
+	"cellgate/shard"
+)
+
+// A position takes the place of the one before: lanes that a journal dropped are named
+// no more, and what came by itself meanwhile counts.
+func TestAPositionDoesNotNameDroppedLanes(t *testing.T) {
+	own, other, dropped := shard.LaneID{Replica: "a", Incarnation: 2}, shard.LaneID{Replica: "b", Incarnation: 1}, shard.LaneID{Replica: "a", Incarnation: 1}
+	f := newJournal()
+	f.open(own)
+	f.moveTo(shard.Cursor{other: 3, dropped: 7})
+	f.noteOwn(shard.Entry{Lane: own, Seq: 1}, func([]shard.Change) {})
+	f.moveTo(shard.Cursor{other: 4})
+	if want := (shard.Cursor{own: 1, other: 4}); !maps.Equal(f.Position(), want) {
+		t.Errorf("the position is %v, want %v", f.Position(), want)
+	}
+}

@@ -1,0 +1,167 @@
+package replica
+
+import (
+	"strings"
+
+	"cellgate/shard"
+)
+
+// HostLoad is how many hosts there are and about how many bytes their rows take.
+type HostLoad struct {
+	Hosts int
+	Bytes int64
+}
+
+func loadOf(h *shard.Host) HostLoad {
+	if h == nil {
+		return HostLoad{}
+	}
+	return HostLoad{1, sizeOf(h)}
+}
+
+func (l HostLoad) plus(o HostLoad) HostLoad { return HostLoad{l.Hosts + o.Hosts, l.Bytes + o.Bytes} }
+
+func (l HostLoad) minus(o HostLoad) HostLoad { return HostLoad{l.Hosts - o.Hosts, l.Bytes - o.Bytes} }
+
+// sizeOf is about how many bytes a host's row takes.
+func sizeOf(h *shard.Host) int64 {
+	const each = 64 // of an item besides its texts
+	n := each + len(h.UUID) + len(h.ServiceHost) + len(h.NodeName) + len(h.DisabledReason) + len(h.HypervisorType) + len(h.HostIP) + len(h.BootID)
+	for i := range h.Providers {
+		p := &h.Providers[i]
+		n += each + len(p.UUID) + len(p.ParentUUID) + len(p.Name) + each*len(p.Inventories)
+		for _, t := range p.Traits {
+			n += 16 + len(t)
+		}
+	}
+	for i := range h.Aggregates {
+		n += each + len(h.Aggregates[i].UUID) + len(h.Aggregates[i].Name)
+		for k, v := range h.Aggregates[i].Metadata {
+			n += 32 + len(k) + len(v)
+		}
+	}
+	if f := h.Facts; f != nil {
+		n += len(f.CPUInfo) + len(f.SupportedInstances) + len(f.Stats) + len(f.Metrics) + len(f.NUMATopology) + len(f.PCIStats) + len(f.Namespaces)
+	}
+	return int64(n)
+}
+
+// hostIndex follows the rows of hosts: what they take by service host, with what was
+// admitted and is not in the table yet, and whose each provider is. Its lock is the rows'.
+type hostIndex struct {
+	all       HostLoad
+	byService map[string]HostLoad
+	coming    map[string]*comingHost
+	// byProvider has the host of each provider, roots too.
+	byProvider map[string]string
+}
+
+// comingHost is what a row that was admitted takes more than the one before.
+type comingHost struct {
+	service string
+	more    HostLoad
+}
+
+func newHostIndex() hostIndex {
+	return hostIndex{byService: map[string]HostLoad{}, coming: map[string]*comingHost{}, byProvider: map[string]string{}}
+}
+
+func (x *hostIndex) add(service string, l HostLoad) {
+	x.all = x.all.plus(l)
+	if sum := x.byService[service].plus(l); sum != (HostLoad{}) {
+		x.byService[service] = sum
+	} else {
+		delete(x.byService, service)
+	}
+}
+
+// expect counts a row that was admitted, until it is there or settled.
+func (x *hostIndex) expect(uuid string, c *comingHost) {
+	x.settle(uuid, x.coming[uuid])
+	x.coming[uuid] = c
+	x.add(c.service, c.more)
+}
+
+// settle counts a row no more that was admitted, unless a later one was.
+func (x *hostIndex) settle(uuid string, c *comingHost) {
+	if c != nil && x.coming[uuid] == c {
+		delete(x.coming, uuid)
+		x.add(c.service, HostLoad{}.minus(c.more))
+	}
+}
+
+// replace takes a host's row in place of another; nil for none.
+func (x *hostIndex) replace(was, now *shard.Host) {
+	if was == now {
+		return
+	}
+	if was != nil {
+		x.add(was.ServiceHost, HostLoad{}.minus(loadOf(was)))
+		for i := range was.Providers {
+			if id := was.Providers[i].UUID; x.byProvider[id] == was.UUID {
+				delete(x.byProvider, id)
+			}
+		}
+	}
+	if now != nil {
+		x.settle(now.UUID, x.coming[now.UUID])
+		x.add(now.ServiceHost, loadOf(now))
+		for i := range now.Providers {
+			x.byProvider[now.Providers[i].UUID] = now.UUID
+		}
+	}
+}
+
+// of sums what hosts take by the names of their services; a name may end in *.
+func (x *hostIndex) of(services []string) (sum HostLoad) {
+	for _, name := range services {
+		if !strings.HasSuffix(name, "*") {
+			sum = sum.plus(x.byService[name])
+			continue
+		}
+		for service, l := range x.byService {
+			if strings.HasPrefix(service, strings.TrimSuffix(name, "*")) {
+				sum = sum.plus(l)
+			}
+		}
+	}
+	return sum
+}
+
+// ForeignProvider gives the place of a host's first provider that another host has, and that
+// host's uuid; -1 for none.
+func (r *Rows) ForeignProvider(h *shard.Host) (at int, of string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for i := range h.Providers {
+		if of, known := r.index.byProvider[h.Providers[i].UUID]; known && of != h.UUID {
+			return i, of
+		}
+	}
+	return -1, ""
+}
+
+// Reserve counts a row that is to be written, unless check refuses what the hosts of the services
+// named, and those of the whole cell, would take with it. settle is called when the row is in the
+// table, or was not written. A row that is no larger than the one before is not checked.
+func (r *Rows) Reserve(h *shard.Host, services []string, check func(caller, all HostLoad) error) (settle func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := &comingHost{service: h.ServiceHost, more: loadOf(h)}
+	if row := r.hosts[h.UUID]; row != nil {
+		next.more = next.more.minus(loadOf(row.Host))
+	}
+	if next.more.Hosts <= 0 && next.more.Bytes <= 0 {
+		return func() {}, nil
+	}
+	r.index.settle(h.UUID, r.index.coming[h.UUID])
+	if err := check(r.index.of(services).plus(next.more), r.index.all.plus(next.more)); err != nil {
+		return nil, err
+	}
+	r.index.expect(h.UUID, next)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.index.settle(h.UUID, next)
+	}, nil
+}

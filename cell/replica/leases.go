@@ -1,0 +1,195 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"cellgate/cell/liveness"
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// leaseLimit is how many ended leases are looked for at once.
+const leaseLimit = 1024
+
+// TrimEvery is how often the journal's old entries, and old decisions, are dropped.
+const TrimEvery = time.Minute
+
+// trial is a claim that does not exist. To end it changes nothing, but a lane
+// answers only when all that it wrote before is durable: so the replica finds out
+// whether its shard commits again while no request comes.
+var trial = shard.ClaimRef{ClaimID: "trial"}
+
+// keeper ends leases that are over and drops journal entries and decisions that are
+// old, in store time.
+type keeper struct {
+	store shard.Store
+	cfg   Config
+	queue *Queue
+	// time hears of store time once a minute.
+	time *storeTimeWatch
+	// rows tell which maintenances have an end, live which hosts are silent.
+	rows *Rows
+	live *liveness.Tracker
+	// stored hears how each scan went, and says whether a trial is needed.
+	stored *storeWatch
+	log    *slog.Logger
+}
+
+// leases ends leases until ctx ends. Several replicas may: Expire does nothing
+// the second time.
+func (k *keeper) leases(ctx context.Context) error {
+	return k.repeat(ctx, k.cfg.LeaseScan, "leases could not be ended", k.expire)
+}
+
+// journal trims until ctx ends.
+func (k *keeper) journal(ctx context.Context) error {
+	return k.repeat(ctx, TrimEvery, "the journal could not be trimmed", func(ctx context.Context) error {
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		k.time.compare(now)
+		return k.store.Trim(ctx, now.Add(-k.cfg.JournalKeep))
+	})
+}
+
+// decisions trims until ctx ends.
+func (k *keeper) decisions(ctx context.Context) error {
+	return k.repeat(ctx, TrimEvery, "old decisions could not be dropped", func(ctx context.Context) error {
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return k.store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions)
+	})
+}
+
+// expire ends every lease that is over now.
+func (k *keeper) expire(ctx context.Context) error {
+	for {
+		due, err := k.store.Due(ctx, leaseLimit)
+		if ctx.Err() == nil {
+			k.stored.read(err)
+		}
+		if err == nil && len(due) == 0 && k.stored.uncommitted() {
+			due = []shard.ClaimRef{trial}
+		}
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		ops := make([]shard.Op, len(due))
+		for i := range due {
+			ops[i] = shard.Op{Expire: &due[i]}
+		}
+		answers, err := k.queue.Do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.Err != nil {
+				return a.Err
+			}
+		}
+		if len(due) < leaseLimit {
+			return nil
+		}
+	}
+}
+
+// repeat does a task at every tick until ctx ends. A failure is logged once
+// until it works again, and tried again at the next tick.
+func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string, task func(context.Context) error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := task(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
+			return err
+		}
+		if err != nil && (!failing || fault.KindOf(err) == fault.Internal) {
+			k.log.Warn(failure, "err", err)
+		}
+		failing = err != nil
+	}
+}
+
+// SilenceBatch is how many hosts' rows are marked at once as silent, or heard again, and
+// silenceEvery how often: when all agents of 10,000 hosts go at once, the marking takes 40 s,
+// and claims have their turn in between.
+const (
+	SilenceBatch = 256
+	SilenceEvery = time.Second
+)
+
+// silences keeps in the shard which hosts' agents are silent, until ctx ends, so that a
+// replica that starts knows. Every replica says what it sees; see ADR 20.
+func (k *keeper) silences(ctx context.Context) error {
+	return k.repeat(ctx, SilenceEvery, "which hosts are silent could not be written", func(ctx context.Context) error {
+		list := k.live.PendingMarks(SilenceBatch)
+		if len(list) == 0 {
+			return nil
+		}
+		ops := make([]shard.Op, len(list))
+		for i := range list {
+			ops[i] = shard.Op{SetSilent: &list[i]}
+		}
+		answers, err := k.queue.Do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			switch {
+			case a.Err != nil:
+				return a.Err
+			case a.Outcome.Refusal != nil:
+				return fault.New(a.Outcome.Refusal.Kind, "host %s: %s", list[i].HostUUID, a.Outcome.Refusal.Message)
+			case a.Outcome.AdminState.SaidSilent() != list[i].Silent:
+				k.live.DropMark(list[i].HostUUID) // no agent speaks for it any more
+			}
+		}
+		return nil
+	})
+}
+
+// maintenances writes the ends of maintenances until ctx ends. Several replicas may, as
+// with leases.
+func (k *keeper) maintenances(ctx context.Context) error {
+	return k.repeat(ctx, k.cfg.LeaseScan, "maintenances could not be ended", func(ctx context.Context) error {
+		if !k.rows.mayEnd() {
+			return nil
+		}
+		now, err := k.store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		var ops []shard.Op
+		for _, host := range k.rows.overdue(now, leaseLimit) {
+			ops = append(ops, shard.Op{EndMaintenance: &shard.EndMaintenance{HostUUID: host}})
+		}
+		answers, err := k.queue.Do(ctx, ops, false)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			switch {
+			case a.Err != nil:
+				return a.Err
+			case a.Outcome.Refusal == nil && a.Outcome.AdminState != nil:
+				k.log.Info("audit: a maintenance is over", "host_uuid", a.Outcome.AdminState.HostUUID, "reason", a.Outcome.AdminState.Reason, "since", a.Outcome.AdminState.Since)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// MaxLoads bounds how often a start begins a load that the store breaks off in its
+// middle, as CockroachDB may: a read of many rows that others write meanwhile.
+const MaxLoads = 5
+
+// begin loads the shard at the start. What broke off in the middle is begun anew, soon;
+// a store that gives nothing at all is left to who started the process.
+func (f *follower) begin(ctx context.Context) error {
+	visited := false
+	cursor, _, err := f.load(ctx, func() { visited = true })
+	if err == nil {
+		f.moveTo(cursor)
+		return nil
+	}
+	for n := 1; n < MaxLoads && err != nil && visited && fault.KindOf(err) == fault.CellUnavailable; n++ {
+		f.log.Warn("the load of the shard broke off, and is begun anew", "err", err)
+		wait := time.NewTimer(time.Duration(n) * 100 * time.Millisecond)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		}
+		err = f.reload(ctx)
+	}
+	return err
+}
+
+// LoadBatch is how many rows become one version while loading.
+const LoadBatch = 4096
+
+// load brings the whole shard into the table and gives the journal's position
+// of that state, once the table shows it; visited hears of each row. What the own lane commits meanwhile is newer
+// and stays.
+func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[string]struct{}, error) {
+	var batch []shard.Change
+	live := map[string]struct{}{}
+	cursor, err := f.from.Load(ctx, func(c shard.Change) error {
+		visited()
+		f.knowGate(c.Gate) // which comes first, if there is one
+		if c.Claim != nil {
+			live[c.Claim.ClaimID] = struct{}{}
+		}
+		batch = append(batch, c)
+		if len(batch) == LoadBatch {
+			f.writer.Publish(TableUpdate{changes: batch})
+			batch = nil
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	f.knowGate(nil) // an empty shard
+	shown := make(chan struct{})
+	f.writer.Publish(TableUpdate{changes: batch, AfterPublish: func() { close(shown) }})
+	<-shown
+	return cursor, live, nil
+}
+
+// knowGate takes the gate, nil for none, as the first thing that is known of the shard.
+func (f *follower) knowGate(g *shard.Gate) {
+	f.gateOnce.Do(func() {
+		f.writer.Publish(TableUpdate{changes: gateChange(g), AfterPublish: func() { close(f.gateKnown) }})
+	})
+}
+
+// KnowsGate reports whether the rows have the gate, if there is one.
+func (f *follower) KnowsGate() bool {
+	select {
+	case <-f.gateKnown:
+		return true
+	default:
+		return false
+	}
+}
+
+// reload is load for a replica that missed a part of the journal. Claims it
+// knows and the shard did not list have ended, or were made after the reading:
+// it looks each of them up.
+func (f *follower) reload(ctx context.Context) error {
+	cursor, live, err := f.load(ctx, func() {})
+	if err != nil {
+		return err
+	}
+	f.rows.missedEnds()
+	var missing []string
+	for _, id := range f.rows.LiveIDs() {
+		if _, ok := live[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
+	for len(missing) > 0 {
+		n := min(len(missing), 1000)
+		if err := f.lookUp(ctx, missing[:n]); err != nil {
+			return err
+		}
+		missing = missing[n:]
+	}
+	f.moveTo(cursor)
+	return nil
+}
+
+// lookUp brings in the claims of those ids as the shard has them now; one it
+// does not know any more has ended.
+func (f *follower) lookUp(ctx context.Context, ids []string) error {
+	page, err := f.claims.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
+	if err != nil {
+		return err
+	}
+	var changes []shard.Change
+	found := map[string]struct{}{}
+	for _, c := range page.Claims {
+		found[c.ClaimID] = struct{}{}
+		changes = append(changes, shard.Change{Claim: c})
+	}
+	for _, id := range ids {
+		known := f.rows.Claim(id)
+		if _, ok := found[id]; ok || known == nil {
+			continue
+		}
+		ended := *known
+		ended.State = shard.Released
+		changes = append(changes, shard.Change{Claim: &ended})
+	}
+	f.writer.Publish(TableUpdate{changes: changes})
+	return nil
+}
+
+func gateChange(g *shard.Gate) []shard.Change {
+	if g == nil {
+		return nil
+	}
+	return []shard.Change{{Gate: g}}
+}

@@ -1,0 +1,225 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/shard"
+)
+
+// pipeline commits operations through the replica's lane. Operations that come
+// while a transaction is in flight go together in the next one, which may wait a
+// little for more (shard.BatchWindow).
+type pipeline struct {
+	queue  *Queue
+	batch  int
+	writer *Writer
+	// journal learns of every entry of the lane, and of transactions whose outcome is not known.
+	journal *Journal
+	// listener hears of every transaction's changes, after its callers are answered.
+	listener changeListener
+	stored   *storeWatch
+	tel      *telemetry.Cell
+	// lane, window, failures and last are run's: last is when the newest transaction ended and
+	// how long it took.
+	lane     shard.Lane
+	window   shard.BatchWindow
+	failures failureLog
+	last     struct {
+		ended time.Time
+		took  time.Duration
+	}
+}
+
+// changeListener hears of changes once the table shows them. Its methods must not block.
+type changeListener interface {
+	// Committed hears of what this replica's lane wrote, Learned of what was read in the journal.
+	Committed(changes []shard.Change)
+	Learned(changes []shard.Change)
+}
+
+func newPipeline(q *Queue, batch int, w *Writer, j *Journal, l changeListener, stored *storeWatch, tel *telemetry.Cell, log *slog.Logger) *pipeline {
+	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: failureLog{log: log}}
+}
+
+// run commits until ctx ends. The transaction in flight is finished; what still
+// waits is answered CELL_UNAVAILABLE, and nothing of it was done.
+func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
+	p.lane = lane
+	defer p.refuseRest()
+	defer p.failures.flush(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.queue.wake:
+		}
+		p.gatherMore(ctx)
+		p.rest(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := p.commit(ctx, p.queue.next(p.batch)); err != nil {
+			return err
+		}
+	}
+}
+
+// gatherMore waits a little for those who were just answered, when that pays.
+func (p *pipeline) gatherMore(ctx context.Context) {
+	before := p.queue.length()
+	want, limit := p.window.Wait(before, p.batch)
+	if limit == 0 {
+		return
+	}
+	began := time.Now()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for there := before; ; there = p.queue.length() {
+		if there >= want {
+			p.window.Waited(before, there, time.Since(began))
+			return
+		}
+		select {
+		case <-p.queue.wake:
+		case <-timer.C:
+			p.window.Waited(before, p.queue.length(), time.Since(began))
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// maxRest bounds a rest.
+const maxRest = 50 * time.Millisecond
+
+// rest waits between two transactions of background operations while callers come: as long
+// as the last one took, so that half of the time is left to proposals and to the callers'
+// next operations. The first of those ends the rest.
+func (p *pipeline) rest(ctx context.Context) {
+	left := time.Until(p.last.ended.Add(min(p.last.took, maxRest)))
+	if left <= 0 || !p.queue.mayRest() {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	for p.queue.mayRest() {
+		select {
+		case <-p.queue.wake:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// commit applies one batch. Its error, a defect or a store that cannot go on, ends
+// the replica.
+func (p *pipeline) commit(ctx context.Context, items []item) error {
+	batch := items[:0]
+	for _, i := range items {
+		p.endWait(i.job)
+		if i.abandoned() {
+			p.answerUnchanged([]item{i}, i.job.ctx.Err())
+			continue
+		}
+		batch = append(batch, i)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shard.ApplyLimit)
+	defer cancel()
+	if len(batch) == 0 {
+		return nil
+	}
+	ops := make([]shard.Op, len(batch))
+	for n, i := range batch {
+		ops[n] = i.op()
+	}
+	spans := p.spans(batch, telemetry.SpanTransaction)
+	for _, s := range spans {
+		s.Int(telemetry.AttrBatch, len(ops))
+	}
+	began := time.Now()
+	ended := p.stored.begin()
+	applied, err := p.lane.Apply(ctx, ops)
+	ended(err)
+	took := time.Since(began)
+	p.last.ended, p.last.took = began.Add(took), took
+	p.window.Applied(len(ops), p.queue.length(), took)
+	if err != nil {
+		err = StoreFault(err)
+	}
+	endSpans(spans, err)
+	p.countOutcomes(ops, applied, took, err)
+	switch {
+	case err == nil && len(applied.Outcomes) != len(ops):
+		err = fault.New(fault.Internal, "the store answered %d of %d operations", len(applied.Outcomes), len(ops))
+		p.answerUnchanged(batch, err)
+		return err
+	case err != nil:
+		p.failures.note(len(ops), err)
+		p.answerUnchanged(batch, err)
+		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
+			return err
+		}
+		if fault.KindOf(err) == fault.OutcomeUnknown {
+			p.journal.hurryUp()
+		}
+		return nil
+	}
+	p.failures.flush(false)
+	p.journal.noteOwn(applied.Entry, func(changes []shard.Change) {
+		p.publishThenAnswer(batch, func(n int) Answer { return Answer{Outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes)
+	})
+	return nil
+}
+
+// answerUnchanged answers a batch that changed nothing.
+func (p *pipeline) answerUnchanged(batch []item, err error) {
+	p.publishThenAnswer(batch, func(int) Answer { return Answer{Err: err} }, nil, nil)
+}
+
+// publishThenAnswer answers a batch once the table shows its changes, and has the listener hear
+// of all that it wrote. Every answer is given on the writer's goroutine, so that a job's are
+// never given by two.
+func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, changes, wrote []shard.Change) {
+	spans := p.spans(batch, telemetry.SpanPublish)
+	p.writer.Publish(TableUpdate{changes: changes, AfterPublish: func() {
+		endSpans(spans, nil)
+		for n, i := range batch {
+			i.answer(of(n))
+		}
+		if len(wrote) > 0 {
+			p.listener.Committed(wrote)
+		}
+	}})
+}
+
+func (p *pipeline) refuseRest() {
+	rest := p.queue.close()
+	if len(rest) > 0 {
+		err := ErrStopping()
+		for _, i := range rest {
+			p.endWait(i.job)
+		}
+		p.answerUnchanged(rest, err)
+	}
+}
+
+// StoreFault gives a store's error a kind. A context that ended inside the store
+// means nothing was written.
+func StoreFault(err error) error {
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fault.Wrap(fault.CellUnavailable, err, "the cell's shard did not answer in time")
+	}
+	return fault.Wrap(fault.Internal, err, "the cell's shard failed")
+}

@@ -1,0 +1,238 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/shard"
+)
+
+// job is the operations of one caller, in order, and their answers.
+type job struct {
+	ctx context.Context
+	ops []shard.Op
+	// next is the first operation not yet taken; the queue's.
+	next int
+	// answers has one for each operation. left counts those still to come; done
+	// is closed when there are none. Until then they are the pipeline's.
+	answers []Answer
+	left    int
+	done    chan struct{}
+	// since is when it was queued, zero once the pipeline took its first
+	// operation; wait covers the time between.
+	since  time.Time
+	wait   telemetry.Span
+	urgent bool
+}
+
+// Answer is an operation's outcome, or why there is none.
+type Answer struct {
+	Outcome shard.Outcome
+	Err     error
+}
+
+func newJob(ctx context.Context, ops []shard.Op) *job {
+	return &job{ctx: ctx, ops: ops, answers: make([]Answer, len(ops)), left: len(ops), done: make(chan struct{})}
+}
+
+// item is one operation of a job.
+type item struct {
+	job   *job
+	index int
+}
+
+func (i item) op() shard.Op { return i.job.ops[i.index] }
+
+// answer gives an operation its answer. One goroutine at a time.
+func (i item) answer(a Answer) {
+	i.job.answers[i.index] = a
+	if i.job.left--; i.job.left == 0 {
+		close(i.job.done)
+	}
+}
+
+// abandoned reports whether nobody waits for the operation any more and it is
+// better not done: something to take, whose taker has left, or the state of a host
+// whose agent has. Operations that give back are done all the same.
+func (i item) abandoned() bool {
+	op := i.op()
+	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.TakeOver != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
+}
+
+// busyFor is how long after its last urgent job a queue counts as busy.
+const busyFor = time.Second
+
+// Queue is two bounded queues of jobs before the one lane. Urgent jobs are the foreground:
+// what callers wait for (claims, confirms, releases). The others are the background:
+// registrations, lease ends, repairs. The foreground goes first, and the background has a
+// share of each transaction that is bounded and never zero (take).
+type Queue struct {
+	max int
+	tel *telemetry.Cell
+	// retryAfter is what a refused caller is told.
+	retryAfter time.Duration
+
+	mu     sync.Mutex
+	closed bool
+	urgent line
+	other  line
+	// urgentAt is when the last urgent job was queued; zero before the first.
+	urgentAt time.Time
+	// wake has one element while there may be something to take.
+	wake chan struct{}
+}
+
+// line is jobs in the order they came, and how many of their operations were
+// not taken yet.
+type line struct {
+	jobs []*job
+	ops  int
+}
+
+func newQueue(bound int, tel *telemetry.Cell) *Queue {
+	return &Queue{max: bound, tel: tel, retryAfter: 100 * time.Millisecond, wake: make(chan struct{}, 1)}
+}
+
+// Do queues operations and waits for their answers. It gives an error when
+// nothing was queued, or when ctx ended before the answers came: operations may
+// then be done still.
+func (q *Queue) Do(ctx context.Context, ops []shard.Op, urgent bool) ([]Answer, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j := newJob(ctx, ops)
+	j.since, j.urgent = time.Now(), urgent
+	_, j.wait = q.tel.Span(ctx, telemetry.SpanQueue)
+	j.wait.Int(telemetry.AttrOps, len(ops))
+	if err := q.put(j, urgent); err != nil {
+		if fault.KindOf(err) == fault.Overloaded {
+			q.tel.QueueRefused(urgent)
+		}
+		j.wait.End(err)
+		return nil, err
+	}
+	select {
+	case <-j.done:
+		return j.answers, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// put queues a job. A full queue is an Overloaded fault, a closed one
+// CellUnavailable; a job larger than the bound is taken when nothing waits.
+func (q *Queue) put(j *job, urgent bool) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrStopping()
+	}
+	l := &q.other
+	if urgent {
+		l, q.urgentAt = &q.urgent, time.Now()
+	}
+	if l.ops > 0 && l.ops+len(j.ops) > q.max {
+		return &fault.Error{
+			Kind:       fault.Overloaded,
+			Message:    "too many operations wait for the cell's shard",
+			RetryAfter: q.retryAfter,
+		}
+	}
+	l.jobs = append(l.jobs, j)
+	l.ops += len(j.ops)
+	q.signal()
+	return nil
+}
+
+func (q *Queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next gives at most limit operations: urgent ones first, the others in what is left, but
+// at most an eighth, which is kept free for them while they wait. While the queue is not
+// busy and many others wait, as after a replica's start, they have up to a half.
+//
+// Each urgent job has an eighth of a transaction at a time too, in turns: who ends
+// thousands of claims in one call delays other callers by no more.
+func (q *Queue) next(limit int) []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	turn := max(limit/8, 1)
+	share := turn
+	if !q.busyLocked() {
+		share = max(share, min(q.other.ops/8, limit/2))
+	}
+	share = min(q.other.ops, share)
+	items := q.urgent.appendTurns(nil, max(limit-share, 1), turn)
+	items = q.other.appendTurns(items, share, share)
+	if q.urgent.ops+q.other.ops > 0 {
+		q.signal()
+	}
+	return items
+}
+
+func (q *Queue) busyLocked() bool {
+	return q.urgent.ops > 0 || !q.urgentAt.IsZero() && time.Since(q.urgentAt) < busyFor
+}
+
+// mayRest reports whether the queue is busy and nothing urgent waits: what does wait can
+// wait longer.
+func (q *Queue) mayRest() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.urgent.ops == 0 && !q.closed && q.busyLocked()
+}
+
+// close refuses what comes later and gives what still waits.
+func (q *Queue) close() []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	items := q.urgent.appendTurns(nil, q.urgent.ops, q.urgent.ops)
+	return q.other.appendTurns(items, q.other.ops, q.other.ops)
+}
+
+// appendTurns appends at most n operations of the line to items. Each job has its turn, of so many
+// operations at most, and is then behind the others.
+func (l *line) appendTurns(items []item, n, turn int) []item {
+	for n > 0 && len(l.jobs) > 0 {
+		j := l.jobs[0]
+		l.jobs[0] = nil
+		l.jobs = l.jobs[1:]
+		for left := turn; n > 0 && left > 0 && j.next < len(j.ops); n, left = n-1, left-1 {
+			items = append(items, item{j, j.next})
+			j.next++
+			l.ops--
+		}
+		if j.next < len(j.ops) {
+			l.jobs = append(l.jobs, j)
+		}
+	}
+	return items
+}
+
+// Waiting counts the operations that wait.
+func (q *Queue) Waiting() (urgent, other int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.urgent.ops, q.other.ops
+}
+
+// length counts all operations that wait.
+func (q *Queue) length() int {
+	urgent, other := q.Waiting()
+	return urgent + other
+}
+
+func ErrStopping() error {
+	return fault.New(fault.CellUnavailable, "the cell's replica is stopping")
+}

@@ -1,0 +1,164 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"cellgate/cell/liveness"
+	"cellgate/internal/proposing"
+	"cellgate/internal/telemetry"
+	"cellgate/shard"
+)
+
+// Config is what cell.Config says of the table and its shard.
+type Config struct {
+	CellUUID             string
+	ColdHosts            int
+	MaxBatch, MaxQueue   int
+	SnapshotTTL          time.Duration
+	MaxPinned            int
+	LeaseScan, TailEvery time.Duration
+	JournalKeep          time.Duration
+	DecisionsKeep        time.Duration
+	MaxDecisions         int
+	Store                shard.Store
+	Synchronizer         shard.Synchronizer
+	Now                  func() time.Time
+	Log                  *slog.Logger
+	Telemetry            *telemetry.Cell
+}
+
+// State is what is known of the shard, and the queue of what is to be written to it:
+// what listeners of a replica work with.
+type State struct {
+	cfg       Config
+	Rows      *Rows
+	Versions  *proposing.Versions
+	Live      *liveness.Tracker
+	Queue     *Queue
+	Journal   *Journal
+	Writer    *Writer
+	Stored    *storeWatch
+	StoreTime *storeTimeWatch
+	Imports   *importAge
+	Touched   *TouchedHosts
+	Cold      *coldSearch
+}
+
+func NewState(cfg Config, live *liveness.Tracker) *State {
+	s := &State{
+		cfg: cfg, Live: live, Rows: newRows(), Versions: proposing.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
+		Queue: newQueue(cfg.MaxQueue, cfg.Telemetry), Journal: newJournal(), Stored: &storeWatch{now: cfg.Now},
+		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log}, Touched: newTouchedHosts(),
+	}
+	s.Rows.stale.Store(true)
+	s.Cold = newColdSearch(cfg.CellUUID, cfg.ColdHosts, cfg.Store, s.Versions, cfg.Now, cfg.Log)
+	s.Imports = &importAge{rows: s.Rows, live: live, store: s.StoreTime}
+	s.Writer = newWriter(cfg.CellUUID, s.Rows, live, s.Versions, s.Imports, s.Touched, cfg.Log)
+	return s
+}
+
+// Replica keeps a replica's table: it commits through its lane of the shard and follows the
+// other lanes.
+type Replica struct {
+	*State
+	pipeline *pipeline
+	Follower *follower
+	keeper   *keeper
+}
+
+func New(s *State, l changeListener) *Replica {
+	from := s.cfg.Synchronizer
+	if from == nil {
+		from = s.cfg.Store
+	}
+	return &Replica{
+		State:    s,
+		pipeline: newPipeline(s.Queue, s.cfg.MaxBatch, s.Writer, s.Journal, l, s.Stored, s.cfg.Telemetry, s.cfg.Log),
+		Follower: newFollower(s.Journal, from, s.cfg.Store, s.cfg.TailEvery, s.Rows, s.Writer, l, s.Stored, s.cfg.Log),
+		keeper:   &keeper{store: s.cfg.Store, cfg: s.cfg, queue: s.Queue, time: s.StoreTime, rows: s.Rows, live: s.Live, stored: s.Stored, log: s.cfg.Log},
+	}
+}
+
+// StartWriter makes versions of the table until the function that it gives is called.
+func (t *Replica) StartWriter() (end func()) {
+	var written sync.WaitGroup
+	written.Go(t.Writer.run)
+	return func() {
+		t.Cold.close()
+		close(t.Writer.in)
+		written.Wait()
+	}
+}
+
+// OpenLane opens the replica's lane, and reads the gate, so that requests can be answered
+// before the table is loaded. Where that fails, what is loaded says it.
+func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
+	lane, err := t.cfg.Store.OpenLane(ctx, replica)
+	if err != nil {
+		return nil, fmt.Errorf("open a lane: %w", err)
+	}
+	t.Journal.open(lane.ID())
+	t.Versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
+	ctx, cancel := context.WithTimeout(ctx, shard.ApplyLimit)
+	defer cancel()
+	// No row has this revision: it is refused with the row that there is.
+	a, err := lane.Apply(ctx, []shard.Op{{MoveGate: &shard.MoveGate{Revision: -1, State: shard.GateNative}}})
+	if err != nil || len(a.Outcomes) != 1 {
+		t.cfg.Log.Warn("the gate could not be read at the start", "err", err)
+		return lane, nil
+	}
+	t.Follower.knowGate(a.Outcomes[0].Gate)
+	<-t.Follower.gateKnown
+	return lane, nil
+}
+
+// StartCommitting starts what commits through the lane: it needs no loaded table.
+func (t *Replica) StartCommitting(ctx context.Context, g *errgroup.Group, lane shard.Lane) {
+	g.Go(func() error { return t.pipeline.run(ctx, lane) })
+	g.Go(func() error { return t.sweep(ctx) })
+	g.Go(func() error { return t.keeper.leases(ctx) })
+	g.Go(func() error { return t.keeper.maintenances(ctx) })
+	g.Go(func() error { return t.keeper.journal(ctx) })
+	g.Go(func() error { return t.keeper.decisions(ctx) })
+}
+
+// Load loads the shard into the table.
+func (t *Replica) Load(ctx context.Context) error {
+	if err := t.Follower.begin(ctx); err != nil {
+		return fmt.Errorf("load the shard: %w", err)
+	}
+	return nil
+}
+
+// StartFollowing starts what follows the other lanes, once the table is loaded.
+func (t *Replica) StartFollowing(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return t.Follower.run(ctx) })
+	g.Go(func() error { return t.keeper.silences(ctx) })
+}
+
+// sweep lets go of versions that nobody may ask for any more while nothing new
+// is written.
+func (t *Replica) sweep(ctx context.Context) error {
+	tick := time.NewTicker(max(t.cfg.SnapshotTTL/2, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			t.Versions.Sweep()
+		}
+	}
+}
+
+// isFatal reports whether a store that failed so ends the replica.
+func isFatal(err error) bool {
+	return errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced)
+}

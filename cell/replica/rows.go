@@ -1,0 +1,268 @@
+package replica
+
+import (
+	"cmp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// Rows is the shard as this replica knows it: hosts, their usage and the live
+// claims. The writer applies changes; everybody else reads. Rows may come more
+// than once and, from different lanes, in any order: the newer one stays.
+type Rows struct {
+	mu sync.RWMutex
+	// showing is held by the writer from when rows change until the table shows it.
+	showing    sync.RWMutex
+	hosts      map[string]*HostRow
+	claims     map[string]*shard.Claim
+	byConsumer map[string][]*shard.Claim
+	// transferred are those of byConsumer that were transferred, by their instance.
+	transferred map[string][]*shard.Claim
+	// taking are the claims that take of a host's hardware (Claim.TakesHardware), by host,
+	// then claim_id.
+	taking map[string]map[string]*shard.Claim
+	// onHost are the live claims, by host, then claim_id.
+	onHost map[string]map[string]*shard.Claim
+	// Ended remembers claims that ended, so that an older row of another lane
+	// does not bring them back; endedBefore are those of before the last time
+	// the journal was read to its end.
+	Ended, EndedBefore map[string]*shard.Claim
+	// ends are those that end while an audit is under way; nil while none is.
+	ends *EndsSeen
+	// gate is the cell's; nil for none.
+	gate *shard.Gate
+	// TableGate is the gate that the newest table was made under: what a gate says of imported
+	// hosts is in no older one.
+	TableGate atomic.Pointer[shard.Gate]
+	// awaited are the live claims whose instance no report of their host has had, but for
+	// adopted ones, and those that awaitedClaims dropped.
+	awaited map[string]*shard.Claim
+	// unseen are those that awaitedClaims dropped.
+	unseen map[string]*shard.Claim
+	// hostSet grows when a host is added, goes, or changes its service host.
+	hostSet uint64
+	// goneFacts are the namespaces that went since the journal was read to its end the
+	// last time, by host and name; goneBefore those of before.
+	goneFacts, goneBefore map[[2]string]struct{}
+	// coming are the facts of states that are on their way, by host.
+	coming map[string]*Facts
+	// waits are who waits for a host's row to change, by host; each is closed then.
+	waits map[string]chan struct{}
+	// stale: what Nova's tables say of imported hosts is too old (watchRows).
+	stale atomic.Bool
+	// ending are the hosts whose maintenance has an end, with it.
+	ending map[string]time.Time
+	index  hostIndex
+}
+
+// HostRow is a host with what its claims use. It is never changed, only
+// replaced. Host is nil while only the usage has been seen, and for one that is gone:
+// then gone is its row. Usage is nil when nothing was ever claimed.
+type HostRow struct {
+	id    schedule.ID
+	Host  *shard.Host
+	Gone  *shard.Host
+	Usage *shard.Usage
+	// Namespaces by name; those that are gone, without Facts, stay for a while, so that
+	// an older row of another lane does not bring one back. The map is never changed.
+	Namespaces map[string]*shard.Namespace
+	// texts is factTexts for the table; nil for none, and while there is no host.
+	texts *schedule.Namespaces
+	// Admin is what an operator wants of the host; nil for nothing.
+	Admin *shard.AdminState
+	// Facts are the host's; nil while there was no host.
+	Facts *Facts
+}
+
+// dirty is what a batch of changes touched.
+type dirty struct {
+	// hosts: true when the whole row changed, false when only the usage.
+	hosts map[string]bool
+	// instances that may be on other hosts now.
+	instances map[string]struct{}
+	// hardware are hosts whose claims take other NUMA cells or devices now.
+	hardware map[string]struct{}
+	// registered are hosts whose own row is another.
+	registered map[string]struct{}
+}
+
+func newDirty() *dirty {
+	return &dirty{hosts: map[string]bool{}, instances: map[string]struct{}{}, hardware: map[string]struct{}{}, registered: map[string]struct{}{}}
+}
+
+func (d *dirty) empty() bool {
+	return len(d.hosts) == 0 && len(d.instances) == 0 && len(d.hardware) == 0
+}
+
+func newRows() *Rows {
+	return &Rows{
+		hosts:      map[string]*HostRow{},
+		claims:     map[string]*shard.Claim{},
+		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
+		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
+		Ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
+		coming: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
+	}
+}
+
+// apply takes changes in and notes in d what they touched. An error is a row
+// that this replica cannot read; the others are applied.
+func (r *Rows) apply(changes []shard.Change, d *dirty) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range changes {
+		switch {
+		case c.Host != nil:
+			if e := r.applyHost(c.Host, d); e != nil {
+				err = e
+			}
+		case c.Usage != nil:
+			if e := r.applyUsage(c.Usage, d); e != nil {
+				err = e
+			}
+		case c.Claim != nil:
+			r.applyClaim(c.Claim, d)
+		case c.Gate != nil:
+			if r.gate == nil || r.gate.Revision < c.Gate.Revision {
+				r.gate = c.Gate
+			}
+		case c.Namespace != nil:
+			if e := r.applyNamespace(c.Namespace, d); e != nil {
+				err = e
+			}
+		case c.AdminState != nil:
+			if e := r.applyAdminState(c.AdminState, d); e != nil {
+				err = e
+			}
+		}
+	}
+	return err
+}
+
+func (r *Rows) applyHost(h *shard.Host, d *dirty) error {
+	next, old := HostRow{Host: h, Facts: r.readLocked(h)}, r.hosts[h.UUID]
+	if old != nil {
+		if was := old.Row(); was != nil && h.Generation <= was.Generation {
+			return nil
+		}
+		next.id, next.Usage, next.Namespaces = old.id, old.Usage, old.Namespaces
+		next.texts, next.Admin = old.texts, old.Admin
+	} else {
+		id, err := schedule.ParseID(h.UUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	// What was read of them stays as long as they do.
+	if old == nil || old.Row() == nil || ownNamespaces(old.Row()) != ownNamespaces(h) {
+		next.texts = schedule.NewNamespaces(next.FactTexts())
+	}
+	r.put(h.UUID, &next)
+	d.hosts[h.UUID] = true
+	d.registered[h.UUID] = struct{}{}
+	return nil
+}
+
+// Row is the host's row, gone or not; nil while only the usage has been seen.
+func (h *HostRow) Row() *shard.Host { return cmp.Or(h.Host, h.Gone) }
+
+// HostInService is the row of a host in service, nil for none.
+func (r *Rows) HostInService(uuid string) *shard.Host {
+	if row := r.Host(uuid); row != nil {
+		return row.Host
+	}
+	return nil
+}
+
+// put replaces what is known of a host, which is none while it is gone and holds nothing.
+func (r *Rows) put(uuid string, next *HostRow) {
+	if h := next.Row(); h != nil {
+		next.Host, next.Gone = h, nil
+		if h.Gone() && (next.Usage == nil || next.Usage.Pending+next.Usage.Confirmed == 0) {
+			next.Host, next.Gone = nil, h
+		}
+	}
+	var was *shard.Host
+	if old := r.hosts[uuid]; old != nil {
+		was = old.Host
+	}
+	if (was == nil) != (next.Host == nil) || was != nil && was.ServiceHost != next.Host.ServiceHost {
+		r.hostSet++
+	}
+	r.index.replace(was, next.Host)
+	r.hosts[uuid] = next
+}
+
+// wake tells those who wait that hosts' rows changed.
+func (r *Rows) wake(hosts map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uuid := range hosts {
+		if wait, ok := r.waits[uuid]; ok {
+			close(wait)
+			delete(r.waits, uuid)
+		}
+	}
+}
+
+// AwaitHost is closed when a newer row of the host, which the table shows, is there.
+func (r *Rows) AwaitHost(uuid string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait, ok := r.waits[uuid]
+	if !ok {
+		wait = make(chan struct{})
+		r.waits[uuid] = wait
+	}
+	return wait
+}
+
+func (r *Rows) applyUsage(u *shard.Usage, d *dirty) error {
+	next, same := HostRow{Usage: u}, false
+	if old := r.hosts[u.HostUUID]; old != nil {
+		if old.Usage != nil && u.Generation <= old.Usage.Generation {
+			return nil
+		}
+		same = shard.SameUse(old.Usage, u)
+		next = *old
+		next.Usage = u
+	} else {
+		id, err := schedule.ParseID(u.HostUUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	was := r.hosts[u.HostUUID]
+	r.put(u.HostUUID, &next)
+	// One that comes back, or goes, with what it holds is another as a whole.
+	turned := was != nil && (was.Host == nil) != (next.Host == nil)
+	if same && !turned { // the table shows no generation
+		return nil
+	}
+	d.hosts[u.HostUUID] = d.hosts[u.HostUUID] || turned
+	return nil
+}
+
+// forgetEnded says that the journal was read to its end: claims that ended before
+// the last such reading cannot come back any more and are forgotten.
+func (r *Rows) forgetEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetGone()
+	if len(r.Ended) == 0 && len(r.EndedBefore) == 0 {
+		return
+	}
+	r.EndedBefore = r.Ended
+	r.Ended = map[string]*shard.Claim{}
+}
+
+// InstancesUnknown reports whether a host is of an agent that does not know its instances.
+func (h *HostRow) InstancesUnknown() bool {
+	return h != nil && h.Host != nil && !h.Host.Imported && h.Host.InstancesUnknown
+}

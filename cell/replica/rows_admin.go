@@ -1,0 +1,64 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// Down reports whether a host counts as down; silent: its agent was not heard of in time.
+func (r *Rows) Down(row *HostRow, silent bool) bool {
+	if row.Host.Imported {
+		silent = r.stale.Load()
+	}
+	return silent || row.Admin.Down()
+}
+
+func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {
+	next := HostRow{}
+	if old := r.hosts[a.HostUUID]; old != nil {
+		if old.Admin != nil && a.Generation <= old.Admin.Generation {
+			return nil
+		}
+		next = *old
+	} else {
+		id, err := schedule.ParseID(a.HostUUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	next.Admin = a
+	r.hosts[a.HostUUID] = &next
+	d.hosts[a.HostUUID] = true
+	if a.State == shard.AdminMaintenance && !a.Until.IsZero() {
+		r.ending[a.HostUUID] = a.Until
+	} else {
+		delete(r.ending, a.HostUUID)
+	}
+	return nil
+}
+
+// mayEnd reports whether some maintenance has an end.
+func (r *Rows) mayEnd() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.ending) > 0
+}
+
+// overdue gives at most limit of the hosts whose maintenance is over at a moment of store
+// time and whose row does not say so yet, by uuid.
+func (r *Rows) overdue(now time.Time, limit int) []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var list []string
+	for host, until := range r.ending {
+		if !now.Before(until) {
+			list = append(list, host)
+		}
+	}
+	slices.Sort(list)
+	return list[:min(limit, len(list))]
+}

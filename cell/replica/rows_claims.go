@@ -1,0 +1,105 @@
+package replica
+
+import (
+	"slices"
+
+	"cellgate/shard"
+)
+
+func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
+	if r.ends != nil && !c.State.Live() {
+		r.ends.ids[c.ClaimID] = struct{}{}
+	}
+	old := r.claims[c.ClaimID]
+	if older(c, old) || older(c, r.Ended[c.ClaimID]) || older(c, r.EndedBefore[c.ClaimID]) {
+		return
+	}
+	r.setClaim(old, c, d)
+}
+
+// setClaim puts a claim's row in place of the one known, nil for none, whatever their age.
+func (r *Rows) setClaim(old, c *shard.Claim, d *dirty) {
+	if old != nil {
+		drop(r.byConsumer, old.ConsumerUUID, old.ClaimID)
+		drop(r.transferred, old.TransferredFrom, old.ClaimID)
+		if !c.State.Live() || c.HostUUID != old.HostUUID {
+			delete(r.onHost[old.HostUUID], old.ClaimID)
+			if len(r.onHost[old.HostUUID]) == 0 {
+				delete(r.onHost, old.HostUUID)
+			}
+		}
+	}
+	if c.State.Live() {
+		r.claims[c.ClaimID] = c
+		if r.onHost[c.HostUUID] == nil {
+			r.onHost[c.HostUUID] = map[string]*shard.Claim{}
+		}
+		r.onHost[c.HostUUID][c.ClaimID] = c
+		r.byConsumer[c.ConsumerUUID] = append(r.byConsumer[c.ConsumerUUID], c)
+		if c.TransferredFrom != "" {
+			r.transferred[c.TransferredFrom] = append(r.transferred[c.TransferredFrom], c)
+		}
+		delete(r.Ended, c.ClaimID)
+		delete(r.EndedBefore, c.ClaimID)
+	} else {
+		delete(r.claims, c.ClaimID)
+		r.Ended[c.ClaimID] = c
+	}
+	delete(r.unseen, c.ClaimID)
+	if c.State.Live() && !c.Seen && !c.Adopted {
+		r.awaited[c.ClaimID] = c
+	} else {
+		delete(r.awaited, c.ClaimID)
+	}
+	r.applyHardware(old, c, d)
+	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
+		d.instances[c.Instance()] = struct{}{}
+	}
+}
+
+// applyHardware notes which hosts' hardware a claim takes of.
+func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
+	if old != nil && old.TakesHardware() {
+		delete(r.taking[old.HostUUID], old.ClaimID)
+		if len(r.taking[old.HostUUID]) == 0 {
+			delete(r.taking, old.HostUUID)
+		}
+		d.hardware[old.HostUUID] = struct{}{}
+	}
+	if c.TakesHardware() {
+		if r.taking[c.HostUUID] == nil {
+			r.taking[c.HostUUID] = map[string]*shard.Claim{}
+		}
+		r.taking[c.HostUUID][c.ClaimID] = c
+		d.hardware[c.HostUUID] = struct{}{}
+	}
+}
+
+// older reports whether a claim's row is older than the one known. Rows of one
+// instant are ordered as a claim's life goes: a coarse clock brings nothing back.
+func older(c, known *shard.Claim) bool {
+	if known == nil {
+		return false
+	}
+	if c.UpdatedAt.Equal(known.UpdatedAt) {
+		return age(c.State) < age(known.State)
+	}
+	return c.UpdatedAt.Before(known.UpdatedAt)
+}
+
+func age(s shard.ClaimState) int {
+	return slices.Index([]shard.ClaimState{shard.Pending, shard.Expired, shard.Confirmed, shard.Released, shard.Rejected}, s)
+}
+
+func drop(index map[string][]*shard.Claim, key, id string) {
+	list, ok := index[key]
+	if !ok {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(list), func(x *shard.Claim) bool { return x.ClaimID == id })
+	if len(left) == 0 {
+		delete(index, key)
+		return
+	}
+	index[key] = left
+}

@@ -1,0 +1,100 @@
+package replica
+
+import (
+	"encoding/json"
+	"maps"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+func (r *Rows) applyNamespace(n *shard.Namespace, d *dirty) error {
+	next, same := HostRow{}, false
+	if old := r.hosts[n.HostUUID]; old != nil {
+		was := old.Namespaces[n.Name]
+		if was != nil && n.Generation <= was.Generation {
+			return nil
+		}
+		next, same = *old, was != nil && n.Facts != "" && was.Facts == n.Facts
+	} else {
+		id, err := schedule.ParseID(n.HostUUID)
+		if err != nil {
+			return err
+		}
+		next.id = id
+	}
+	next.Namespaces = maps.Clone(next.Namespaces)
+	if next.Namespaces == nil {
+		next.Namespaces = map[string]*shard.Namespace{}
+	}
+	next.Namespaces[n.Name] = n
+	if same { // the table shows no generation
+		r.hosts[n.HostUUID] = &next
+		return nil
+	}
+	if next.Row() != nil {
+		next.texts = schedule.NewNamespaces(next.FactTexts())
+	}
+	r.hosts[n.HostUUID] = &next
+	d.hosts[n.HostUUID] = true
+	if n.Facts == "" {
+		if r.goneFacts == nil {
+			r.goneFacts = map[[2]string]struct{}{}
+		}
+		r.goneFacts[[2]string{n.HostUUID, n.Name}] = struct{}{}
+	}
+	return nil
+}
+
+// forgetGone forgets the namespaces that went before the journal was read to its end the
+// last time. It needs mu.
+func (r *Rows) forgetGone() {
+	for key := range r.goneBefore {
+		if _, again := r.goneFacts[key]; again {
+			continue
+		}
+		row := r.hosts[key[0]]
+		if n := row.Namespaces[key[1]]; n == nil || n.Facts != "" {
+			continue
+		}
+		next := *row
+		next.Namespaces = maps.Clone(row.Namespaces)
+		delete(next.Namespaces, key[1])
+		r.hosts[key[0]] = &next
+	}
+	r.goneBefore, r.goneFacts = r.goneFacts, nil
+}
+
+// ownNamespaces is what a host says of itself, JSON by namespace; "" for nothing.
+func ownNamespaces(h *shard.Host) string {
+	if h.Facts == nil {
+		return ""
+	}
+	return h.Facts.Namespaces
+}
+
+// FactTexts gives the JSON texts of all that is said of a host, by namespace: what
+// services put, and what the host reports itself where no service puts the same.
+func (row *HostRow) FactTexts() map[string]string {
+	var out map[string]string
+	if said := ownNamespaces(row.Row()); said != "" {
+		var own map[string]json.RawMessage
+		// It was checked when it came in.
+		if err := json.Unmarshal([]byte(said), &own); err == nil {
+			out = make(map[string]string, len(own)+len(row.Namespaces))
+			for name, text := range own {
+				out[name] = string(text)
+			}
+		}
+	}
+	for name, n := range row.Namespaces {
+		if n.Facts == "" {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string, len(row.Namespaces))
+		}
+		out[name] = n.Facts
+	}
+	return out
+}

@@ -1,0 +1,229 @@
+package replica
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// assignedOf gives what claims take of a host's hardware.
+func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, id := range slices.Sorted(maps.Keys(r.taking[host])) {
+		if a := r.taking[host][id].Guest.Assigned; a != nil {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// GateRow gives the gate; nil for none.
+func (r *Rows) GateRow() *shard.Gate {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.gate
+}
+
+// AwaitedClaims gives at most limit of the live claims that were not adopted and whose
+// instance no report of their host has had since they are there, and whether there are
+// more. One that was confirmed before a time, and has not changed since, is awaited no
+// more.
+func (r *Rows) AwaitedClaims(limit int, confirmed time.Time) (list []*shard.Claim, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.awaited {
+		if c.State == shard.Confirmed && c.UpdatedAt.Before(confirmed) {
+			delete(r.awaited, id)
+			r.unseen[id] = c
+			continue
+		}
+		if len(list) == limit {
+			return list, true
+		}
+		list = append(list, c)
+	}
+	return list, false
+}
+
+// UnseenClaims gives at most limit of the live claims whose instances no report of their
+// host has had, long after they were confirmed; the longest first.
+func (r *Rows) UnseenClaims(limit int) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := slices.SortedFunc(maps.Values(r.unseen), func(a, b *shard.Claim) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
+	})
+	return all[:min(len(all), limit)]
+}
+
+// AwaitedCount counts them.
+func (r *Rows) AwaitedCount() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.awaited)
+}
+
+// Host gives the row of a host; nil when there is none.
+func (r *Rows) Host(uuid string) *HostRow {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.hosts[uuid]
+}
+
+// ShownHost is host, once the table shows what it gives.
+func (r *Rows) ShownHost(uuid string) *HostRow {
+	r.showing.RLock()
+	defer r.showing.RUnlock()
+	return r.Host(uuid)
+}
+
+// ServiceHost gives a host's service host, its uuid when that is not known.
+func (r *Rows) ServiceHost(uuid string) string {
+	if row := r.Host(uuid); row != nil && row.Host != nil {
+		return row.Host.ServiceHost
+	}
+	return uuid
+}
+
+// Imported reports whether a host is Nova's tables' word, not an agent's, or was until
+// they had it no more.
+func (r *Rows) Imported(uuid string) bool {
+	row := r.Host(uuid)
+	if row == nil {
+		return false
+	}
+	h := row.Row()
+	return h != nil && h.Imported
+}
+
+// AnsweredFromTables reports whether the cell is under upgrade, and its gate not NATIVE:
+// requests are answered from Nova's tables, whatever agents say.
+func (r *Rows) AnsweredFromTables() bool {
+	g := r.GateRow()
+	return g != nil && g.State != shard.GateNative
+}
+
+// ClaimsOfInstance gives the live claims that hold an instance's resources, by
+// claim_id: one, two while it is moved, and others for the moment between two
+// lanes' entries.
+func (r *Rows) ClaimsOfInstance(instance string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var found []*shard.Claim
+	for _, c := range r.byConsumer[instance] {
+		if c.TransferredFrom == "" {
+			found = append(found, c)
+		}
+	}
+	found = append(found, r.transferred[instance]...)
+	if len(found) > 1 {
+		slices.SortFunc(found, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	}
+	return found
+}
+
+// ClaimsOfConsumers gives the live claims of consumers, in the order of the consumers.
+func (r *Rows) ClaimsOfConsumers(consumers []string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var found []*shard.Claim
+	for _, consumer := range consumers {
+		found = append(found, r.byConsumer[consumer]...)
+	}
+	return found
+}
+
+// ClaimsOn gives the live claims on a host, by claim_id.
+func (r *Rows) ClaimsOn(host string) []*shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	list := slices.Collect(maps.Values(r.onHost[host]))
+	slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	return list
+}
+
+// EndedState is the state of a claim that ended lately; empty when it is not known.
+func (r *Rows) EndedState(id string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if c := cmp.Or(r.Ended[id], r.EndedBefore[id]); c != nil {
+		return string(c.State)
+	}
+	return ""
+}
+
+// LiveIDs gives the claim_ids of all live claims.
+func (r *Rows) LiveIDs() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	ids := make([]string, 0, len(r.claims))
+	for id := range r.claims {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// HostsInService gives every registered host's row, in no order, and the host set's number.
+func (r *Rows) HostsInService() ([]*HostRow, uint64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := make([]*HostRow, 0, len(r.hosts))
+	for _, h := range r.hosts {
+		if h.Host != nil {
+			out = append(out, h)
+		}
+	}
+	return out, r.hostSet
+}
+
+// Claim gives a live claim; nil when there is none of that id.
+func (r *Rows) Claim(id string) *shard.Claim {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.claims[id]
+}
+
+// HasClaimOfConsumer reports whether a consumer has a live claim, of whatever instance.
+func (r *Rows) HasClaimOfConsumer(consumer string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return consumer != "" && len(r.byConsumer[consumer]) > 0
+}
+
+// AnyHostOfAgent reports whether an agent has registered a host that the shard has.
+func (r *Rows) AnyHostOfAgent() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, row := range r.hosts {
+		if row != nil && row.Host != nil && !row.Host.Imported {
+			return true
+		}
+	}
+	return false
+}
+
+// HasClaim reports whether an instance has a live claim.
+func (r *Rows) HasClaim(instance string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, c := range r.byConsumer[instance] {
+		if c.TransferredFrom == "" {
+			return true
+		}
+	}
+	return len(r.transferred[instance]) > 0
+}
+
+// Each calls with each host's row, nil while there is none, and what stands beside it.
+func (r *Rows) Each(visit func(uuid string, row *shard.Host, admin *shard.AdminState)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for uuid, row := range r.hosts {
+		visit(uuid, row.Host, row.Admin)
+	}
+}

@@ -1,0 +1,252 @@
+package replica
+
+import (
+	"log/slog"
+	"sync"
+
+	"cellgate/cell/liveness"
+	"cellgate/internal/proposing"
+	"cellgate/schedule"
+	"cellgate/shard"
+)
+
+// maxUpdates bounds how many waiting updates become one version.
+const maxUpdates = 64
+
+// TableUpdate is changes on their way into the table; afterPublish is called, on the writer's
+// goroutine, once the newest version has them. It must not block.
+type TableUpdate struct {
+	changes []shard.Change
+	// Reread are hosts' rows as the shard has them, in place of those that differ.
+	Reread       []*HostReread
+	AfterPublish func()
+}
+
+// Writer makes the versions of the table; nobody else does. What waits while
+// one is made becomes the next one.
+type Writer struct {
+	cell     string
+	rows     *Rows
+	live     *liveness.Tracker
+	versions *proposing.Versions
+	log      *slog.Logger
+	in       chan TableUpdate
+	// imports is told when the gate's row changes, before the next version is made; nil for nobody.
+	imports *importAge
+	// touched collects the hosts that the next version changes, before it is there; nil for nobody.
+	touched *TouchedHosts
+	// orphanInstances are instances whose host has not been seen yet, by host.
+	orphanInstances map[string][]string
+}
+
+func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposing.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
+	return &Writer{
+		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
+		in: make(chan TableUpdate, 16), orphanInstances: map[string][]string{},
+	}
+}
+
+// Publish hands an update to the writer, and waits while too many are there.
+func (w *Writer) Publish(u TableUpdate) { w.in <- u }
+
+// PublishGate publishes the gate's row.
+func (w *Writer) PublishGate(g *shard.Gate) { w.Publish(TableUpdate{changes: gateChange(g)}) }
+
+// run works until in is closed and empty.
+func (w *Writer) run() {
+	for {
+		select {
+		case f, open := <-w.in:
+			if !open {
+				return
+			}
+			w.makeVersion(w.gather(f))
+		case <-w.live.Nudge:
+			w.makeVersion(nil)
+		}
+	}
+}
+
+// gather takes what waits behind first.
+func (w *Writer) gather(first TableUpdate) []TableUpdate {
+	updates := []TableUpdate{first}
+	for len(updates) < maxUpdates {
+		select {
+		case f, open := <-w.in:
+			if !open {
+				return updates
+			}
+			updates = append(updates, f)
+		default:
+			return updates
+		}
+	}
+	return updates
+}
+
+// makeVersion makes one version of all updates and of the hosts that went down or came back.
+func (w *Writer) makeVersion(updates []TableUpdate) {
+	d := w.apply(updates)
+	w.rows.wake(d.hosts)
+	for _, u := range updates {
+		if u.AfterPublish != nil {
+			u.AfterPublish()
+		}
+	}
+}
+
+// apply brings updates into the rows and the table, and says what changed.
+func (w *Writer) apply(updates []TableUpdate) *dirty {
+	w.rows.showing.Lock()
+	defer w.rows.showing.Unlock()
+	d, gate := newDirty(), w.rows.GateRow()
+	for _, u := range updates {
+		if err := w.rows.apply(u.changes, d); err != nil {
+			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
+		}
+		for _, again := range u.Reread {
+			w.rows.Reread(again, d)
+		}
+	}
+	if w.imports != nil && w.rows.GateRow() != gate {
+		w.imports.Check()
+	}
+	turned := w.live.DrainChanged()
+	if !d.empty() || len(turned) > 0 {
+		w.touched.add(d, turned)
+		w.versions.Publish(w.edit(d, turned))
+	}
+	w.rows.TableGate.Store(w.rows.GateRow())
+	return d
+}
+
+// edit is the newest table with what is dirty: hosts first, since consumers
+// stand on them.
+func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
+	before := w.versions.Current()
+	e := before.Edit()
+	for uuid, whole := range d.hosts {
+		row := w.rows.Host(uuid)
+		switch {
+		case row.Gone != nil:
+			e.RemoveHost(row.id)
+		case row.Host == nil:
+		case whole:
+			e.PutHost(hostOf(w.cell, row, w.rows.Down(row, w.silent(d, row))))
+			d.hardware[uuid] = struct{}{}
+			for _, instance := range w.orphanInstances[uuid] {
+				d.instances[instance] = struct{}{}
+			}
+			delete(w.orphanInstances, uuid)
+		default:
+			v := viewOf(row)
+			if h, known := before.Host(row.id); known {
+				v.PCIFree = h.View.PCIFree
+			}
+			e.SetUsage(row.id, usageOf(RootOf(row.Host), row.Usage), v)
+			e.SetChildUsage(row.id, childUsageOf(row))
+		}
+	}
+	for uuid := range d.hardware {
+		w.editHardware(e, uuid)
+	}
+	for uuid, down := range turned {
+		if row := w.rows.Host(uuid); row != nil && row.Host != nil {
+			e.SetDown(row.id, w.rows.Down(row, down))
+		}
+	}
+	for instance := range d.instances {
+		w.editInstance(e, instance)
+	}
+	return e.Table()
+}
+
+// silent reports whether a host was not heard of in time. A row of its own, and not one
+// beside it, is a sign of an agent; the row beside it says what was heard of it.
+func (w *Writer) silent(d *dirty, row *HostRow) bool {
+	if _, registered := d.registered[row.Host.UUID]; registered {
+		w.live.NoteRow(row.Host.UUID, row.Host.Imported)
+	}
+	return w.live.FollowMark(row.Host.UUID, row.Admin.SaidSilent())
+}
+
+// editHardware takes of a host's NUMA cells and devices what its claims take, which
+// its report does not have yet.
+func (w *Writer) editHardware(e *schedule.Edit, uuid string) {
+	row := w.rows.Host(uuid)
+	if row == nil || row.Host == nil {
+		return
+	}
+	e.SetAssigned(row.id, w.rows.assignedOf(uuid))
+}
+
+// editInstance puts an instance where its claims are: on two hosts while it is
+// moved.
+func (w *Writer) editInstance(e *schedule.Edit, uuid string) {
+	instance, err := schedule.ParseID(uuid)
+	if err != nil {
+		w.log.Error("a claim's consumer is not readable and was left out of the table", "err", err)
+		return
+	}
+	claims := w.rows.ClaimsOfInstance(uuid)
+	if len(claims) == 0 {
+		e.RemoveConsumer(instance)
+		return
+	}
+	put := e.PutConsumer
+	for _, c := range claims {
+		member := schedule.Consumer{Instance: instance}
+		if c.Group != nil {
+			if member.Group, err = schedule.ParseID(c.Group.UUID); err != nil {
+				w.log.Error("a claim's group is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			}
+		}
+		if c.Guest != nil {
+			member.Flavor = c.Guest.FlavorID
+			if member.Image, err = imageOf(c.Guest); err != nil {
+				w.log.Error("a claim's image is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			}
+		}
+		host, err := schedule.ParseID(c.HostUUID)
+		if err != nil {
+			w.log.Error("a claim's host is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
+			continue
+		}
+		if put(host, member) {
+			put = e.AddConsumer
+			continue
+		}
+		w.orphanInstances[c.HostUUID] = append(w.orphanInstances[c.HostUUID], uuid)
+	}
+}
+
+// TouchedHosts collects the hosts that changed since they were drained.
+type TouchedHosts struct {
+	mu    sync.Mutex
+	hosts map[string]struct{}
+}
+
+func newTouchedHosts() *TouchedHosts { return &TouchedHosts{hosts: map[string]struct{}{}} }
+
+func (t *TouchedHosts) add(d *dirty, turned map[string]bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uuid := range d.hosts {
+		t.hosts[uuid] = struct{}{}
+	}
+	for uuid := range turned {
+		t.hosts[uuid] = struct{}{}
+	}
+}
+
+// Drain gives the collected hosts, and begins anew.
+func (t *TouchedHosts) Drain() map[string]struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	drained := t.hosts
+	t.hosts = map[string]struct{}{}
+	return drained
+}
