@@ -15,6 +15,7 @@ import (
 	"cellgate/cell/agents"
 	"cellgate/cell/gate"
 	"cellgate/cell/liveness"
+	"cellgate/cell/reconcile"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
@@ -46,7 +47,7 @@ type Cell struct {
 	agents    *agents.Service
 	gate      *gate.Keeper
 	statuses  *statusWatch
-	reconcile *reconciler
+	reconcile *reconcile.Reconciler
 	imports   *importOrder
 	shapes    *proposing.Shapes
 	summary   *totals
@@ -103,7 +104,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log, tel: deps.Telemetry,
 		table: replica.New(state, agents.Verify), rows: state.Rows, versions: state.Versions, queue: state.Queue, journal: state.Journal, live: live,
 		agents: agents, gate: gate, statuses: &statusWatch{gate: gate, rows: state.Rows, queue: state.Queue, log: log},
-		reconcile: newReconciler(reconcileConfig{
+		reconcile: reconcile.New(reconcile.Config{
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
@@ -168,7 +169,7 @@ func (c *Cell) serve(ctx context.Context) error {
 				outages.LogChanges(ctx)
 			})
 		})
-		g.Go(func() error { return c.reconcile.run(ctx) })
+		g.Go(func() error { return c.reconcile.Run(ctx) })
 		// What others wrote since the moment that was read is in what was answered so far.
 		for c.journal.AwaitFresh(ctx) != nil {
 			if ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/reconcile"
 	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -81,7 +82,7 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 			t.Errorf("the host is in %v, with ratio %v, want zone %q and %v", h.Aggregates, i.AllocationRatio, zone, ratio)
 		}
 		text := ""
-		for _, f := range compareHost(r.cell.rows.ViewOfHost(hostUUID(1), nil), nil) {
+		for _, f := range reconcile.CompareHost(r.cell.rows.ViewOfHost(hostUUID(1), nil), nil) {
 			if f.GetKind() == cellgatev1.Finding_NOVA_DIFFERS {
 				text = f.GetDetail()
 			}

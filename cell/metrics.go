@@ -27,6 +27,6 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		r.GateDiffering, r.GateRowsAge = of.Differing, c.table.Imports.Age(g)
 	}
 	r.JournalAge = time.Since(c.journal.LastEnd())
-	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.reading()
+	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.Reading()
 	return r, true
 }

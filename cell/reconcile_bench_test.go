@@ -32,7 +32,6 @@ func BenchmarkReconcile(b *testing.B) {
 			r := start(b, store, func(c *Config) { c.ReconcileInterval = 1000 * time.Hour })
 			reportAll(b, r, hosts, instances)
 			b.Run("look", func(b *testing.B) { looks(b, r, hosts) })
-			b.Run("audits", func(b *testing.B) { audits(b, r) })
 		})
 	}
 }
@@ -73,21 +72,11 @@ func looks(b *testing.B, r *testCell, hosts int) {
 	b.ReportAllocs()
 	rec := r.cell.reconcile
 	for b.Loop() {
-		if err := rec.look(b.Context()); err != nil {
+		if err := rec.CompareAll(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if by, compared, _ := rec.reading(); compared != hosts || len(by) > 0 {
+	if by, compared, _ := rec.Reading(); compared != hosts || len(by) > 0 {
 		b.Fatalf("%d of %d hosts compared, findings %v", compared, hosts, by)
-	}
-}
-
-func audits(b *testing.B, r *testCell) {
-	b.ReportAllocs()
-	rows, _ := r.cell.rows.HostsInService()
-	for b.Loop() {
-		if err := r.cell.reconcile.auditor.audit(b.Context(), rows); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

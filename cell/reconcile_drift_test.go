@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/cell/replica"
+	"cellgate/cell/reconcile"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -64,7 +64,7 @@ func (r *testCell) asTheShard(store shard.Store) {
 			}
 		case c.Claim != nil:
 			claims++
-			if known := r.cell.rows.Claim(c.Claim.ClaimID); known == nil || !sameClaim(known, c.Claim) {
+			if known := r.cell.rows.Claim(c.Claim.ClaimID); known == nil || !reconcile.SameClaim(known, c.Claim) {
 				r.t.Errorf("%s: claim %+v is %+v in the table", r.cell.cfg.Replica, c.Claim, known)
 			}
 		}
@@ -240,37 +240,6 @@ func TestAHostsRowThatIsNotItsReportIsWrittenAnew(t *testing.T) {
 		}
 		if s, _ := m.host.State(); s.GetVersion() != 2 {
 			t.Errorf("the agent is at version %d", s.GetVersion())
-		}
-	})
-}
-
-// All hosts of a large cell are audited in turn, those that differed at once again.
-func TestAllHostsAreAuditedInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const hosts = auditsEach + 100
-		store := newStore(t)
-		r := start(t, store, soon, func(c *Config) { c.ReconcileInterval = time.Hour })
-		rows := make([]*replica.HostRow, hosts)
-		for n := range rows {
-			rows[n] = &replica.HostRow{Host: &shard.Host{UUID: hostUUID(n)}}
-		}
-		a := &auditor{reconciler: r.cell.reconcile, suspects: map[string]map[difference]bool{hostUUID(3): {}}}
-		times := map[string]int{}
-		for range 2 {
-			list := a.choose(rows)
-			if len(list) != auditsEach || list[0] != hostUUID(3) {
-				t.Fatalf("%d hosts are audited, the first is %s", len(list), list[0])
-			}
-			for _, uuid := range list {
-				times[uuid]++
-			}
-		}
-		if len(times) != hosts {
-			t.Errorf("%d of %d hosts are audited", len(times), hosts)
-		}
-		few := (&auditor{reconciler: r.cell.reconcile}).choose(rows[:3])
-		if !slices.Equal(few, []string{hostUUID(0), hostUUID(1), hostUUID(2)}) {
-			t.Errorf("of three hosts %v are audited", few)
 		}
 	})
 }

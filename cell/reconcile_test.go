@@ -458,7 +458,7 @@ func TestFindingsAreCountedByKind(t *testing.T) {
 		r.must(newClaim("k1", 1, 1, 2), confirm("k1", 1), newClaim("k2", 2, 1, 2), confirm("k2", 2))
 		m.run(3, 8)
 		time.Sleep(found)
-		by, compared, age := r.cell.reconcile.reading()
+		by, compared, age := r.cell.reconcile.Reading()
 		if by["orphaned_claim"] != 2 || by["overcommitted"] != 1 || len(by) != 2 || compared != 1 || age > lookEvery {
 			t.Errorf("counted %v of %d hosts, %v ago", by, compared, age)
 		}

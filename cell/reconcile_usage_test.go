@@ -33,7 +33,7 @@ func TestUsageThatIsNotTheSumIsWrittenAnew(t *testing.T) {
 			}
 			var seen *cellgatev1.Finding
 			// Its own look comes in an hour.
-			if err := r.cell.reconcile.look(t.Context()); err != nil {
+			if err := r.cell.reconcile.CompareAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range r.findings().GetFindings() {

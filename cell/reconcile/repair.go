@@ -1,4 +1,4 @@
-package cell
+package reconcile
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type goneClaim struct {
 // instance in an earlier report of its life, heard here, and has not had it since for
 // longer than ReconcileRelease. The shard releases one only if its host has not reported
 // since, and no other claim of the instance is there.
-func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
+func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	var ready []goneClaim
 	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
 		c := r.rows.Claim(key.claim)
@@ -33,7 +33,7 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 		}
 		switch why, since := r.mayRelease(l, key, c); {
 		case why != "":
-			r.note(key, time.Time{}, "not released: "+why)
+			r.noteRepair(key, time.Time{}, "not released: "+why)
 		case len(ready) < maxRepairs:
 			ready = append(ready, goneClaim{key, c, since})
 		}
@@ -56,13 +56,13 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 		switch {
 		case failed != nil:
 			r.tel.Repaired(kind, "failed")
-			r.note(g.key, time.Time{}, "not released: "+failed.Error())
+			r.noteRepair(g.key, time.Time{}, "not released: "+failed.Error())
 		case answers[i].Outcome.Refusal != nil:
 			r.tel.Repaired(kind, "refused")
-			r.note(g.key, time.Time{}, "not released: "+answers[i].Outcome.Refusal.Message)
+			r.noteRepair(g.key, time.Time{}, "not released: "+answers[i].Outcome.Refusal.Message)
 		default:
 			r.tel.Repaired(kind, "done")
-			r.done(g.key, l.now, "released")
+			r.noteRepaired(g.key, l.now, "released")
 			r.log.Warn("audit: a claim was released: its instance is gone from its host", "host", g.claim.ServiceHost, "host_uuid", g.claim.HostUUID,
 				"claim_id", g.claim.ClaimID, "instance", g.claim.ConsumerUUID, "missing_since", g.since)
 		}
@@ -71,7 +71,7 @@ func (r *reconciler) repairClaims(ctx context.Context, l *looking) {
 
 // mayRelease says why a claim whose instance is missing is not released; "" when it is,
 // and since when the instance is missing.
-func (r *reconciler) mayRelease(l *looking, key findingKey, c *shard.Claim) (why string, since time.Time) {
+func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (why string, since time.Time) {
 	rep := l.compared[key.host]
 	switch {
 	case r.cfg.ReportOnly:
@@ -100,7 +100,7 @@ const few = 3
 
 // vanished reports whether so many instances of a host went that its agent is more
 // likely to be wrong than right: a file system that is not mounted has none.
-func (r *reconciler) vanished(host string, rep *agents.Report) bool {
+func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 	_, there := agents.InstancesOf(rep)
 	gone, left := 0, 0
 	for _, c := range r.rows.ClaimsOn(host) {
@@ -118,13 +118,13 @@ func (r *reconciler) vanished(host string, rep *agents.Report) bool {
 
 // repairHosts asks agents to report anew, as a new version: what has no claim is adopted
 // then, and a host's row is written anew. An agent is asked once in a grace.
-func (r *reconciler) repairHosts(l *looking) {
+func (r *Reconciler) repairHosts(l *lookResult) {
 	asked := map[string]bool{}
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
 		for _, key := range r.standing(kind, l.now) {
 			if key.life {
 				if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
-					r.note(key, at, "the agent of the newest stream was asked to report anew")
+					r.noteRepair(key, at, "the agent of the newest stream was asked to report anew")
 				}
 				continue
 			}
@@ -133,7 +133,7 @@ func (r *reconciler) repairHosts(l *looking) {
 				continue
 			}
 			if r.cfg.ReportOnly {
-				r.note(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
+				r.noteRepair(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
 				continue
 			}
 			r.mu.Lock()
@@ -152,7 +152,7 @@ func (r *reconciler) repairHosts(l *looking) {
 				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
 				r.tel.Repaired(kindName(kind), "done")
 			}
-			r.note(key, l.now, "the agent was asked to report anew")
+			r.noteRepair(key, l.now, "the agent was asked to report anew")
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cell
+package reconcile
 
 import (
 	"fmt"
@@ -42,9 +42,9 @@ type differs struct {
 	take   func(*replica.HostReread)
 }
 
-// compared are a host's rows in the table and in the shard: before was read before the
+// rowComparison are a host's rows in the table and in the shard: before was read before the
 // shard was, after once all that the shard had then has come.
-type compared struct {
+type rowComparison struct {
 	host          string
 	before, after replica.HostView
 	found         *shard.Audited
@@ -56,7 +56,7 @@ type compared struct {
 
 // differences says what differs. A row that is newer than the shard's is no difference,
 // unless it was there before: then the shard lost it.
-func (c compared) differences() (list []differs) {
+func (c rowComparison) differences() (list []differs) {
 	note := func(d difference, take func(*replica.HostReread), format string, args ...any) {
 		list = append(list, differs{difference: d, detail: fmt.Sprintf(format, args...), take: take})
 	}
@@ -79,7 +79,7 @@ func (c compared) differences() (list []differs) {
 		case t == nil && c.ended(row.ClaimID):
 		case t == nil:
 			note(ofClaim(claimOther, row), take, "claim %s is not in the table", row.ClaimID)
-		case t.UpdatedAt.Before(row.UpdatedAt), t.UpdatedAt.Equal(row.UpdatedAt) && was[row.ClaimID] == t && !sameClaim(t, row):
+		case t.UpdatedAt.Before(row.UpdatedAt), t.UpdatedAt.Equal(row.UpdatedAt) && was[row.ClaimID] == t && !SameClaim(t, row):
 			note(ofClaim(claimOther, row), take, "claim %s is another in the table", row.ClaimID)
 		}
 	}
@@ -91,7 +91,7 @@ func (c compared) differences() (list []differs) {
 	return list
 }
 
-func (c compared) hostDiffers() bool {
+func (c rowComparison) hostDiffers() bool {
 	h, before, after := c.found.Host, c.before.Row, c.after.Row
 	if h == nil {
 		return false
@@ -106,7 +106,7 @@ func (c compared) hostDiffers() bool {
 
 // usageDiffers compares what is in use; one that was written anew has come, with a higher
 // generation.
-func (c compared) usageDiffers() bool {
+func (c rowComparison) usageDiffers() bool {
 	u, before, after := c.found.Usage, c.before.Row, c.after.Row
 	if after == nil {
 		return u != nil
@@ -123,8 +123,8 @@ func (c compared) usageDiffers() bool {
 		stayed && u.Generation < known.Generation
 }
 
-// sameClaim compares what the rules and the table read of two rows of a claim.
-func sameClaim(a, b *shard.Claim) bool {
+// SameClaim compares what the rules and the table read of two rows of a claim.
+func SameClaim(a, b *shard.Claim) bool {
 	return a.ConsumerUUID == b.ConsumerUUID && a.State == b.State && a.HostUUID == b.HostUUID && a.ServiceHost == b.ServiceHost &&
 		a.TransferredFrom == b.TransferredFrom && a.Moves == b.Moves && a.Adopted == b.Adopted && a.Seen == b.Seen &&
 		a.ExpiresAt.Equal(b.ExpiresAt) && sameAmounts(a.Allocations, b.Allocations)

@@ -1,4 +1,4 @@
-package cell
+package reconcile
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ const (
 	maxMovedIn = 10_000
 )
 
-// reconciler compares the shard, this replica's table and the reports of the hosts that
+// Reconciler compares the shard, this replica's table and the reports of the hosts that
 // it hears, again and again. What disagrees for longer than the grace is a finding.
 // Every replica finds; a claim is released and an agent asked by the one whom the
 // host's agent asks to write its states, so that it is done once. Nothing depends on
@@ -38,8 +38,8 @@ const (
 //
 //	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
 //	      some hosts: an Audit in the shard × rows ─ twice ─► findings, repairs
-type reconciler struct {
-	cfg     reconcileConfig
+type Reconciler struct {
+	cfg     Config
 	rows    *replica.Rows
 	queue   *replica.Queue
 	journal *replica.Journal
@@ -69,12 +69,12 @@ type condition struct {
 	// for never. repair says what, or why nothing is.
 	since, asked time.Time
 	repair       string
-	// certain: it needs no grace.
-	certain bool
+	// needsNoGrace: it needs no grace.
+	needsNoGrace bool
 }
 
-// reconcileConfig is what cell.Config says of reconciling; Cell is the cell's name.
-type reconcileConfig struct {
+// Config is what cell.Config says of reconciling; Cell is the cell's name.
+type Config struct {
 	Cell                     string
 	Interval, Grace, Release time.Duration
 	ReportOnly               bool
@@ -83,17 +83,17 @@ type reconcileConfig struct {
 	Telemetry                *telemetry.Cell
 }
 
-func newReconciler(cfg reconcileConfig, s *replica.State, agents *agents.Service) *reconciler {
-	r := &reconciler{
+func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
+	r := &Reconciler{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, writer: s.Writer, live: s.Live, agents: agents,
 		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, open: map[findingKey]*condition{},
 	}
-	r.auditor.reconciler = r
+	r.auditor.Reconciler = r
 	return r
 }
 
-// run looks until ctx ends.
-func (r *reconciler) run(ctx context.Context) error {
+// Run looks until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.cfg.Interval)
 	defer tick.Stop()
 	failing := false
@@ -103,7 +103,7 @@ func (r *reconciler) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := r.look(ctx)
+		err := r.CompareAll(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -114,8 +114,8 @@ func (r *reconciler) run(ctx context.Context) error {
 	}
 }
 
-// looking is one look: what it saw of each host that has something to repair.
-type looking struct {
+// lookResult is one look: what it saw of each host that has something to repair.
+type lookResult struct {
 	now time.Time
 	// seen are the conditions of this look; compared the reports that could be compared.
 	seen     map[findingKey]*cellgatev1.Finding
@@ -124,15 +124,15 @@ type looking struct {
 	movedIn  []*cellv1.MovedIn
 }
 
-// look compares everything once, and repairs.
-func (r *reconciler) look(ctx context.Context) error {
+// CompareAll compares everything once, and repairs.
+func (r *Reconciler) CompareAll(ctx context.Context) error {
 	// Not from a table that is behind: the replica may have stood still.
 	if err := r.journal.AwaitFresh(ctx); err != nil {
 		return err
 	}
 	rows, _ := r.rows.HostsInService()
 	slices.SortFunc(rows, func(a, b *replica.HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
-	l := &looking{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
+	l := &lookResult{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
 	for _, row := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (r *reconciler) look(ctx context.Context) error {
 		l.present[row.Host.UUID] = struct{}{}
 		r.lookAt(l, row.Host.UUID)
 	}
-	r.settle(l)
+	r.noteLook(l)
 	r.repairClaims(ctx, l)
 	r.repairHosts(l)
 	err := r.auditor.audit(ctx, rows)
@@ -153,7 +153,7 @@ func (r *reconciler) look(ctx context.Context) error {
 	return nil
 }
 
-func (r *reconciler) lookAt(l *looking, host string) {
+func (r *Reconciler) lookAt(l *lookResult, host string) {
 	row := r.rows.Host(host)
 	if f := r.agents.OtherIncarnation(row); f != nil {
 		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
@@ -169,7 +169,7 @@ func (r *reconciler) lookAt(l *looking, host string) {
 		l.compared[host] = rep
 	}
 	v := r.rows.ViewOfHost(host, ids)
-	for _, f := range compareHost(v, instances) {
+	for _, f := range CompareHost(v, instances) {
 		l.seen[keyOf(f)] = f
 	}
 	if rep != nil && len(rep.Gone) > 0 {
@@ -186,9 +186,9 @@ func (r *reconciler) lookAt(l *looking, host string) {
 	}
 }
 
-// settle takes in what a look saw. What it did not see any more is gone; what only a
+// noteLook takes in what a look saw. What it did not see any more is gone; what only a
 // report shows stays while there is none to compare, and its claim lives.
-func (r *reconciler) settle(l *looking) {
+func (r *Reconciler) noteLook(l *lookResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, c := range r.open {
@@ -213,18 +213,18 @@ func (r *reconciler) settle(l *looking) {
 		}
 		r.open[key] = &condition{finding: f, since: l.now}
 		if since := f.GetSince(); since != nil {
-			r.open[key].since, r.open[key].certain = since.AsTime(), true
+			r.open[key].since, r.open[key].needsNoGrace = since.AsTime(), true
 		}
 	}
 }
 
 // standsLocked reports whether a condition is a finding.
-func (r *reconciler) standsLocked(c *condition, now time.Time) bool {
-	return c.certain || now.Sub(c.since) >= r.cfg.Grace
+func (r *Reconciler) standsLocked(c *condition, now time.Time) bool {
+	return c.needsNoGrace || now.Sub(c.since) >= r.cfg.Grace
 }
 
 // rememberLocked keeps a finding that is right again.
-func (r *reconciler) rememberLocked(c *condition, now time.Time) {
+func (r *Reconciler) rememberLocked(c *condition, now time.Time) {
 	f := r.shownLocked(c)
 	f.RepairedAt = timestamppb.New(now)
 	if r.repaired = append(r.repaired, f); len(r.repaired) > maxRepaired {
@@ -232,14 +232,14 @@ func (r *reconciler) rememberLocked(c *condition, now time.Time) {
 	}
 }
 
-func (r *reconciler) shownLocked(c *condition) *cellgatev1.Finding {
+func (r *Reconciler) shownLocked(c *condition) *cellgatev1.Finding {
 	f := proto.CloneOf(c.finding)
 	f.Cell, f.Since, f.Repair = r.cfg.Cell, timestamppb.New(c.since), c.repair
 	return f
 }
 
 // standing gives the conditions of a kind that are findings, by host and claim.
-func (r *reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
+func (r *Reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var keys []findingKey
@@ -254,8 +254,8 @@ func (r *reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []fin
 	return keys
 }
 
-// note writes down what was done about a condition, or why nothing is.
-func (r *reconciler) note(key findingKey, asked time.Time, repair string) {
+// noteRepair writes down what was done about a condition, or why nothing is.
+func (r *Reconciler) noteRepair(key findingKey, asked time.Time, repair string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.open[key]; c != nil {
@@ -266,8 +266,8 @@ func (r *reconciler) note(key findingKey, asked time.Time, repair string) {
 	}
 }
 
-// done notes that a condition was put right.
-func (r *reconciler) done(key findingKey, now time.Time, repair string) {
+// noteRepaired notes that a condition was put right.
+func (r *Reconciler) noteRepaired(key findingKey, now time.Time, repair string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.open[key]; c != nil {
@@ -277,9 +277,9 @@ func (r *reconciler) done(key findingKey, now time.Time, repair string) {
 	}
 }
 
-// reading gives the findings that stand by kind, the hosts compared, and the time since
+// Reading gives the findings that stand by kind, the hosts compared, and the time since
 // the last whole look, or since the start of the process's clock for none.
-func (r *reconciler) reading() (by map[string]int, compared int, age time.Duration) {
+func (r *Reconciler) Reading() (by map[string]int, compared int, age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	by = map[string]int{}

@@ -1,4 +1,4 @@
-package cell
+package reconcile
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const (
 // compares them with the table. A row that is not the same twice in a row, with the
 // journal read to its end in between, is a finding, and the table takes the shard's.
 type auditor struct {
-	*reconciler
+	*Reconciler
 	// next is the host to go on after; suspects are the hosts that differed the last time,
 	// with what did.
 	next     string
@@ -100,8 +100,8 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 // judge compares what the shard has of a host with the table before and after; since has
 // the claims that ended since before.
 func (a *auditor) judge(ctx context.Context, host string, before replica.HostView, found *shard.Audited, since *replica.EndsSeen) {
-	a.usage(host, before, found)
-	now := compared{
+	a.auditUsage(host, before, found)
+	now := rowComparison{
 		host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim,
 		ended: func(id string) bool { return a.rows.EndedSince(id, since) },
 	}.differences()
@@ -117,7 +117,7 @@ func (a *auditor) judge(ctx context.Context, host string, before replica.HostVie
 			a.suspects[host][d.difference] = true
 		}
 	}
-	a.certain(cellgatev1.Finding_HOST_DIFFERS, host, said && was[difference{what: reportOther}], "the row in the shard is not what the host's agent reported under the same version", "", false)
+	a.noteCertain(cellgatev1.Finding_HOST_DIFFERS, host, said && was[difference{what: reportOther}], "the row in the shard is not what the host's agent reported under the same version", "", false)
 	again := &replica.HostReread{Host: host, Since: since}
 	detail := ""
 	for _, d := range now {
@@ -128,10 +128,10 @@ func (a *auditor) judge(ctx context.Context, host string, before replica.HostVie
 	}
 	switch {
 	case len(now) == 0:
-		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, false, "", "", false)
+		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, false, "", "", false)
 	case detail == "":
 	case a.cfg.ReportOnly:
-		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
+		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
 	default:
 		shown := make(chan struct{})
 		a.writer.Publish(replica.TableUpdate{Reread: []*replica.HostReread{again}, AfterPublish: func() { close(shown) }})
@@ -143,18 +143,18 @@ func (a *auditor) judge(ctx context.Context, host string, before replica.HostVie
 		if !again.Did {
 			return // it changed meanwhile; the next look sees
 		}
-		a.certain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
+		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
 		a.tel.Repaired(kindName(cellgatev1.Finding_TABLE_DIFFERS), "done")
 		a.log.Warn("audit: the table's rows of a host were read anew from the shard", "host_uuid", host, "because", detail)
 	}
 }
 
-// usage notes whether what is kept as in use is the sum of the claims. Repaired, it is
+// auditUsage notes whether what is kept as in use is the sum of the claims. Repaired, it is
 // right by now.
-func (a *auditor) usage(host string, before replica.HostView, found *shard.Audited) {
+func (a *auditor) auditUsage(host string, before replica.HostView, found *shard.Audited) {
 	kind := cellgatev1.Finding_USAGE_DIFFERS
 	if !found.Differs {
-		a.certain(kind, host, false, "", "", false)
+		a.noteCertain(kind, host, false, "", "", false)
 		return
 	}
 	kept := &shard.Usage{}
@@ -164,25 +164,25 @@ func (a *auditor) usage(host string, before replica.HostView, found *shard.Audit
 	detail := fmt.Sprintf("%d pending and %d confirmed claims, in use %q, were kept; the claims are %d and %d, with %q",
 		kept.Pending, kept.Confirmed, amountsText(kept.Used), found.Sum.Pending, found.Sum.Confirmed, amountsText(found.Sum.Used))
 	if a.cfg.ReportOnly {
-		a.certain(kind, host, true, detail, "not written anew: cell.reconcile_repair is off", false)
+		a.noteCertain(kind, host, true, detail, "not written anew: cell.reconcile_repair is off", false)
 		return
 	}
-	a.certain(kind, host, true, detail, "written anew", true)
-	a.certain(kind, host, false, "", "", false)
+	a.noteCertain(kind, host, true, detail, "written anew", true)
+	a.noteCertain(kind, host, false, "", "", false)
 	a.tel.Repaired(kindName(kind), "done")
 	a.log.Warn("audit: the usage of a host was not the sum of its claims, and was written anew", "host_uuid", host, "detail", detail)
 }
 
-// certain notes a condition that needs no grace, or that it is not there any more. done:
+// noteCertain notes a condition that needs no grace, or that it is not there any more. done:
 // repair was made, else it says why it is not.
-func (a *auditor) certain(kind cellgatev1.Finding_Kind, host string, is bool, detail, repair string, done bool) {
+func (a *auditor) noteCertain(kind cellgatev1.Finding_Kind, host string, is bool, detail, repair string, done bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := findingKey{kind: kind, host: host}
 	c := a.open[key]
 	switch {
 	case is && c == nil:
-		c = &condition{since: a.now(), certain: true}
+		c = &condition{since: a.now(), needsNoGrace: true}
 		a.open[key] = c
 		fallthrough
 	case is:

@@ -1,4 +1,4 @@
-package cell
+package reconcile
 
 import (
 	"fmt"
@@ -48,9 +48,9 @@ func (k findingKey) fromAudits() bool {
 	return false
 }
 
-// compareHost says what does not agree on a host at this moment. instances are those
+// CompareHost says what does not agree on a host at this moment. instances are those
 // of its report, nil when there is none that can be compared. It is pure.
-func compareHost(v replica.HostView, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
+func CompareHost(v replica.HostView, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
 	if v.Row == nil || v.Row.Host == nil {
 		return nil
 	}
