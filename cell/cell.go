@@ -90,7 +90,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	phase := &phase{open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{})}
 	live := liveness.New(cfg.ServiceDownTime, now)
 	state := replica.NewState(replica.Config{
-		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.PinFor, MaxPinned: cfg.MaxPinned,
+		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.SnapshotTTL, MaxPinned: cfg.MaxPinned,
 		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestConfigNamesEveryBadField(t *testing.T) {
-	_, err := New(Config{UUID: "x", PinFor: -1, MaxBatch: 1, HeartbeatEvery: 2 * time.Minute}, Deps{})
+	_, err := New(Config{UUID: "x", SnapshotTTL: -1, MaxBatch: 1, HeartbeatEvery: 2 * time.Minute}, Deps{})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
 		t.Fatalf("got %v", err)
@@ -25,7 +25,7 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 	for _, field := range f.Fields {
 		got = append(got, field.Path)
 	}
-	if want := []string{"name", "uuid", "replica", "pin_for", "max_batch", "heartbeat_every"}; !slices.Equal(got, want) {
+	if want := []string{"name", "uuid", "replica", "snapshot_ttl", "max_batch", "heartbeat_every"}; !slices.Equal(got, want) {
 		t.Errorf("named %v, want %v", got, want)
 	}
 	if _, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{}); fault.KindOf(err) != fault.InvalidRequest {

@@ -24,8 +24,8 @@ type Config struct {
 	ServiceDownTime time.Duration
 	// HeartbeatEvery is what agents are told (10 s).
 	HeartbeatEvery time.Duration
-	// PinFor is how long a version named in a proposal answers (2 s).
-	PinFor time.Duration
+	// SnapshotTTL is how long a version named in a proposal answers (2 s).
+	SnapshotTTL time.Duration
 	// LeaseScan is how often ended leases are looked for (1 s).
 	LeaseScan time.Duration
 	// TailEvery is how often the journal is read for other replicas' entries (100 ms).
@@ -107,7 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"service_down_time", &c.ServiceDownTime, 60 * time.Second},
 		{"heartbeat_every", &c.HeartbeatEvery, 10 * time.Second},
-		{"pin_for", &c.PinFor, 2 * time.Second},
+		{"snapshot_ttl", &c.SnapshotTTL, 2 * time.Second},
 		{"lease_scan", &c.LeaseScan, time.Second},
 		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
 		{"follow_for", &c.FollowFor, time.Second},

@@ -81,7 +81,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		ServiceDownTime: c.ServiceDownTime, HeartbeatEvery: c.HeartbeatEvery,
 		VerifyMode: agents.VerifyMode(c.VerifyMode), VerifyWait: c.VerifyWait,
 		ReconcileInterval: c.ReconcileInterval, ReconcileGrace: c.ReconcileGrace, ReconcileRelease: c.ReconcileRelease, ReconcileReportOnly: !c.ReconcileRepair,
-		PinFor: c.PinFor, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
+		SnapshotTTL: c.SnapshotTTL, LeaseScan: c.LeaseScan, MaxBatch: c.MaxBatch, MaxQueue: c.MaxQueue,
 		MaxHosts: c.MaxHosts, MaxHostsMiB: c.MaxHostsMiB, MaxAgentHosts: c.MaxAgentHosts, MaxAgentHostsMiB: c.MaxAgentHostsMiB,
 		DecisionsKeep: c.DecisionsKeep, MaxDecisions: c.MaxDecisions,
 		GateSettle:  c.GateSettle,

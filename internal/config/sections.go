@@ -234,7 +234,7 @@ type Cell struct {
 	StoreMigrate      bool          `yaml:"store_migrate" help:"make the database's tables, or bring them up to date, at the start"`
 	ServiceDownTime   time.Duration `yaml:"service_down_time" range:">0s.." help:"a host not heard of for so long counts as down"`
 	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" range:"100ms..1h" help:"how often agents are told to send heartbeats"`
-	PinFor            time.Duration `yaml:"pin_for" range:">0s.." help:"how long a version of the host table can be asked for again"`
+	SnapshotTTL       time.Duration `yaml:"snapshot_ttl" range:">0s.." help:"how long a version of the host table can be asked for again"`
 	LeaseScan         time.Duration `yaml:"lease_scan" range:"10ms..1m" help:"how often expired leases are looked for"`
 	MaxBatch          int           `yaml:"max_batch" range:"2.." help:"operations committed together, at most"`
 	MaxQueue          int           `yaml:"max_queue" range:"256.." help:"operations waiting to be committed, at most; 256 or more"`
@@ -324,7 +324,7 @@ func Default() Config {
 		},
 		Cell: Cell{
 			GRPC: "127.0.0.1:9101", Ingress: ingress, ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
-			PinFor: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
+			SnapshotTTL: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
 			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024, JournalMiB: 64, EndedMiB: 256, MaxClockJump: 31 * 24 * time.Hour,
 			GateSettle:  60 * time.Second,
