@@ -45,7 +45,7 @@ func TestTheGateNamesGatewaysThatDiffer(t *testing.T) {
 		closes, waits, no string
 	}{
 		"a number of one gateway": {
-			e:      askedOf(upOf(66), asked{"g2", 67, minute}, asked{"g1", 66, time.Hour}),
+			e:      askedOf(upOf(66), asked{"g2", 67, minute}, asked{"g1", 66, minute}),
 			closes: "nova-compute on h1 is up and of version 66, 67 is required",
 			waits:  "gateways differ in required_version, and the highest counts: gateway g2 requires 67, gateway g1 requires 66",
 			no:     "service_down_time",

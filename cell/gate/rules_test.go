@@ -377,7 +377,7 @@ func TestAPinHoldsTheGate(t *testing.T) {
 func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
-	if want := Pinned(g, "", "done", "", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
+	if want := Pinned(g, "", "done", "an operator", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
 		t.Errorf("it is %+v", want)
 	}
 }
