@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/VictoriaMetrics/metricsql"
 	"go.yaml.in/yaml/v3"
 
 	"cellgate/internal/telemetry"
@@ -54,41 +53,46 @@ func series() map[string]map[string][]string {
 	return out
 }
 
-// checkQuery parses a query and checks that the metrics it names are there, with the
-// labels it selects and groups by.
+var (
+	// selector is a name that is no function, with its filters and its range.
+	selector = regexp.MustCompile(`\b([a-z_][a-z0-9_]*)(\{[^}]*\})?(\[[^\]]*\])?(\s*\()?`)
+	filter   = regexp.MustCompile(`^([a-z_]+)(=~|!~|!=|=)"([^"]*)"$`)
+	grouping = regexp.MustCompile(`\bby\s*\(([^)]*)\)`)
+	overTime = regexp.MustCompile(`\b(?:rate|irate|increase|delta|[a-z]+_over_time)\(([^()]*)\)`)
+	keywords = []string{"by", "without", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "bool", "offset", "inf"}
+)
+
+// checkQuery checks that the metrics a query names are there, with the labels it selects and
+// groups by. It is no parser of PromQL: of the syntax it checks parentheses and ranges.
 func checkQuery(known map[string]map[string][]string, query string) error {
-	for variable, value := range map[string]string{"$__rate_interval": "1m"} {
-		query = strings.ReplaceAll(query, variable, value)
-	}
-	expr, err := metricsql.Parse(query)
-	if err != nil {
-		return err
-	}
+	query = strings.ReplaceAll(query, "$__rate_interval", "1m")
 	var problems []string
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	selects := 0
-	metricsql.VisitAll(expr, func(node metricsql.Expr) {
-		switch x := node.(type) {
-		case *metricsql.MetricExpr:
-			selects++
-			for _, filters := range x.LabelFilterss {
-				checkSelector(known, filters, bad)
-			}
-		case *metricsql.AggrFuncExpr:
-			if x.Modifier.Op == "by" {
-				checkGrouping(known, x, bad)
-			}
-		case *metricsql.FuncExpr:
-			// The parser takes functions over a time without one, which Prometheus does not.
-			for _, arg := range x.Args {
-				if m, plain := arg.(*metricsql.MetricExpr); plain && metricsql.IsRollupFunc(x.Name) {
-					bad("%s of %s needs a time in brackets", x.Name, m.AppendString(nil))
+	if strings.Count(query, "(") != strings.Count(query, ")") {
+		bad("parentheses do not match")
+	}
+	for _, m := range overTime.FindAllStringSubmatch(query, -1) {
+		if !strings.Contains(m[1], "[") {
+			bad("%s needs a time in brackets", m[0])
+		}
+	}
+	names := checkSelectors(known, grouping.ReplaceAllString(query, " "), bad)
+	if len(names) == 0 {
+		bad("no metric is asked for")
+	}
+	for _, m := range grouping.FindAllStringSubmatchIndex(query, -1) {
+		// What is aggregated follows in parentheses, or stands before.
+		inside := argument(query[m[1]:])
+		if inside == "" {
+			inside = query[:m[0]]
+		}
+		for _, name := range checkSelectors(known, grouping.ReplaceAllString(inside, " "), func(string, ...any) {}) {
+			for _, by := range strings.Split(query[m[2]:m[3]], ",") {
+				if _, ok := known[name][strings.TrimSpace(by)]; !ok {
+					bad("%s has no label %q to group by", name, strings.TrimSpace(by))
 				}
 			}
 		}
-	})
-	if selects == 0 {
-		bad("no metric is asked for")
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%s: %s", query, strings.Join(problems, "; "))
@@ -96,49 +100,61 @@ func checkQuery(known map[string]map[string][]string, query string) error {
 	return nil
 }
 
-// checkSelector compares the filters of a selector with the metric's labels. The first is
-// of the metric's name.
-func checkSelector(known map[string]map[string][]string, filters []metricsql.LabelFilter, bad func(string, ...any)) {
-	name := filters[0].Value
-	has, ok := known[name]
-	if filters[0].Label != "__name__" || !ok {
-		bad("there is no metric %q", name)
-		return
-	}
-	for _, f := range filters[1:] {
-		values, ok := has[f.Label]
-		matches := func(value string) bool {
-			if f.IsRegexp {
-				return regexp.MustCompile("^(?:"+f.Value+")$").MatchString(value) != f.IsNegative
+// argument is what the parentheses that a text begins with hold.
+func argument(text string) string {
+	text, depth := strings.TrimSpace(text), 0
+	for i, c := range text {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return text[1:i]
 			}
-			return (value == f.Value) != f.IsNegative
 		}
-		switch {
-		case !ok:
-			bad("%s has no label %q", name, f.Label)
-		case values != nil && !slices.ContainsFunc(values, matches):
-			bad("no value of %s{%s} is %s", name, f.Label, f.AppendString(nil))
+		if depth == 0 {
+			return ""
 		}
 	}
+	return ""
 }
 
-// checkGrouping compares the labels that an aggregation groups by with those of each
-// metric in it.
-func checkGrouping(known map[string]map[string][]string, of *metricsql.AggrFuncExpr, bad func(string, ...any)) {
-	metricsql.VisitAll(of, func(node metricsql.Expr) {
-		m, ok := node.(*metricsql.MetricExpr)
-		if !ok || len(m.LabelFilterss) == 0 {
-			return
+// checkSelectors compares the filters of all selectors with the labels of their metrics, and
+// gives the metrics.
+func checkSelectors(known map[string]map[string][]string, query string, bad func(string, ...any)) (names []string) {
+	for _, m := range selector.FindAllStringSubmatch(query, -1) {
+		name, braces := m[1], m[2]
+		if m[4] != "" || slices.Contains(keywords, name) {
+			continue
 		}
-		name := m.LabelFilterss[0][0].Value
-		for _, by := range of.Modifier.Args {
-			if has, ok := known[name]; ok {
-				if _, ok := has[by]; !ok {
-					bad("%s has no label %q to group by", name, by)
+		has, ok := known[name]
+		if !ok {
+			bad("there is no metric %q", name)
+			continue
+		}
+		names = append(names, name)
+		for _, text := range strings.FieldsFunc(strings.Trim(braces, "{}"), func(r rune) bool { return r == ',' }) {
+			f := filter.FindStringSubmatch(strings.TrimSpace(text))
+			if f == nil {
+				bad("%s is no filter", text)
+				continue
+			}
+			values, ok := has[f[1]]
+			matches := func(value string) bool {
+				if strings.HasSuffix(f[2], "~") {
+					return regexp.MustCompile("^(?:"+f[3]+")$").MatchString(value) == (f[2] == "=~")
 				}
+				return (value == f[3]) == (f[2] == "=")
+			}
+			switch {
+			case !ok:
+				bad("%s has no label %q", name, f[1])
+			case values != nil && !slices.ContainsFunc(values, matches):
+				bad("no value of %s{%s} is %s", name, f[1], text)
 			}
 		}
-	})
+	}
+	return names
 }
 
 func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
@@ -153,6 +169,7 @@ func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
 		`cellgate_gateway_claims_total{end="lost"}`:                                          "no value",
 		`rate(cellgate_gateway_in_flight)`:                                                   "needs a time in brackets",
 		`histogram_quantile(0.9, sum by (le) (rate(cellgate_gateway_in_flight_bucket[5m])))`: "no metric",
+		`sum(rate(cellgate_gateway_claims_total[5m])`:                                        "parentheses",
 		`1 + 1`: "no metric",
 	} {
 		err := checkQuery(known, query)

@@ -36,7 +36,7 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "agent", t.env)
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.AddCommand(newAgentClaims(t, output))
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		asJSON, err := output(cmd)

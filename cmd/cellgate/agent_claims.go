@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -70,9 +69,9 @@ cell offered, and those of operations on the host itself.`,
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(cmd.OutOrStdout(), m)
+			return printMessage(cmd.OutOrStdout(), m, "json")
 		}
-		return showHostClaims(cmd.OutOrStdout(), m)
+		return show(cmd.OutOrStdout(), func(p *page) { showHostClaims(p, m) })
 	}
 	return cmd
 }
@@ -92,8 +91,8 @@ func hostClaims(ctx context.Context, socket string, timeout time.Duration) (*age
 	return m, err
 }
 
-func showHostClaims(w io.Writer, m *agentv1.ListHostClaimsResponse) error {
-	t := newTable(w, "CLAIM", "INSTANCE", "STATE", "OFFERED", "OPERATION", "TAKES")
+func showHostClaims(p *page, m *agentv1.ListHostClaimsResponse) {
+	t := p.table("CLAIM", "INSTANCE", "STATE", "OFFERED", "OPERATION", "TAKES")
 	for _, c := range m.GetClaims() {
 		var takes []string
 		for _, u := range c.GetUsages() {
@@ -102,19 +101,16 @@ func showHostClaims(w io.Writer, m *agentv1.ListHostClaimsResponse) error {
 		if v := c.GetVerdict(); v != nil {
 			takes = []string{v.GetReason().String() + ": " + v.GetDetail()}
 		}
-		offered := "by the cell"
-		if !c.GetOffered() {
-			offered = "-"
+		offered := ""
+		if c.GetOffered() {
+			offered = "by the cell"
 		}
 		state := c.GetState().String()
 		if c.GetConfirmed() {
 			state += ", confirmed"
 		}
-		t.row(c.GetClaimId(), c.GetInstanceUuid(), state, offered, orDash(c.GetOperation()), strings.Join(takes, ", "))
+		t.row(c.GetClaimId(), c.GetInstanceUuid(), state, offered, c.GetOperation(), strings.Join(takes, ", "))
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%d claims\n", len(m.GetClaims()))
-	return err
+	t.print()
+	p.printf("%d claims\n", len(m.GetClaims()))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,9 +23,9 @@ func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), report.State)
+		return printMessage(cmd.OutOrStdout(), report.State, "json")
 	}
-	return showReport(cmd.OutOrStdout(), report, id.New)
+	return show(cmd.OutOrStdout(), func(p *page) { showReport(p, report, id.New) })
 }
 
 // readHost reads this machine once, and gives all that keeps an agent from it.
@@ -46,7 +45,7 @@ func readHost(c config.Agent) (*hostprobe.Report, *hostprobe.Identity, error) {
 	return report, id, s.err()
 }
 
-func showReport(w io.Writer, r *hostprobe.Report, isNew bool) error {
+func showReport(p *page, r *hostprobe.Report, isNew bool) {
 	s := r.State
 	uuid := s.GetHostUuid()
 	if isNew {
@@ -56,7 +55,7 @@ func showReport(w io.Writer, r *hostprobe.Report, isNew bool) error {
 	if s.GetDisabled() {
 		state = strings.TrimSuffix("disabled: "+s.GetDisabledReason(), ": ")
 	}
-	f := newTable(w, "FIELD", "VALUE")
+	f := p.table("FIELD", "VALUE")
 	f.row("service host", s.GetServiceHost())
 	f.row("node", s.GetNodename())
 	f.row("uuid", uuid)
@@ -73,38 +72,23 @@ func showReport(w io.Writer, r *hostprobe.Report, isNew bool) error {
 	} else {
 		f.row("instances", len(s.GetInstances()))
 	}
-	if err := f.end(); err != nil {
-		return err
-	}
-	i := newSection(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "MAX UNIT")
+	f.print()
+	i := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "MAX UNIT")
 	for _, v := range s.GetProviders()[0].GetInventories() {
 		i.row(v.GetResourceClass(), v.GetTotal(), v.GetReserved(), v.GetAllocationRatio(),
 			int64(float64(v.GetTotal()-v.GetReserved())*v.GetAllocationRatio()), v.GetMaxUnit())
 	}
-	if err := i.end(); err != nil {
-		return err
-	}
-	n := newSection(w, "NUMA NODE", "SOCKET", "CPUS FOR VCPU", "TO PIN TO", "PINNED", "MEMORY MIB", "USED", "PAGES")
+	i.printBelow()
+	n := p.table("NUMA NODE", "SOCKET", "CPUS FOR VCPU", "TO PIN TO", "PINNED", "MEMORY MIB", "USED", "PAGES")
 	for _, v := range r.Nodes {
 		n.row(v.ID, v.Socket, v.Shared, v.Dedicated, v.Pinned, v.MemoryMB, v.UsedMB, strings.Join(v.Pages, ", "))
 	}
-	if err := n.end(); err != nil {
-		return err
-	}
-	if len(r.Pools) == 0 {
-		return nil
-	}
-	p := newSection(w, "FREE DEVICES", "VENDOR", "PRODUCT", "NUMA NODE", "TAGS")
+	n.printBelow()
+	d := p.table("FREE DEVICES", "VENDOR", "PRODUCT", "NUMA NODE", "TAGS")
 	for _, v := range r.Pools {
-		p.row(v.Free, v.VendorID, v.ProductID, v.NUMANode, strings.Join(v.Tags, " "))
+		d.row(v.Free, v.VendorID, v.ProductID, v.NUMANode, strings.Join(v.Tags, " "))
 	}
-	return p.end()
-}
-
-// newSection begins a table below another.
-func newSection(w io.Writer, headers ...any) *table {
-	_, _ = fmt.Fprintln(w) // the table's end tells when writing fails
-	return newTable(w, headers...)
+	d.printBelow()
 }
 
 func aggregateNames(s *agentv1.FullState) string {

@@ -58,7 +58,7 @@ prints where the server's time went, stage by stage.`,
 	cmd.MarkFlagsMutuallyExclusive("self", "addr")
 	cmd.MarkFlagsMutuallyExclusive("self", "pprof")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := c.output(cmd)
+		form, err := c.output(cmd)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,12 @@ prints where the server's time went, stage by stage.`,
 		if err != nil {
 			return err
 		}
-		if err := report.print(t.out, asJSON); err != nil {
+		if form == "json" {
+			err = encode(t.out, report)
+		} else {
+			err = show(t.out, report.show)
+		}
+		if err != nil {
 			return err
 		}
 		return report.verdict()

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"runtime"
@@ -68,72 +67,37 @@ func (r *benchReport) verdict() error {
 	return nil
 }
 
-func (r *benchReport) print(w io.Writer, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	if _, err := fmt.Fprintf(w, "%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n\n",
-		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, orDash(r.LoadAvg), syncText(r.SyncMS), r.Yardstick); err != nil {
-		return err
-	}
-	t := newTable(w, "CALLERS", "SHAPE", "REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", "INEXACT", "PARTIAL", "ERRORS", "SERVER CPU", "CLIENT CPU")
+func (r *benchReport) show(p *page) {
+	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n\n",
+		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, cmp.Or(r.LoadAvg, "-"), syncText(r.SyncMS), r.Yardstick)
+	t := p.table("CALLERS", "SHAPE", "REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", "INEXACT", "PARTIAL", "ERRORS", "SERVER CPU", "CLIENT CPU")
+	releases := p.table("CALLERS", "RELEASES/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "ERRORS")
 	for _, s := range r.Steps {
 		t.row(s.Callers, s.Shape, fmt.Sprintf("%.0f", s.RequestsPerSecond), fmt.Sprintf("%.0f", s.SelectionsPerSecond),
 			ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max),
 			s.Refused, s.Inexact, s.Partial, counts(s.Errors), cores(s.CPU.Server, s.Seconds), cores(s.CPU.Client, s.Seconds))
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	if err := r.printReleases(w); err != nil {
-		return err
-	}
-	if err := r.printCells(w); err != nil {
-		return err
-	}
-	for i := range r.Steps {
-		if err := r.Steps[i].printStages(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *benchReport) printReleases(w io.Writer) error {
-	if r.Release == string(bench.ReleaseNone) {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	t := newTable(w, "CALLERS", "RELEASES/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "ERRORS")
-	for _, s := range r.Steps {
 		if c := s.Release; c != nil {
-			t.row(s.Callers, fmt.Sprintf("%.0f", c.PerSecond), ms(c.Latency.P50), ms(c.Latency.P95), ms(c.Latency.P99), ms(c.Latency.Max), counts(c.Errors))
+			releases.row(s.Callers, fmt.Sprintf("%.0f", c.PerSecond), ms(c.Latency.P50), ms(c.Latency.P95), ms(c.Latency.P99), ms(c.Latency.Max), counts(c.Errors))
 		}
 	}
-	return t.end()
+	t.print()
+	releases.printBelow()
+	r.showCells(p)
+	for i := range r.Steps {
+		r.Steps[i].showStages(p)
+	}
 }
 
-// printCells shows which share of the selections each cell had.
-func (r *benchReport) printCells(w io.Writer) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
+// showCells shows which share of the selections each cell had.
+func (r *benchReport) showCells(p *page) {
 	names := map[string]bool{}
 	for _, s := range r.Steps {
 		for c := range s.Cells {
 			names[c] = true
 		}
 	}
-	headers := []any{"CALLERS"}
-	sorted := slices.SortedFunc(maps.Keys(names), byLengthThenName)
-	for _, n := range sorted {
-		headers = append(headers, n)
-	}
-	t := newTable(w, headers...)
+	sorted := slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	t := p.table(append([]string{"CALLERS"}, sorted...)...)
 	for _, s := range r.Steps {
 		row := []any{s.Callers}
 		for _, n := range sorted {
@@ -141,39 +105,25 @@ func (r *benchReport) printCells(w io.Writer) error {
 		}
 		t.row(row...)
 	}
-	return t.end()
+	t.printBelow()
 }
 
-func byLengthThenName(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
-}
-
-func (s *benchStep) printStages(w io.Writer) error {
+func (s *benchStep) showStages(p *page) {
 	if s.Stages == nil {
-		return nil
+		return
 	}
-	if _, err := fmt.Fprintf(w, "\nServer CPU by stage, %d callers: %.2f s in %.1f s. %s\n", s.Callers, s.Stages.CPU, s.Stages.Seconds, strings.Join(s.Profiles, ", ")); err != nil {
-		return err
-	}
+	p.printf("\nServer CPU by stage, %d callers: %.2f s in %.1f s. %s\n", s.Callers, s.Stages.CPU, s.Stages.Seconds, strings.Join(s.Profiles, ", "))
 	each := 1e6 / float64(max(s.Requests, 1))
-	t := newTable(w, "STAGE", "SHARE", "US A REQUEST", "OF IT ALLOCATING")
+	t := p.table("STAGE", "SHARE", "US A REQUEST", "OF IT ALLOCATING")
 	for _, st := range s.Stages.Stages {
 		t.row(st.Name, fmt.Sprintf("%.1f %%", 100*st.Share), fmt.Sprintf("%.0f", st.CPU*each), fmt.Sprintf("%.0f", st.Allocating*each))
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	t = newTable(w, "FUNCTION", "OWN SHARE", "US A REQUEST")
+	t.print()
+	heavy := p.table("FUNCTION", "OWN SHARE", "US A REQUEST")
 	for _, f := range s.Stages.Heavy {
-		t.row(f.Name, fmt.Sprintf("%.1f %%", 100*f.Share), fmt.Sprintf("%.0f", f.CPU*each))
+		heavy.row(f.Name, fmt.Sprintf("%.1f %%", 100*f.Share), fmt.Sprintf("%.0f", f.CPU*each))
 	}
-	return t.end()
+	heavy.printBelow()
 }
 
 func ms(x float64) string { return fmt.Sprintf("%.1f", x) }
@@ -199,11 +149,4 @@ func syncText(ms float64) string {
 		return "- (disk not known)"
 	}
 	return fmt.Sprintf("%.2f ms (median)", ms)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

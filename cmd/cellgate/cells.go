@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,14 +23,15 @@ and what its gate waits for; with a NAME all that there is to say of the cell is
 		Args: usageArgs(oneArgOr),
 	}
 	c := newClient(cmd, t)
+	watchFlag(cmd)
 	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.GetCell, &cellgatev1.GetCellRequest{Cell: args[0]},
-				func(w io.Writer, m *cellgatev1.GetCellResponse) error { return showCell(w, m.GetCell()) })
+				func(p *page, m *cellgatev1.GetCellResponse) { showCell(p, m.GetCell()) })
 		}
 		return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.ListCells, &cellgatev1.ListCellsRequest{},
-			func(w io.Writer, m *cellgatev1.ListCellsResponse) error { return listCells(w, m.GetCells()) })
+			func(p *page, m *cellgatev1.ListCellsResponse) { showCells(p, m.GetCells()) })
 	}
 	return cmd
 }
@@ -40,69 +39,40 @@ and what its gate waits for; with a NAME all that there is to say of the cell is
 // listWidth is how many columns a line of the list of cells has for a reason, at most.
 const listWidth = 100
 
-// listCells shows what of each cell fits 100 columns, then why cells are not available and
-// what their gates wait for. "cellgate cells NAME" shows the rest.
-func listCells(w io.Writer, cells []*cellgatev1.Cell) error {
-	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "GATE")
+// showCells shows the cells, then why some are not available and what their gates wait for.
+func showCells(p *page, cells []*cellgatev1.Cell) {
+	t := p.table("CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "+DISK GIB", "+OTHER", "+ZONES", "+REPLICAS", "+BREAKERS", "GATE")
 	var notes strings.Builder
 	for _, c := range cells {
-		cpu, memory, gate := "", "", ""
-		for _, r := range c.GetResources() {
-			switch r.GetResourceClass() {
-			case "VCPU":
-				cpu = of(r.GetUsed(), r.GetCapacity())
-			case "MEMORY_MB":
-				memory = of(gib(r.GetUsed()), gib(r.GetCapacity()))
+		var r resources
+		for _, x := range c.GetResources() {
+			r.add(x.GetResourceClass(), x.GetUsed(), x.GetCapacity())
+		}
+		gate := gateText(c.GetGate())
+		if short := c.GetGate().GetState().String(); !p.wide && strings.HasPrefix(gate, short) {
+			if strings.Contains(gate, ", ") {
+				fmt.Fprintf(&notes, "%s: gate %s\n", c.GetCell(), printable(gate))
 			}
+			gate = short
 		}
-		if g := c.GetGate(); g != nil {
-			text := gateText(g)
-			gate, _, _ = strings.Cut(text, " since ")
-			if strings.Contains(text, ", ") {
-				gate = g.GetState().String()
-				fmt.Fprintf(&notes, "%s: gate %s\n", c.GetCell(), printable(text))
+		if why := printable(c.GetReason()); why != "" {
+			if !p.wide {
+				why = cut(why, max(listWidth-len(c.GetCell())-len(": ")-len(" …"), mostWait))
 			}
+			fmt.Fprintf(&notes, "%s: %s\n", c.GetCell(), why)
 		}
-		if c.GetReason() != "" {
-			fmt.Fprintf(&notes, "%s: %s\n", c.GetCell(), cut(printable(c.GetReason()), max(listWidth-len(c.GetCell())-len(": ")-len(" …"), mostWait)))
-		}
-		t.row(c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), cpu, memory, gate)
+		t.row(c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), r.cpu, r.memory, r.disk,
+			strings.Join(r.other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gate)
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, notes.String())
-	return err
+	t.print()
+	p.printf("%s", notes.String())
 }
 
 // showCell shows a cell, and the whole of its gate.
-func showCell(w io.Writer, c *cellgatev1.Cell) error {
-	if err := showCells(w, []*cellgatev1.Cell{c}); err != nil {
-		return err
-	}
-	return showGate(w, c.GetGate())
-}
-
-func showCells(w io.Writer, cells []*cellgatev1.Cell) error {
-	t := newTable(w, "CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "DISK GIB", "OTHER", "ZONES", "REPLICAS", "BREAKERS", "GATE")
-	for _, c := range cells {
-		cpu, memory, disk, other := "", "", "", []string(nil)
-		for _, r := range c.GetResources() {
-			switch r.GetResourceClass() {
-			case "VCPU":
-				cpu = of(r.GetUsed(), r.GetCapacity())
-			case "MEMORY_MB":
-				memory = of(gib(r.GetUsed()), gib(r.GetCapacity()))
-			case "DISK_GB":
-				disk = of(r.GetUsed(), r.GetCapacity())
-			default:
-				other = append(other, r.GetResourceClass()+" "+of(r.GetUsed(), r.GetCapacity()))
-			}
-		}
-		t.row(c.GetCell(), cellState(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(),
-			cpu, memory, disk, strings.Join(other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gateText(c.GetGate()))
-	}
-	return t.end()
+func showCell(p *page, c *cellgatev1.Cell) {
+	p.wide = true
+	showCells(p, []*cellgatev1.Cell{c})
+	showGate(p, c.GetGate())
 }
 
 // breakers shows the breaker of each replica: closed, or since when it is not and
@@ -112,19 +82,11 @@ func breakers(c *cellgatev1.Cell) string {
 	for _, r := range c.GetReplicaStates() {
 		text := strings.ReplaceAll(strings.ToLower(r.GetBreaker().String()), "_", "-")
 		if r.GetBreaker() != cellgatev1.BreakerState_CLOSED {
-			text += fmt.Sprintf(" since %s: %s", r.GetSince().AsTime().Format(time.RFC3339), r.GetLastError())
+			text += fmt.Sprintf(" since %s: %s", timeText(r.GetSince()), r.GetLastError())
 		}
 		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
-}
-
-// cellState is the status of a cell, and why.
-func cellState(c *cellgatev1.Cell) string {
-	if c.GetReason() == "" {
-		return cellStatus(c)
-	}
-	return fmt.Sprintf("%s: %s", cellStatus(c), c.GetReason())
 }
 
 // cellStatus is the status of a cell in a word or two.

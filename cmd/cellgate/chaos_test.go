@@ -79,16 +79,14 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	p.load.Addr, p.load.Log = s.api, filepath.Join(t.TempDir(), "acknowledged.jsonl")
 	load := startLoad(t, p.load)
 	run := &chaosRun{plan: p, realSystem: s, client: load, told: newPromises(p.load), dice: dice}
-	rows := newTable(&run.table, "ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "GIVEN UP", "BESIDE", "DIFFERED", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
+	rows := run.table.table("ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "GIVEN UP", "BESIDE", "DIFFERED", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
 	for n := range p.rounds {
 		run.round(n, rows)
 		if t.Failed() {
 			break
 		}
 	}
-	if err := rows.end(); err != nil {
-		t.Error(err)
-	}
+	rows.print()
 	t.Logf("%d cells x %d hosts, %d requests at once, leases %v and %v\n%s", p.cells, p.hosts, p.workers, p.load.Short, p.load.Long, run.table.String())
 	if path := os.Getenv("CELLGATE_CHAOS_TABLE"); path != "" {
 		if err := os.WriteFile(path, []byte(run.table.String()), 0o600); err != nil {
@@ -109,7 +107,7 @@ type chaosRun struct {
 	read   int64
 	before chaosCount
 	dice   *rand.Rand
-	table  strings.Builder
+	table  page
 	// last is what the last look saw.
 	live map[string]*cellgatev1.Claim
 	seen time.Time

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -45,9 +43,10 @@ func newClaimsList(c *client) *cobra.Command {
 	var req cellgatev1.ListClaimsRequest
 	f := cmd.Flags()
 	f.StringVar(&req.Cell, "cell", "", "claims in this cell")
-	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by uuid")
+	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by name or uuid")
 	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
 	limit := limitFlag(cmd, "claims")
+	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return list(c, cmd, limit, "claims", cellgatev1.NewClaimsClient, cellgatev1.ClaimsClient.ListClaims, &req, showClaims)
 	}
@@ -58,17 +57,18 @@ func newClaimsList(c *client) *cobra.Command {
 func newClaimVerb[I proto.Message, M interface {
 	proto.Message
 	GetClaim() *cellgatev1.Claim
-}](c *client, cmd *cobra.Command, args int, method func(cellgatev1.ClaimsClient, context.Context, I, ...grpc.CallOption) (M, error), request func(args []string, cell string) I, show func(w io.Writer, args []string, claim *cellgatev1.Claim) error) *cobra.Command {
+}](c *client, cmd *cobra.Command, args int, method func(cellgatev1.ClaimsClient, context.Context, I, ...grpc.CallOption) (M, error), request func(args []string, cell string) I, show func(p *page, args []string, claim *cellgatev1.Claim)) *cobra.Command {
 	cmd.Args = usageArgs(cobra.ExactArgs(args))
 	cell := cmd.Flags().String("cell", "", "ask this cell only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return ask(c, cmd, cellgatev1.NewClaimsClient, method, request(args, *cell), func(w io.Writer, m M) error { return show(w, args, m.GetClaim()) })
+		return ask(c, cmd, cellgatev1.NewClaimsClient, method, request(args, *cell), func(p *page, m M) { show(p, args, m.GetClaim()) })
 	}
 	return cmd
 }
 
-func showClaim(w io.Writer, _ []string, c *cellgatev1.Claim) error {
-	return showClaims(wide{w}, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
+func showClaim(p *page, _ []string, c *cellgatev1.Claim) {
+	p.wide = true
+	showClaims(p, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
 }
 
 // claimVerbs are the commands for one claim.
@@ -122,8 +122,12 @@ should it arrive yet; the command says that nothing was released, with status 1.
 			Example: "  cellgate claims release " + instance + " " + claim,
 		}, 2, releaseClaim, func(args []string, cell string) *cellgatev1.ReleaseClaimRequest {
 			return &cellgatev1.ReleaseClaimRequest{ConsumerUuid: args[0], ClaimId: args[1], Cell: cell}
-		}, func(w io.Writer, args []string, claim *cellgatev1.Claim) error {
-			return showReleased(w, args[1], claim.GetState())
+		}, func(p *page, args []string, claim *cellgatev1.Claim) {
+			if s := claim.GetState(); s != cellgatev1.ClaimState_PENDING && s != cellgatev1.ClaimState_CONFIRMED {
+				p.printf("%s had ended already: %s\n", args[1], s)
+				return
+			}
+			p.printf("released %s\n", args[1])
 		}),
 	}
 }
@@ -137,21 +141,12 @@ func releaseClaim(claims cellgatev1.ClaimsClient, ctx context.Context, req *cell
 	return m, err
 }
 
-// showReleased says what became of a claim that was found in a state.
-func showReleased(w io.Writer, id string, found cellgatev1.ClaimState) error {
-	if found != cellgatev1.ClaimState_PENDING && found != cellgatev1.ClaimState_CONFIRMED {
-		_, err := fmt.Fprintf(w, "%s had ended already: %s\n", id, found)
-		return err
-	}
-	_, err := fmt.Fprintf(w, "released %s\n", id)
-	return err
-}
-
-func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
+func showClaims(p *page, m *cellgatev1.ListClaimsResponse) {
 	if len(m.GetClaims()) == 0 {
-		return nothing(w, "claims", m.GetUnavailableCells())
+		nothing(p, "claims", m.GetUnavailableCells())
+		return
 	}
-	t := newTable(w, "INSTANCE", "STATE", "CELL", "HOST", "+AMOUNTS", "EXPIRES", "+CLAIM")
+	t := p.table("INSTANCE", "STATE", "CELL", "HOST", "+AMOUNTS", "EXPIRES", "+CLAIM")
 	for _, c := range m.GetClaims() {
 		state := c.GetState().String()
 		switch {
@@ -163,18 +158,12 @@ func showClaims(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
 		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
 			state += " (host: " + v.GetReason() + ")"
 		}
-		expires := ""
-		if c.GetExpiresAt() != nil {
-			expires = c.GetExpiresAt().AsTime().Format(time.RFC3339)
-		}
 		var amounts []string
 		for _, a := range c.GetAllocations() {
 			amounts = append(amounts, fmt.Sprintf("%s=%d", a.GetResourceClass(), a.GetAmount()))
 		}
-		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), strings.Join(amounts, " "), expires, c.GetClaimId())
+		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), strings.Join(amounts, " "), timeText(c.GetExpiresAt()), c.GetClaimId())
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	return footer(w, "claims", len(m.GetClaims()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+	t.print()
+	footer(p, "claims", len(m.GetClaims()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
 	"slices"
 
 	"github.com/google/uuid"
@@ -28,11 +27,12 @@ many. Claims that are made or released meanwhile may be missed.`,
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return call(c, cmd, doubledClaims, func(w io.Writer, m *cellgatev1.ListClaimsResponse) error {
-			if len(m.GetClaims()) == 0 {
-				return nothing(w, "doubled claims", m.GetUnavailableCells())
+		return call(c, cmd, doubledClaims, func(p *page, m *cellgatev1.ListClaimsResponse) {
+			if p.wide = true; len(m.GetClaims()) == 0 {
+				nothing(p, "doubled claims", m.GetUnavailableCells())
+				return
 			}
-			return showClaims(wide{w}, m)
+			showClaims(p, m)
 		})
 	}
 	return cmd

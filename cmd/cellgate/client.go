@@ -8,12 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/config"
@@ -30,9 +30,7 @@ type client struct {
 	addr    string
 	timeout time.Duration
 	tls     config.ClientTLS
-	output  func(*cobra.Command) (asJSON bool, err error)
-	// wide: tables show every column.
-	wide *bool
+	output  func(*cobra.Command) (form string, err error)
 }
 
 // newClient adds the flags of a client command and of those below it.
@@ -55,41 +53,21 @@ func newClient(cmd *cobra.Command, t terminal) *client {
 	text(&c.tls.Key, "key", "", "PEM file of its key")
 	text(&c.tls.TokenFile, "token-file", "", "file with the token to show")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
-	c.output, c.wide = wideOutputFlag(cmd)
+	c.output = outputFlag(cmd, "wide", "yaml", "name")
 	return c
 }
 
-// outputFlag adds -o; the function it returns reads it.
-func outputFlag(cmd *cobra.Command) func(*cobra.Command) (bool, error) {
-	form := cmd.PersistentFlags().StringP("output", "o", "table", "table, or json for programs")
-	return func(cmd *cobra.Command) (bool, error) {
-		if *form != "table" && *form != "json" {
-			return false, usage(cmd, fmt.Errorf("--output: %q is neither table nor json", *form))
-		}
-		return *form == "json", nil
-	}
+// watchFlag has a list shown again whenever so much time has passed; 0 for once.
+func watchFlag(cmd *cobra.Command) {
+	cmd.Flags().Duration("watch", 0, "show it again and again: every 2s, or as often as --watch=DURATION says")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 }
 
-// wideOutputFlag is outputFlag for commands whose tables have columns that only "-o wide" shows.
-func wideOutputFlag(cmd *cobra.Command) (output func(*cobra.Command) (bool, error), isWide *bool) {
-	form, isWide := cmd.PersistentFlags().StringP("output", "o", "table", "table, wide for all columns of lists, or json for programs"), new(bool)
-	return func(cmd *cobra.Command) (bool, error) {
-		switch *form {
-		case "table", "json":
-		case "wide":
-			*isWide = true
-		default:
-			return false, usage(cmd, fmt.Errorf("--output: %q is none of table, wide, json", *form))
-		}
-		return *form == "json", nil
-	}, isWide
-}
-
-// call runs work with a connection. What work returns is printed as JSON, or by
+// call runs work with a connection. What work returns is printed as JSON or YAML, or by
 // show as a table. An error of the gateway is printed as JSON too when JSON is
 // asked for.
-func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Context, *grpc.ClientConn) (M, error), show func(io.Writer, M) error) error {
-	asJSON, err := c.output(cmd)
+func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Context, *grpc.ClientConn) (M, error), show func(*page, M)) error {
+	form, err := c.output(cmd)
 	if err != nil {
 		return err
 	}
@@ -104,24 +82,56 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	if err != nil {
 		return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
 	}
-	defer func() { _ = conn.Close() }() // its calls are over
+	defer func() { _ = conn.Close() }()          // its calls are over
+	every, _ := cmd.Flags().GetDuration("watch") // 0 where there is no such flag
+	for {
+		if err := c.callOnce(cmd, form, every > 0, func(ctx context.Context) (proto.Message, func(*page), error) {
+			m, err := work(ctx, conn)
+			return m, func(p *page) { show(p, m) }, err
+		}); err != nil || every <= 0 {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+// clearScreen moves a terminal's cursor home and removes what is below it.
+const clearScreen = "\x1b[H\x1b[2J"
+
+func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func(context.Context) (proto.Message, func(*page), error)) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 	defer cancel()
-	m, err := work(ctx, conn)
+	out := cmd.OutOrStdout()
+	m, fill, err := work(ctx)
 	switch {
 	case err != nil:
-		if asJSON {
-			err = errors.Join(printError(cmd.OutOrStdout(), err), err)
+		if form == "json" {
+			err = errors.Join(printError(out, err), err)
 		}
 		return c.located(cmd.Context(), err)
-	case asJSON:
-		return printJSON(cmd.OutOrStdout(), m)
+	case form == "json", form == "yaml":
+		return printMessage(out, m, form)
 	}
-	out := cmd.OutOrStdout()
-	if *c.wide {
-		out = wide{out}
+	p := &page{wide: form == "wide", names: form == "name"}
+	if again && isTerminal(out) {
+		p.WriteString(clearScreen)
 	}
-	return show(out, m)
+	fill(p)
+	_, err = p.WriteTo(out)
+	return err
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // check refuses an address or a timeout with which no call can be made.
@@ -200,25 +210,6 @@ func (c *client) located(ctx context.Context, err error) error {
 	return err
 }
 
-var jsonForm = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
-
-// printJSON prints a message indented. protojson varies its blanks on purpose,
-// so its output is indented again.
-func printJSON(w io.Writer, m proto.Message) error {
-	raw, err := jsonForm.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return indent(w, raw)
-}
-
-func indent(w io.Writer, raw json.RawMessage) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(raw)
-}
-
 // printError prints an error of the gateway for programs.
 func printError(w io.Writer, err error) error {
 	out := struct {
@@ -242,13 +233,7 @@ func printError(w io.Writer, err error) error {
 			out.Detail = raw
 		}
 	}
-	raw, err := json.Marshal(struct {
-		Error any `json:"error"`
-	}{out})
-	if err != nil {
-		return err
-	}
-	return indent(w, raw)
+	return encode(w, map[string]any{"error": out})
 }
 
 type errorField struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,17 +42,19 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.StringVar(&req.RequestId, "request-id", "", "decisions on this request")
 	f.BoolVar(&req.Refused, "refused", false, "refusals only")
 	limit := limitFlag(cmd, "decisions")
+	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return list(c, cmd, limit, "decisions", cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ListDecisions, &req, showDecisions)
 	}
 	return cmd
 }
 
-func showDecisions(w io.Writer, m *cellgatev1.ListDecisionsResponse) error {
+func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {
 	if len(m.GetDecisions()) == 0 {
-		return nothing(w, "decisions", m.GetUnavailableCells())
+		nothing(p, "decisions", m.GetUnavailableCells())
+		return
 	}
-	t := newTable(w, "DECIDED", "OPERATION", "+INSTANCES", "OUTCOME", "+TOOK", "DECISION")
+	t := p.table("DECISION", "DECIDED", "OPERATION", "+INSTANCES", "+TOOK", "OUTCOME")
 	for _, d := range m.GetDecisions() {
 		outcome := d.GetRefusal()
 		if outcome == "" {
@@ -62,13 +63,10 @@ func showDecisions(w io.Writer, m *cellgatev1.ListDecisionsResponse) error {
 		if d.GetDryRun() {
 			outcome += " (dry run)"
 		}
-		t.row(d.GetDecidedAt().AsTime().Format(time.RFC3339), d.GetOperation(), len(d.GetInstanceUuids()), outcome,
-			d.GetTook().AsDuration().Round(time.Microsecond), d.GetDecisionId())
+		t.row(d.GetDecisionId(), timeText(d.GetDecidedAt()), d.GetOperation(), len(d.GetInstanceUuids()), d.GetTook().AsDuration().Round(time.Microsecond), outcome)
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	return footer(w, "decisions", len(m.GetDecisions()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+	t.print()
+	footer(p, "decisions", len(m.GetDecisions()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }
 
 // hostsOf names the first host of a decision, and how many more there are.
@@ -92,98 +90,69 @@ func newDecisionsGet(c *client) *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(c, cmd, cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.GetDecision, &cellgatev1.GetDecisionRequest{DecisionId: args[0]},
-				func(w io.Writer, m *cellgatev1.GetDecisionResponse) error { return showDecision(w, m.GetDecision()) })
+				func(p *page, m *cellgatev1.GetDecisionResponse) { showDecision(p, m.GetDecision()) })
 		},
 	}
 }
 
-func showDecision(w io.Writer, d *cellgatev1.Decision) error {
-	if err := showDecisions(w, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}}); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if d.GetRefusal() == "" {
-		if err := showVerdicts(w, d); err != nil {
-			return err
+func showDecision(p *page, d *cellgatev1.Decision) {
+	p.wide = true
+	showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}})
+	if d.GetRefusal() != "" {
+		p.printf("\n%s: %s\n", d.GetRefusal(), d.GetMessage())
+		showVerdicts(p, d)
+		if len(d.GetCells()) > 0 {
+			p.printf("\n")
+			showCellReports(p, d.GetCells())
 		}
-		if err := showClaimsNow(w, d); err != nil {
-			return err
-		}
-		return showDestinations(w, &cellgatev1.SelectDestinationsResponse{
-			DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),
-		})
+		return
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", d.GetRefusal(), d.GetMessage()); err != nil {
-		return err
-	}
-	if err := showVerdicts(w, d); err != nil || len(d.GetCells()) == 0 {
-		return err
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return showCellReports(w, d.GetCells())
+	showVerdicts(p, d)
+	showClaimsNow(p, d)
+	p.printf("\nas it was answered:\n")
+	showDestinations(p, &cellgatev1.SelectDestinationsResponse{
+		DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),
+	})
 }
 
 // showVerdicts lists the hosts that rejected claims of a decision: those before the
 // answer, and those that did so since, as far as the claims are still kept.
-func showVerdicts(w io.Writer, d *cellgatev1.Decision) error {
-	t := newTable(w, "INSTANCE", "CELL", "HOST", "REJECTED", "WHY")
-	n := len(d.GetRejectedClaims())
+func showVerdicts(p *page, d *cellgatev1.Decision) {
+	t := p.table("INSTANCE", "CELL", "HOST", "REJECTED", "WHY")
 	for _, r := range d.GetRejectedClaims() {
 		t.row(r.GetInstanceUuid(), r.GetCell(), r.GetServiceHost(), "before the answer", r.GetReason()+": "+r.GetMessage())
 	}
 	for _, c := range d.GetClaims() {
-		said := func(host string, v *cellgatev1.ClaimVerdict) {
-			n++
-			t.row(c.GetInstanceUuid(), c.GetCell(), host, v.GetAt().AsTime().Format(time.RFC3339), v.GetReason()+": "+v.GetDetail())
+		add := func(host string, v *cellgatev1.ClaimVerdict) {
+			t.row(c.GetInstanceUuid(), c.GetCell(), host, timeText(v.GetAt()), v.GetReason()+": "+v.GetDetail())
 		}
 		for _, r := range c.GetRejections() {
-			said(r.GetServiceHost(), r.GetVerdict())
+			add(r.GetServiceHost(), r.GetVerdict())
 		}
 		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
-			said(c.GetServiceHost(), v)
+			add(c.GetServiceHost(), v)
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	t.printBelow()
 }
 
-// showClaimsNow lists where a decision's claims are when it is read; after it comes what
-// was answered.
-func showClaimsNow(w io.Writer, d *cellgatev1.Decision) error {
+// showClaimsNow lists where a decision's claims are when it is read.
+func showClaimsNow(p *page, d *cellgatev1.Decision) {
 	now := map[string]*cellgatev1.DecisionClaim{}
 	for _, c := range d.GetClaims() {
 		now[c.GetClaimId()] = c
 	}
-	t := newTable(w, "INSTANCE", "CELL", "HOST NOW", "STATE NOW", "CLAIM")
-	n := 0
+	t := p.table("INSTANCE", "CELL", "HOST NOW", "STATE NOW", "CLAIM")
 	for _, x := range d.GetDestinations() {
 		s := x.GetSelected()
 		if s.GetClaimId() == "" {
 			continue
 		}
-		n++
 		host, state := "", "not known: its cell does not say"
 		if c := now[s.GetClaimId()]; c != nil {
 			host, state = c.GetServiceHost(), c.GetState().String()
 		}
 		t.row(x.GetInstanceUuid(), s.GetCell(), host, state, s.GetClaimId())
 	}
-	if n == 0 {
-		return nil
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, "\nas it was answered:")
-	return err
+	t.printBelow()
 }

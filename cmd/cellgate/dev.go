@@ -47,14 +47,14 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindTold(cmd, "dev", t.env)
-	show := bindShow(cmd)
+	printConfig := bindShow(cmd)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, told, err := load()
 		if err != nil {
 			return err
 		}
-		if *show {
-			return told.show(t.out, c, "dev")
+		if *printConfig {
+			return show(t.out, func(p *page) { told.show(p, c, "dev") })
 		}
 		if err := told.warn(t.err, c.Log); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	}
 	var verdict error
 	if d.cfg.Dev.Sample {
-		verdict = sendSample(ctx, d.t.out, api, web, ownRulesOf(d.cfg.Gateway).in(d.cfg.Dev))
+		verdict = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Gateway, d.cfg.Dev))
 		if ctx.Err() != nil {
 			return nil // interrupted: what was not sent is no failure
 		}

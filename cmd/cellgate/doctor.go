@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,42 +120,26 @@ func (r results) print(w io.Writer, asJSON bool) error {
 	for _, one := range r {
 		count[one.Status]++
 	}
+	var err error
 	if asJSON {
-		raw, err := json.Marshal(struct {
-			OK     bool    `json:"ok"`
-			Checks results `json:"checks"`
-		}{count[unhealthy] == 0, r})
-		if err == nil {
-			err = indent(w, raw)
-		}
-		if err != nil {
-			return err
-		}
+		err = encode(w, map[string]any{"ok": count[unhealthy] == 0, "checks": r})
 	} else {
-		t := newTable(w, "CHECK", "STATUS", "WHAT", "WHAT TO DO")
-		for _, one := range r {
-			t.row(one.Check, one.Status, strings.ReplaceAll(one.What, "\n", "; "), one.Do)
-		}
-		if err := t.end(); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "%d ok, %s, %s, %s\n", count[found],
-			counted(count[noted], "note"), counted(count[warned], "warning"), counted(count[unhealthy], "failure")); err != nil {
-			return err
-		}
+		err = show(w, func(p *page) {
+			t := p.table("CHECK", "STATUS", "WHAT", "WHAT TO DO")
+			for _, one := range r {
+				t.row(one.Check, one.Status, strings.ReplaceAll(one.What, "\n", "; "), one.Do)
+			}
+			t.print()
+			p.printf("%d ok, %s, %s, %s\n", count[found], counted(count[noted], "note"), counted(count[warned], "warning"), counted(count[unhealthy], "failure"))
+		})
+	}
+	if err != nil {
+		return err
 	}
 	if count[unhealthy] > 0 {
 		return errUnhealthy
 	}
 	return nil
-}
-
-// counted says how many of a thing there are.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func newDoctor(t terminal) *cobra.Command {
@@ -226,7 +209,7 @@ var processes = []processKind{
 // anyProcess are the checks of every process, machine those that need no configuration.
 var (
 	anyProcess = check[*localProcess]{name: "telemetry", run: checkTraces}
-	machine    = []check[*localProcess]{{name: "clock", run: checkClock}, {name: "open files", run: checkOpenFiles}, {name: "memory", run: checkMemory}}
+	machine    = check[*localProcess]{name: "open files", run: checkOpenFiles}
 )
 
 // localProcess is the evidence of one process that is to run here.
@@ -257,7 +240,7 @@ func newDoctorOf(t terminal, k processKind) *cobra.Command {
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, k.section, t.env)
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err != nil {
@@ -270,7 +253,7 @@ func newDoctorOf(t terminal, k processKind) *cobra.Command {
 			k.collect(p)
 			out = append(out, examine("", p, append(k.checks[:len(k.checks):len(k.checks)], anyProcess)...)...)
 		}
-		return append(out, examine("", p, machine...)...).print(cmd.OutOrStdout(), asJSON)
+		return append(out, examine("", p, machine)...).print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
 }

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	cellgates "cellgate/cell/gate"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -41,7 +38,7 @@ func checkGate(u *upgrade) results {
 	switch {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		return diagnose(noted, what+"; pinned: "+g.GetPinReason(), "cellgate cells unpin "+u.conf.Cell+", when it is to move by itself")
-	case len(g.GetWaitsFor()) > 0 && !u.native:
+	case len(g.GetWaitsFor()) > 0 && g.GetState() != cellgatev1.Gate_NATIVE:
 		return diagnose(noted, what, "see the other lines of the cell, and what each says to do")
 	}
 	return good("%s", what)
@@ -58,116 +55,6 @@ func checkAwaitedClaims(u *upgrade) (out results) {
 			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").of("claim of "+c.GetConsumerUuid())...)
 	}
 	return out.in("claims without an instance")
-}
-
-// checkGateways says which gateways read a copy of the legacy database that is behind, or cannot
-// read it: the reports of those hold the gate while it is LEGACY or SHADOW.
-func checkGateways(u *upgrade) (out results) {
-	own, most := time.Time{}, u.down/2
-	if u.rows != nil {
-		own = u.rows.Written
-	}
-	newest := own
-	for _, r := range u.readers {
-		if to := r.GetReadTo(); to != nil && to.AsTime().After(newest) {
-			newest = to.AsTime()
-		}
-	}
-	if lag := newest.Sub(own); !own.IsZero() && lag > most {
-		out = diagnose(warned, fmt.Sprintf("its newest row is %v older than what a gateway has read: it is a copy that is behind", lag.Round(time.Second)),
-			"bring its replication up to date, or name another server in gateway.legacy; what is said here of its rows is that old").of("age of the legacy database")
-	}
-	status, means := unhealthy, "it imports nothing, and its report holds the gate"
-	if u.native {
-		status, means = warned, "it tells the cell of no host that Nova's operators take out of service"
-	}
-	var behind results
-	oldest, reads := time.Duration(0), 0
-	for _, r := range u.readers {
-		name, lag := "gateway "+r.GetGateway(), time.Duration(0)
-		if why := r.GetUnreadable(); why != "" {
-			out = append(out, diagnose(status, "cannot read the legacy database: "+printable(why)+"; "+means,
-				"correct the way from that gateway to the database of its gateway.legacy: its address, user, password file, CA, or the server itself").of(name).in("gateways that cannot read")...)
-			continue
-		}
-		if r.GetReadTo() != nil {
-			lag = newest.Sub(r.GetReadTo().AsTime())
-			r.Lag = durationpb.New(lag)
-		}
-		reads++
-		if r.GetBehindSince() == nil && lag <= most {
-			oldest = max(oldest, lag)
-			continue
-		}
-		behind = append(behind, diagnose(warned, behindText(r),
-			"bring the replication of the database in its gateway.legacy up to date, or name another server there; nothing that newer rows said is taken back meanwhile").of(name)...)
-	}
-	if reads > 0 && len(behind) == 0 {
-		what := fmt.Sprintf("%d report what they read of the tables", reads)
-		if reads == 1 {
-			what = "1 reports what it reads of the tables"
-		}
-		return append(out, good("%s, the oldest up to %v before the newest", what, oldest.Round(time.Second))...)
-	}
-	return append(out, behind.in("gateways that are behind")...)
-}
-
-// checkRequiredVersion says in which required_version gateways and this file differ: the highest
-// counts.
-func checkRequiredVersion(u *upgrade) results {
-	own := int64(u.conf.RequiredVersion)
-	by, _ := cellgates.GatewaysDiffer(u.readers)
-	highest, lowest, others := own, own, int64(0)
-	add := func(n int64) { highest, lowest, others = max(highest, n), min(lowest, n), max(others, n) }
-	if n := u.gate.GetRequiredVersion(); n > 0 {
-		add(int64(n))
-	}
-	for _, r := range u.readers {
-		if r.RequiredVersion != nil {
-			add(int64(r.GetRequiredVersion()))
-		}
-	}
-	if highest == lowest {
-		return nil
-	}
-	text := func(n int64) string {
-		if n <= 0 {
-			return "none"
-		}
-		return fmt.Sprint(n)
-	}
-	what := "the gateways require " + text(others)
-	if by != "" {
-		what = "the gateways differ: " + by
-	}
-	what += ", and this file has " + text(own)
-	status, n := warned, 0
-	for _, s := range u.rows.Services {
-		if s.Version >= lowest && s.Version < highest && u.silent[s.ID] == "" {
-			n++
-		}
-	}
-	if n > 0 {
-		status = unhealthy
-		what += fmt.Sprintf("; the highest counts: the gate waits for %s of a version below %d, or closes", counted(n, "service"), highest)
-	}
-	return diagnose(status, what, fmt.Sprintf("set one required_version in gateway.legacy of every gateway, and restart those that differ; the highest only once every nova-compute is of version %d or above", highest))
-}
-
-func checkDownTime(u *upgrade) results {
-	what := ""
-	if _, by := cellgates.GatewaysDiffer(u.readers); by != "" {
-		what = "the gateways differ: " + by
-	} else if i := slices.IndexFunc(u.readers, func(r *cellgatev1.GateReader) bool { return r.GetServiceDownTime() != nil }); i >= 0 {
-		if of := u.readers[i].GetServiceDownTime().AsDuration(); of != u.down {
-			what = "the gateways have " + of.String()
-		}
-	}
-	if what == "" {
-		return nil
-	}
-	return diagnose(warned, what+", and this file has "+u.down.String()+"; the gate counts a service as up by the longest, and each gateway answers by its own",
-		"set Nova's service_down_time in gateway.legacy of every gateway, and restart those that differ")
 }
 
 // aheadTold is how far a heartbeat may be ahead of the server's clock untold.
@@ -191,29 +78,6 @@ func checkDatabaseAge(u *upgrade) (out results) {
 			"read a database that is not behind (gateway.legacy), start Nova's services, or correct the clock: gateways answer nothing from it meanwhile (the cell is unavailable while its gate is LEGACY or SHADOW), import nothing, and take no host for down by it")...)
 	}
 	return append(out, good("has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))...)
-}
-
-// checkMoves names the instances on a move: both of its hosts have room in use for it, by their
-// rows, and an agent reports it on one of them. What the other keeps is in the shard only
-// when cellgate chose the move.
-func checkMoves(u *upgrade) results {
-	const kept = " the row of its other host has room in use for it, and the shard has none there once that is an agent's, unless cellgate chose the move; "
-	comes, waits, passing := "SHADOW finds more free there by the shard, and waits for as long as that lasts", warned, warned
-	if u.native {
-		comes, waits, passing = "others are placed there, and a revert may find no room", noted, noted
-	}
-	var resized, others results
-	for _, i := range movesByAge(u.moving) {
-		name, changed := "move of "+i.UUID+" on "+i.Host, "was changed last "+age(u.rows.At, i.UpdatedAt)+":"+kept+comes
-		if i.VMState == "resized" && i.TaskState == "" {
-			resized = append(resized, diagnose(waits, "it is resized or migrated, neither confirmed nor reverted, and "+changed,
-				"confirm or revert: openstack server resize confirm "+i.UUID+" (or revert); resize_confirm_window in the computes' nova.conf confirms by itself").of(name)...)
-			continue
-		}
-		others = append(others, diagnose(passing, "its task is "+i.TaskState+", and it "+changed,
-			"wait until it has ended, and confirm or revert it then (openstack server migration list --server "+i.UUID+"); one that is stuck: openstack server migration abort").of(name)...)
-	}
-	return append(resized.in("moves"), others.in("moves under way")...)
 }
 
 func checkClaims(u *upgrade) (out results) {

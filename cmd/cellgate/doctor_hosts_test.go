@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"cellgate/gateway/legacy/legacytest"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // A nova-compute that is up holds the gate while no row of compute_nodes is its host: each is
@@ -92,37 +91,6 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	}
 	c.cell.Exec(t, "UPDATE services SET version = 61")
 	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 host host4", unhealthy, "no agent reports compute node "+novaHostID(4)+": Nova's rows speak for it, and the gate waits")
-}
-
-// A resize that waits for its word keeps room on the host that it came from: it is named, and
-// what ends it.
-func TestDoctorUpgradeNamesMoves(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		cell := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW, DifferingHosts: 1, HostDifferences: []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "host1", Detail: "row has room for less"}}}}).registered(1, 2)
-		c := newNovaCell(t, k, 2, cell.serve(t))
-		var all []legacytest.Row
-		for i, state := range [][2]any{{"active", nil}, {"resized", nil}, {"active", "resize_migrating"}, {"active", "rebooting"}, {"resized", "resize_reverting"}, {"resized", nil}} {
-			row := c.instance(i+1, "host2")
-			row["vm_state"], row["task_state"] = state[0], state[1]
-			all = append(all, row)
-		}
-		all[5]["deleted"] = 6
-		c.cell.Insert(t, "instances", all...)
-		of := func(i int) string { return fmt.Sprintf("cell1 move of %s on host2", all[i-1]["uuid"]) }
-		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-		must(t, rows, "cell1 host host1", unhealthy, "row has room for less")
-		must(t, rows, of(2), warned, "neither confirmed nor reverted, and was changed last 1h")
-		must(t, rows, of(3), warned, "its task is resize_migrating")
-		must(t, rows, of(5), warned, "its task is resize_reverting")
-		if do := rows[of(2)].Do; !strings.Contains(do, "openstack server resize confirm "+fmt.Sprint(all[1]["uuid"])) || !strings.Contains(rows["cell1 host host1"].Do, "confirm or revert") {
-			t.Errorf("what to do is %q, of the host %q", do, rows["cell1 host host1"].Do)
-		}
-		for _, i := range []int{1, 4, 6} {
-			if d, is := rows[of(i)]; is {
-				t.Errorf("instance %d is on no move: %+v", i, d)
-			}
-		}
-	})
 }
 
 // Instances of rows on agents' hosts that have no claim stand in the way, host by host;

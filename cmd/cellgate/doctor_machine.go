@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -188,73 +187,4 @@ func checkOpenFiles(*localProcess) results {
 		return diagnose(warned, "the limit is not known: "+err.Error(), "look at ulimit -n")
 	}
 	return atLeast(files.Cur, leastFiles, manyFiles, fmt.Sprintf("at most %d", files.Cur), fmt.Sprintf("ulimit -n %d; with systemd, LimitNOFILE=%d", manyFiles, manyFiles))
-}
-
-func checkMemory(p *localProcess) results {
-	free, from, err := freeMemory()
-	if err != nil {
-		return diagnose(noted, "is not known: "+err.Error(), "")
-	}
-	enough := int64(256 << 20)
-	if p.section == "cell" {
-		enough = 512 << 20 // the table, and the store's caches
-	}
-	return atLeast(free, enough/2, enough, fmt.Sprintf("%.1f GiB are free (%s)", float64(free)/(1<<30), from), fmt.Sprintf("a %s needs %d MiB or more", p.section, enough>>20))
-}
-
-// born is before any machine on which this runs.
-var born = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// checkClock examines that the wall clock is plausible and goes as the monotonic one.
-func checkClock(p *localProcess) results {
-	began := p.now()
-	t := time.NewTimer(100 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.ctx.Done():
-	}
-	ended := p.now()
-	drift := ended.Round(0).Sub(began.Round(0)) - ended.Sub(began)
-	switch {
-	case began.Before(born):
-		return diagnose(unhealthy, "says "+began.UTC().Format(time.RFC3339), "set it; keep it by NTP")
-	case drift.Abs() > 10*time.Millisecond:
-		return diagnose(warned, fmt.Sprintf("was moved by %v while it was looked at", drift), "see what sets it; a machine should slew its clock, not step it")
-	}
-	return good("says %s and goes steadily", began.UTC().Format(time.RFC3339))
-}
-
-// freeMemory is what this process may still use, in bytes: the machine's, or
-// what its control group leaves.
-func freeMemory() (free int64, from string, err error) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, "", err
-	}
-	free = -1
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] == "MemAvailable:" {
-			kib, perr := strconv.ParseInt(f[1], 10, 64)
-			free, err = kib<<10, perr
-		}
-	}
-	if free < 0 || err != nil {
-		return 0, "", errors.Join(errors.New("/proc/meminfo has no MemAvailable"), err)
-	}
-	limit, err1 := numberIn("/sys/fs/cgroup/memory.max")
-	used, err2 := numberIn("/sys/fs/cgroup/memory.current")
-	if err1 == nil && err2 == nil && limit-used < free {
-		return limit - used, "of the control group", nil
-	}
-	return free, "of the machine", nil
-}
-
-// numberIn reads a file with one number; "max" and no file are errors.
-func numberIn(path string) (int64, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }

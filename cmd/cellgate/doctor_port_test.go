@@ -57,7 +57,7 @@ func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
 	}
 	a, b := "cell1="+one+"@"+door, "cell2="+two+"@"+other
 	is(gateway(exitDone, s.api, b, a), found, "is served by a gateway over cell1, cell2: already running")
-	is(gateway(exitDone, s.api, a), warned, "is served by a gateway over cell1, cell2, not over cell1")
+	is(gateway(exitDone, s.api, a), warned, "is served by a gateway over cell1, cell2, not by a gateway over cell1")
 	is(gateway(exitRefused, s.api, "cell7="+testaddr.Dead(t)), unhealthy, "is served by a gateway over cell1, cell2, not by a gateway over cell7")
 	is(gateway(exitRefused, door, a, b), unhealthy, isOne+", not by a gateway over cell1, cell2")
 

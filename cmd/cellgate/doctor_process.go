@@ -32,27 +32,22 @@ func collectGateway(p *localProcess) {
 	g := p.conf.Gateway
 	p.server, p.client, p.clientAt, p.role = g.TLS, g.CellTLS, "gateway.cell_tls", security.Gateway
 	is := processOfGateway(g, "gateway")
-	p.listen("gateway.grpc", g.GRPC, is, nil)
-	p.listen("gateway.http", g.HTTP, is, nil)
+	p.listen("gateway.grpc", g.GRPC, is)
+	p.listen("gateway.http", g.HTTP, is)
 	p.dial, _ = dialer(g.CellTLS) // checkFiles says why not
 }
 
 func collectCell(p *localProcess) {
 	c := p.conf.Cell
 	p.server = c.TLS
-	var running *bool
-	if c.Store == "" {
-		s := &p.shard
-		if s.seen, s.err = pebbleshard.Inspect(c.Data, shardOptions(c)); s.err == nil {
-			held := s.seen.HeldBy != 0
-			running = &held
-		}
+	if s := &p.shard; c.Store == "" {
+		s.seen, s.err = pebbleshard.Inspect(c.Data, shardOptions(c))
 		s.at, s.atErr = nearest(c.Data)
 	}
 	is := processOfCell(c, "cell")
-	p.listen("cell.grpc", c.GRPC, is, running)
+	p.listen("cell.grpc", c.GRPC, is)
 	if c.Metrics != "" {
-		p.listen("cell.metrics", c.Metrics, is, running)
+		p.listen("cell.metrics", c.Metrics, is)
 	}
 }
 
@@ -60,7 +55,7 @@ func collectAgent(p *localProcess) {
 	a := p.conf.Agent
 	p.client, p.clientAt, p.role = a.TLS, "agent.tls", security.Agent
 	if a.Metrics != "" {
-		p.listen("agent.metrics", a.Metrics, processOfAgent(a, "agent"), nil)
+		p.listen("agent.metrics", a.Metrics, processOfAgent(a, "agent"))
 	}
 	p.dial, _ = dialer(a.TLS) // checkFiles says why not
 }
@@ -160,8 +155,7 @@ func checkAccepted(p *localProcess) (out results) {
 }
 
 // listen examines an address to listen on: it is free, or the process want has it already.
-// running says whether the process runs, where something else than its ports shows it.
-func (p *localProcess) listen(key, addr string, want health.Process, running *bool) {
+func (p *localProcess) listen(key, addr string, want health.Process) {
 	var out results
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -169,7 +163,7 @@ func (p *localProcess) listen(key, addr string, want health.Process, running *bo
 		_ = l.Close() // it was never served
 		out = good("is free")
 	case errors.Is(err, syscall.EADDRINUSE):
-		out = p.inUse(key, addr, want, running)
+		out = p.inUse(addr, want, "stop what uses it, or give "+key+" another address")
 	case errors.Is(err, syscall.EACCES):
 		out = diagnose(unhealthy, "this user may not listen there", "give a port above 1023")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -180,80 +174,43 @@ func (p *localProcess) listen(key, addr string, want health.Process, running *bo
 	p.ports = append(p.ports, out.of(key+" "+addr)...)
 }
 
-// inUse says whose a port is that is in use. Certificates are not verified: nothing is
-// trusted to the server, and nothing secret is shown to it.
-func (p *localProcess) inUse(key, addr string, want health.Process, running *bool) results {
-	unverified := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
-	another := "stop what uses it, or give " + key + " another address"
-	is, known := p.processAt(addr, unverified)
-	switch {
-	case known:
-		return p.judge(is, want, another)
-	case p.server.Cert == "" || !p.showsOwnCert(addr, unverified):
-		return diagnose(unhealthy, "is in use by something that does not answer as a cellgate would", another)
-	case running == nil:
-		return diagnose(warned, "is served with "+p.server.Cert+", to callers with a certificate only: whether this one runs cannot be asked", "see which process it is; if another, "+another)
-	case *running:
-		p.served = true
-		return good("is served with %s, and a process holds the shard: already running", p.server.Cert)
-	}
-	return diagnose(unhealthy, "is served with "+p.server.Cert+" by another: nobody holds the shard of "+want.String(), another)
-}
-
-// judge compares the process that is at an address with the one that is to be.
-func (p *localProcess) judge(is, want health.Process, another string) results {
-	cells := func(p health.Process) []string { return slices.Sorted(slices.Values(p.Cells)) }
+// inUse compares the process that serves an address with the one that is to. Certificates are
+// not verified: nothing is trusted to the server, and nothing secret is shown to it.
+func (p *localProcess) inUse(addr string, want health.Process, another string) results {
+	is, known := p.processAt(addr)
+	is.Cells, want.Cells = slices.Sorted(slices.Values(is.Cells)), slices.Sorted(slices.Values(want.Cells))
 	shared := slices.ContainsFunc(is.Cells, func(c string) bool { return slices.Contains(want.Cells, c) })
-	others := !slices.Equal(cells(is), cells(want))
-	text, wanted, over := "is served by "+is.String(), want.String(), strings.Join(want.Cells, ", ")
-	is.Cells, want.Cells = nil, nil
-	if is.Encode() != want.Encode() || others && !shared {
-		return diagnose(unhealthy, text+", not by "+wanted, another)
+	switch {
+	case known && is.String() == want.String():
+		p.served = true
+		return good("is served by %s: already running", is)
+	case known && is.Command == want.Command && shared:
+		return diagnose(warned, fmt.Sprintf("is served by %s, not by %s", is, want), "restart it when it is this one, whose cells were changed since it started; otherwise "+another)
+	case known:
+		return diagnose(unhealthy, fmt.Sprintf("is served by %s, not by %s", is, want), another)
+	case p.server.ClientCA != "" && !p.server.ClientCertOptional:
+		return diagnose(warned, "is in use, by something that answers only to callers with a certificate, or is no cellgate", "see which process it is; if another, "+another)
 	}
-	p.served = true
-	if others {
-		return diagnose(warned, text+", not over "+over, "restart it when it is this one, whose cells were changed since it started; otherwise "+another)
-	}
-	return good("%s: already running", text)
+	return diagnose(unhealthy, "is in use by something that does not answer as a cellgate would", another)
 }
 
-// processAt asks for the process that serves an address, by gRPC and by HTTP, with TLS and
-// without: the configuration may have been changed since it started.
-func (p *localProcess) processAt(addr string, unverified *tls.Config) (is health.Process, known bool) {
+// processAt asks for the process that serves an address, by gRPC and by HTTP.
+func (p *localProcess) processAt(addr string) (is health.Process, known bool) {
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
-	encrypted := p.server.Cert != ""
-	for _, encrypted := range []bool{encrypted, !encrypted} {
-		creds, scheme, config := insecure.NewCredentials(), "http://", (*tls.Config)(nil)
-		if encrypted {
-			creds, scheme, config = credentials.NewTLS(unverified.Clone()), "https://", unverified.Clone()
-		}
-		if is, known = servedBy(ctx, addr, creds); known {
-			return is, true
-		}
-		if report, ok := webReport(ctx, scheme+addr+"/healthz", config); ok {
-			return *report.Process, true
-		}
+	creds, scheme, config := insecure.NewCredentials(), "http://", (*tls.Config)(nil)
+	if p.server.Cert != "" {
+		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see inUse
+		creds, scheme = credentials.NewTLS(config.Clone()), "https://"
 	}
-	return is, false
-}
-
-// showsOwnCert reports whether the server at an address shows the process's certificate: one
-// that answers only to callers with a certificate says no more.
-func (p *localProcess) showsOwnCert(addr string, unverified *tls.Config) bool {
-	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
-	defer cancel()
-	own, err := tls.LoadX509KeyPair(p.server.Cert, p.server.Key)
-	if err != nil {
-		return false // checkFiles reports it
+	if is, known = servedBy(ctx, addr, creds); known {
+		return is, true
 	}
-	conn, err := (&tls.Dialer{Config: unverified}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false
+	report, ok := webReport(ctx, scheme+addr+"/healthz", config)
+	if ok {
+		is = *report.Process
 	}
-	defer func() { _ = conn.Close() }()
-	secure, ok := conn.(*tls.Conn)
-	return ok && len(secure.ConnectionState().PeerCertificates) > 0 && secure.ConnectionState().PeerCertificates[0].Equal(own.Leaf)
+	return is, ok
 }
 
 // servedBy gives the process whose gRPC health service answers.

@@ -165,7 +165,7 @@ func checkDifferences(u *upgrade) (out results) {
 var differenceRemedies = map[cellgatev1.HostDifference_Kind]string{
 	cellgatev1.HostDifference_NAMES:      "give the agent's file (agent.host) service_host and nodename as the row has them (openstack compute service list, openstack hypervisor list), remove host.json of its state_dir where service_host changes, and restart the agent",
 	cellgatev1.HostDifference_HYPERVISOR: "give the agent's file (agent.host) the row's hypervisor_type, hypervisor_version and supported_instances, and SIGHUP the agent",
-	cellgatev1.HostDifference_CAPACITY:   "give the agent's file (agent.host) the cpu_shared_set and reserved_host_* of the compute's nova.conf, and SIGHUP the agent; confirm or revert resizes and migrations (the lines \"move of …\" name them)",
+	cellgatev1.HostDifference_CAPACITY:   "give the agent's file (agent.host) the cpu_shared_set and reserved_host_* of the compute's nova.conf, and SIGHUP the agent; confirm or revert resizes (openstack server list --all-projects --status VERIFY_RESIZE) and migrations",
 	cellgatev1.HostDifference_INSTANCES:  "complete the agent's instances_dir, or leave that empty and restart the agent: Nova's rows say then which instances there are; delete rows of instances that are gone",
 }
 

@@ -67,7 +67,7 @@ func TestDoctorOfACellThatIsNotThereYet(t *testing.T) {
 	must(t, rows, "shard "+data, found, "not there yet")
 	must(t, rows, "lock of the shard", found, "is free")
 	must(t, rows, "cell.grpc 127.0.0.1:0", found, "is free")
-	for _, check := range []string{"disk", "disk's speed", "clock", "open files", "memory"} {
+	for _, check := range []string{"disk", "disk's speed", "open files"} {
 		if rows[check].Status == "" {
 			t.Errorf("%s was not looked at", check)
 		}
@@ -196,20 +196,11 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
 	must(t, rows, "agent.tls.cert", found, "is of the role agent")
 
-	// One that answers only to who has a certificate, with the same one as this, is
-	// told by who holds the shard.
+	// One that answers only to callers with a certificate cannot be asked.
 	own := t.TempDir()
 	door := otherProcess(t, `msg="cell starts".* grpc=(\S+)`, append(cellArgs(own), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
-	with := func(data string) []string {
-		return append(append([]string{"cell"}, cellArgs(data)[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
-	}
-	rows = diagnoses(t, exitDone, with(own)...)
-	must(t, rows, "cell.grpc "+door, found, "is served with "+long+", and a process holds the shard: already running")
-	rows = diagnoses(t, exitRefused, with(t.TempDir())...)
-	must(t, rows, "cell.grpc "+door, unhealthy, "by another: nobody holds the shard of cell cell1")
-	rows = diagnoses(t, exitRefused, "gateway", "--grpc", door, "--http", "127.0.0.1:0", "--cell", "cell1="+testaddr.Dead(t),
-		"--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
-	must(t, rows, "gateway.grpc "+door, warned, "whether this one runs cannot be asked")
+	with := append(append([]string{"cell"}, cellArgs(own)[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
+	must(t, diagnoses(t, exitDone, with...), "cell.grpc "+door, warned, "answers only to callers with a certificate")
 }
 
 // otherProcess runs a command in a process of its own, as one that holds a lock has to
@@ -325,7 +316,7 @@ func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {
 	out, stderr, status := typed(t.Context(), "", "doctor", "cell", "--config", file)
 	for _, want := range []string{
 		file + ":3: unknown key cell.dta; did you mean cell.data?", file + `:4: cell.uuid: "u" is not a uuid`, "cell.data: must be set",
-		"CHECK", "WHAT TO DO", "clock", "memory", "3 failures",
+		"CHECK", "WHAT TO DO", "open files", "3 failures",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("does not say %q:\n%s", want, out)

@@ -28,8 +28,6 @@ var upgradeChecks = []check[*upgrade]{
 	{name: "claims without an instance", run: checkAwaitedClaims, when: isAnswered},
 	{name: "legacy database", run: checkDatabaseAge},
 	{name: "services", run: checkServices, when: hasRows},
-	{name: "required_version", run: checkRequiredVersion, when: hasRows},
-	{name: "service_down_time", run: checkDownTime, when: hasRows},
 	{name: "nova-compute without a row", run: checkServicesWithoutRows, when: hasRows},
 	{name: "agents", run: checkAgents, when: hasBoth},
 	{name: "differences", run: checkDifferences, when: isAnswered},
@@ -39,10 +37,8 @@ var upgradeChecks = []check[*upgrade]{
 	{name: "compute_nodes", run: checkLeftOut, when: hasRows},
 	{name: "aggregates", run: checkAggregates, when: hasRows},
 	{name: "ratios", run: checkRatios, when: hasRows},
-	{name: "moves", run: checkMoves, when: hasRows},
 	{name: "instances", run: checkInstances, when: func(u *upgrade) bool { return u.imported != nil }},
 	{name: "claims", run: checkClaims, when: func(u *upgrade) bool { return u.imported != nil && u.listed }},
-	{name: "gateways", run: checkGateways},
 }
 
 func isAnswered(u *upgrade) bool { return u.listed }
@@ -55,8 +51,6 @@ type upgrade struct {
 	cell config.GatewayCell
 	// down is the cell's service_down_time.
 	down time.Duration
-	// limited are the resources that a filter in force limits.
-	limited *limited
 
 	// scheduler are the cell's replicas, nil when it has none. listed: they listed the cell's
 	// hosts, by uuid; else schedulerErr says why not.
@@ -68,10 +62,6 @@ type upgrade struct {
 	gate    *cellgatev1.Gate
 	gateErr error
 	awaited []*cellv1.AwaitedClaim
-	// native: the gate is.
-	native bool
-	// readers are the gateways that report the legacy tables to any replica, by name.
-	readers []*cellgatev1.GateReader
 
 	// rows are what was read of the legacy database, nil when err says why not.
 	rows    *legacy.Snapshot
@@ -82,9 +72,8 @@ type upgrade struct {
 	silent     map[int64]string
 	silentHost map[string]string
 	tooOld     map[string]bool
-	// imported is what a dry run of the importer came to; moving are the instances on a move.
+	// imported is what a dry run of the importer came to.
 	imported     *importer.Report
-	moving       map[string]legacy.Instance
 	unclaimed    []importer.UnclaimedInstance
 	unclaimedErr error
 }
@@ -109,7 +98,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 	only := f.String("cell", "", "look at this cell only")
 	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler that runs today; again for each; by default gateway.nova_conf")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err != nil {
@@ -137,13 +126,9 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		if len(*confs) == 0 {
 			*confs = g.NovaConf
 		}
-		limited, told := filtersInForce(*confs, g.Nova)
-		out = append(out, told...)
+		out = append(out, redundantFilters(*confs, g.Nova)...)
 		for _, l := range cells {
-			u := &upgrade{
-				conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute),
-				limited: limited,
-			}
+			u := &upgrade{conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute)}
 			u.collect(ctx, g.CellTLS)
 			out = append(out, examine(l.Cell+" ", u, upgradeChecks...)...)
 		}
@@ -204,31 +189,12 @@ func (u *upgrade) askScheduler(ctx context.Context) {
 		more = page.GetMore() && len(page.GetHosts()) > 0
 	}
 	u.listed = true
-	look := &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}
-	resp, err := ofAny(within, u.scheduler, look, cellv1.CellSchedulerClient.ReportLegacy)
+	resp, err := ofAny(within, u.scheduler, &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}, cellv1.CellSchedulerClient.ReportLegacy)
 	if err != nil {
 		u.gateErr = err
 		return
 	}
 	u.gate, u.awaited = resp.GetGate(), resp.GetWithoutInstance()
-	u.native = u.gate.GetState() == cellgatev1.Gate_NATIVE
-	// Each replica knows the gateways that report to it. Of a gateway that reported to two the
-	// newer reading counts.
-	all := slices.Clone(u.gate.GetReaders())
-	for _, c := range u.scheduler.clients[1:] {
-		if resp, err := c.ReportLegacy(within, look); err == nil {
-			all = append(all, resp.GetGate().GetReaders()...)
-		}
-	}
-	newest := map[string]*cellgatev1.GateReader{}
-	for _, r := range all {
-		if old := newest[r.GetGateway()]; old == nil || r.GetReadTo().AsTime().After(old.GetReadTo().AsTime()) {
-			newest[r.GetGateway()] = r
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(newest)) {
-		u.readers = append(u.readers, newest[name])
-	}
 }
 
 func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
@@ -258,8 +224,7 @@ func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
 
 // tryImport runs an import that writes nothing, and asks the cell which instances have no claim.
 func (u *upgrade) tryImport(ctx context.Context, reader *legacy.Reader) error {
-	rows := &movingRows{Rows: reader, moving: map[string]legacy.Instance{}}
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: rows, StepHosts: max(len(u.rows.Hosts), 1), MaxLeftOut: 100_000})
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: reader, StepHosts: max(len(u.rows.Hosts), 1), MaxLeftOut: 100_000})
 	if err != nil {
 		return err
 	}
@@ -267,8 +232,7 @@ func (u *upgrade) tryImport(ctx context.Context, reader *legacy.Reader) error {
 	if err != nil {
 		return err
 	}
-	u.imported, u.moving = &r, maps.Clone(rows.moving)
-	if !u.listed {
+	if u.imported = &r; !u.listed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -53,7 +53,6 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
 		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "unmapped")
 		must(t, rows, "cell1 cpu_allocation_ratio", noted, "is NULL or 0.0 in 1 row, and counts as 4 there")
-		must(t, rows, "cell1 disk_allocation_ratio", warned, "DiskFilter is not enabled")
 		must(t, rows, "cell1 aggregate 3", noted, `"rack": its uuid is NULL`)
 		must(t, rows, "cell1 services", noted, "1 deleted row of old services")
 		must(t, rows, "cell1 instance d0000000-0000-4000-8000-000000000002 on host1", unhealthy, `its node "elsewhere"`)
@@ -70,57 +69,6 @@ func TestDoctorUpgrade(t *testing.T) {
 			t.Errorf("%d: %s", status, out)
 		}
 	})
-}
-
-// The rule of 9999 is for resources that no filter limits: those in force are the
-// release's defaults where no file says otherwise, and by their old name too.
-func TestDoctorUpgradeJudgesByTheFiltersInForce(t *testing.T) {
-	const old = "[DEFAULT]\nscheduler_default_filters = RetryFilter,AvailabilityZoneFilter,RamFilter,ComputeFilter\n"
-	c := newNovaCell(t, legacytest.MariaDB, 1, (&listingCell{}).registered(1).serve(t))
-	for _, test := range []struct {
-		name, release, conf string
-		limited             string // resources that a filter limits
-		assumed             string
-	}{
-		{name: "old name, ocata", release: "ocata", conf: old, limited: "ram"},
-		{name: "old name, stein", release: "stein", conf: old, limited: "ram"},
-		{name: "old name, no release", conf: old, limited: "ram", assumed: "gateway.nova.nova_release is not set: [DEFAULT] scheduler_default_filters"},
-		{name: "old name, zed", release: "zed", conf: old, limited: "ram", assumed: "which it does not in Nova 26 (zed)"},
-		{name: "new name before the old", conf: old + "[filter_scheduler]\nenabled_filters = ComputeFilter,CoreFilter\n", limited: "cpu"},
-		{name: "defaults of ocata", release: "ocata", limited: "ram disk"},
-		{name: "defaults of pike", release: "pike"},
-		{name: "defaults, no release", assumed: "the defaults of Nova 34 (2026.2) are assumed"},
-		{name: "filters of aggregates", release: "zed", conf: "[filter_scheduler]\nenabled_filters = ComputeFilter,AggregateDiskFilter\n", limited: "disk"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			conf, config := filepath.Join(dir, "nova.conf"), filepath.Join(dir, "gateway.yaml")
-			text := strings.Replace(readFile(t, c.config), "gateway:\n", "gateway:\n  nova: {nova_release: '"+test.release+"'}\n", 1)
-			for file, is := range map[string]string{conf: test.conf, config: text} {
-				if err := os.WriteFile(file, []byte(is), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rows := diagnoses(t, exitDone, "upgrade", "--config", config, "--nova-conf", conf)
-			for resource, filter := range map[string]string{"cpu": "CoreFilter", "ram": "RamFilter", "disk": "DiskFilter"} {
-				advice, there := rows["cell1 "+resource+"_allocation_ratio"]
-				if there == strings.Contains(test.limited, resource) {
-					t.Errorf("limited are %q, of %s it says %+v", test.limited, resource, advice)
-				}
-				if there && (!strings.Contains(advice.What, filter+" is not enabled") || !strings.Contains(advice.Do, "9999.0")) {
-					t.Errorf("%s: %+v", resource, advice)
-				}
-			}
-			if test.conf == old && test.assumed == "" {
-				must(t, rows, "filters of nova.conf", warned, "RamFilter is redundant")
-			}
-			if _, there := rows["release of nova.conf"]; there != (test.assumed != "") {
-				t.Errorf("told of what is assumed: %v", there)
-			} else if there {
-				must(t, rows, "release of nova.conf", noted, test.assumed)
-			}
-		})
-	}
 }
 
 // What a gate waits for is told, and one that is pinned; and a host without an agent that does not hold the gate is no failure.

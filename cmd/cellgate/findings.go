@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +25,7 @@ to do.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	c := newClient(cmd, t)
+	watchFlag(cmd)
 	var req cellgatev1.ListFindingsRequest
 	cmd.Flags().StringVar(&req.Cell, "cell", "", "those of this cell")
 	kind := cmd.Flags().String("kind", "", "those of this kind")
@@ -52,35 +52,33 @@ func findingKinds() []string {
 	return all
 }
 
-func showFindings(w io.Writer, m *cellgatev1.ListFindingsResponse) error {
-	if len(m.GetFindings()) == 0 {
-		if _, err := fmt.Fprintln(w, "no findings"); err != nil {
-			return err
+// widthOfWhat is how many bytes of what a finding says the table has: with " …", as wide as a uuid.
+const widthOfWhat = 34
+
+func showFindings(p *page, m *cellgatev1.ListFindingsResponse) {
+	t := p.table("KIND", "CELL", "HOST", "INSTANCE, OR WHAT", "+CLAIM", "+WHAT", "SINCE", "+DONE ABOUT IT")
+	for _, f := range m.GetFindings() {
+		what := f.GetDetail()
+		if f.GetResourceClass() != "" {
+			what = f.GetResourceClass() + ": " + what
 		}
+		since, repair := timeText(f.GetSince()), f.GetRepair()
+		if f.GetRepairedAt() != nil {
+			repair = timeText(f.GetRepairedAt()) + " " + repair
+		}
+		if since != "" && !p.wide {
+			since = f.GetSince().AsTime().Format("01-02 15:04")
+		}
+		t.row(strings.ToLower(f.GetKind().String()), f.GetCell(), f.GetServiceHost(), cmp.Or(f.GetConsumerUuid(), cut(what, widthOfWhat)), f.GetClaimId(), what, since, repair)
+	}
+	if len(m.GetFindings()) > 0 {
+		t.print()
 	} else {
-		t := newTable(w, "KIND", "CELL", "HOST", "INSTANCE", "CLAIM", "SINCE", "WHAT", "DONE ABOUT IT")
-		for _, f := range m.GetFindings() {
-			what := f.GetDetail()
-			if f.GetResourceClass() != "" {
-				what = f.GetResourceClass() + ": " + what
-			}
-			repair := f.GetRepair()
-			if at := f.GetRepairedAt(); at != nil {
-				repair = at.AsTime().Format(time.RFC3339) + " " + repair
-			}
-			t.row(strings.ToLower(f.GetKind().String()), f.GetCell(), f.GetServiceHost(), f.GetConsumerUuid(), f.GetClaimId(),
-				f.GetSince().AsTime().Format(time.RFC3339), what, repair)
-		}
-		if err := t.end(); err != nil {
-			return err
-		}
+		p.printf("no findings\n")
 	}
 	for _, c := range m.GetCells() {
-		if _, err := fmt.Fprintln(w, reconciledText(c)); err != nil {
-			return err
-		}
+		p.printf("%s\n", reconciledText(c))
 	}
-	return nil
 }
 
 // reconciledText says how a cell was looked at.
@@ -89,7 +87,7 @@ func reconciledText(c *cellgatev1.ReconciledCell) string {
 	if c.GetLookedAt() == nil {
 		parts = append(parts, "has not been looked at yet")
 	} else {
-		parts = append(parts, fmt.Sprintf("%d of %d hosts had reports to compare, %s", c.GetHostsCompared(), c.GetHosts(), c.GetLookedAt().AsTime().Format(time.RFC3339)))
+		parts = append(parts, fmt.Sprintf("%d of %d hosts had reports to compare, %s", c.GetHostsCompared(), c.GetHosts(), timeText(c.GetLookedAt())))
 	}
 	if c.GetCut() {
 		parts = append(parts, "there are more findings")

@@ -12,28 +12,30 @@ import (
 
 func TestFindingsAreShown(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	var out strings.Builder
-	err := showFindings(&out, &cellgatev1.ListFindingsResponse{
+	m := &cellgatev1.ListFindingsResponse{
 		Findings: []*cellgatev1.Finding{
-			{Kind: cellgatev1.Finding_ORPHANED_CLAIM, Cell: "cell1", ServiceHost: "host-1", ConsumerUuid: "i1", ClaimId: "k1", Detail: "gone", Since: at, RepairedAt: at, Repair: "released"},
-			{Kind: cellgatev1.Finding_OVERCOMMITTED, Cell: "cell1", ServiceHost: "host-2", ResourceClass: "VCPU", Detail: "9 are in use of 8", Since: at},
+			{Kind: cellgatev1.Finding_ORPHANED_CLAIM, Cell: "cell1", ServiceHost: "host-1", ConsumerUuid: "c0000000-0000-4000-8000-000000000001", ClaimId: "k1", Detail: "gone", Since: at, RepairedAt: at, Repair: "released"},
+			{Kind: cellgatev1.Finding_OVERCOMMITTED, Cell: "cell1", ServiceHost: "host-2", ResourceClass: "VCPU", Detail: "9 are in use of 8, which is a lot of them", Since: at},
 		},
 		Cells: []*cellgatev1.ReconciledCell{
 			{Cell: "cell1", LookedAt: at, Hosts: 3, HostsCompared: 2, Cut: true},
 			{Cell: "cell2", Error: "127.0.0.1:1: it does not answer"},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	want := `KIND            CELL   HOST    INSTANCE  CLAIM  SINCE                 WHAT                     DONE ABOUT IT
-orphaned_claim  cell1  host-1  i1        k1     2026-01-02T03:04:05Z  gone                     2026-01-02T03:04:05Z released
-overcommitted   cell1  host-2  -         -      2026-01-02T03:04:05Z  VCPU: 9 are in use of 8  -
+	var out page
+	showFindings(&out, m)
+	want := `KIND            CELL   HOST    INSTANCE, OR WHAT                     SINCE
+orphaned_claim  cell1  host-1  c0000000-0000-4000-8000-000000000001  01-02 03:04
+overcommitted   cell1  host-2  VCPU: 9 are in use of 8, which is …   01-02 03:04
 cell1: 2 of 3 hosts had reports to compare, 2026-01-02T03:04:05Z; there are more findings
 cell2: has not been looked at yet; no answer of 127.0.0.1:1: it does not answer
 `
 	if out.String() != want {
 		t.Errorf("shown as\n%swant\n%s", out.String(), want)
+	}
+	out = page{wide: true}
+	if showFindings(&out, m); !strings.Contains(out.String(), "  k1     gone  ") || !strings.Contains(out.String(), "2026-01-02T03:04:05Z released\n") {
+		t.Errorf("wide, shown as\n%s", out.String())
 	}
 	if got := byKind([]*cellgatev1.Finding{{Kind: cellgatev1.Finding_OVERCOMMITTED}, {Kind: cellgatev1.Finding_ORPHANED_CLAIM}, {Kind: cellgatev1.Finding_ORPHANED_CLAIM, RepairedAt: at}}); got != "1 orphaned_claim, 1 overcommitted" {
 		t.Errorf("counted as %q", got)

@@ -31,14 +31,14 @@ flags win.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindTold(cmd, "gateway", t.env)
-	show := bindShow(cmd)
+	printConfig := bindShow(cmd)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
 		c, told, err := load()
 		if err != nil {
 			return err
 		}
-		if *show {
-			return told.show(t.out, c, "gateway")
+		if *printConfig {
+			return show(t.out, func(p *page) { told.show(p, c, "gateway") })
 		}
 		if err := told.warn(t.err, c.Log); err != nil {
 			return err

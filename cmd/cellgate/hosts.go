@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +30,7 @@ func newHosts(t terminal) *cobra.Command {
 	f.StringVar(&req.NameContains, "name", "", "hosts with this in their name")
 	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
 	limit := limitFlag(cmd, "hosts")
+	watchFlag(cmd)
 	cmd.AddCommand(newHostsFacts(t))
 	cmd.AddCommand(newHostsAdmin(t)...)
 	cmd.AddCommand(newHostsDelete(t))
@@ -44,32 +43,22 @@ func newHosts(t terminal) *cobra.Command {
 	return cmd
 }
 
-func showHosts(w io.Writer, m *cellgatev1.ListHostsResponse) error {
+func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 	if len(m.GetHosts()) == 0 {
-		return nothing(w, "hosts", m.GetUnavailableCells())
+		nothing(p, "hosts", m.GetUnavailableCells())
+		return
 	}
-	t := newTable(w, "HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "+OTHER", "+AGGREGATES", "+UUID")
+	t := p.table("HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "+OTHER", "+AGGREGATES", "+UUID")
 	for _, h := range m.GetHosts() {
-		cpu, memory, disk, other := "", "", "", []string(nil)
+		var r resources
 		for _, i := range h.GetInventories() {
-			switch i.GetResourceClass() {
-			case "VCPU":
-				cpu = of(int64(i.GetUsed()), capacity(i))
-			case "MEMORY_MB":
-				memory = of(gib(int64(i.GetUsed())), gib(capacity(i)))
-			case "DISK_GB":
-				disk = of(int64(i.GetUsed()), capacity(i))
-			default:
-				other = append(other, i.GetResourceClass()+" "+of(int64(i.GetUsed()), capacity(i)))
-			}
+			r.add(i.GetResourceClass(), int64(i.GetUsed()), capacity(i))
 		}
-		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), cpu, memory, disk,
-			strings.Join(other, ", "), hostAggregates(h), h.GetHostUuid())
+		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), r.cpu, r.memory, r.disk,
+			strings.Join(r.other, ", "), hostAggregates(h), h.GetHostUuid())
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	return footer(w, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+	t.print()
+	footer(p, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }
 
 func hostAggregates(h *cellgatev1.Host) string {
@@ -128,7 +117,7 @@ func refusedLine(h *cellgatev1.Host) string {
 	case r.GetStays():
 		then = "it stays up on its last accepted state, which is shown"
 	}
-	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), r.GetSince().AsTime().Format(time.RFC3339), strings.Join(r.GetProblems(), ", "), then)
+	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), timeText(r.GetSince()), strings.Join(r.GetProblems(), ", "), then)
 }
 
 // hostSource says who speaks for a host.
@@ -143,21 +132,17 @@ func hostSource(h *cellgatev1.Host) string {
 }
 
 // showHost prints one host in full.
-func showHost(w io.Writer, m *cellgatev1.GetHostResponse) error {
+func showHost(p *page, m *cellgatev1.GetHostResponse) {
 	h := m.GetHost()
-	if err := showHosts(w, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}}); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "\nuuid %s, node %s, generation %d, %s\n%s%saggregates: %s\ntraits: %s\n\n",
+	showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}})
+	p.printf("\nuuid %s, node %s, generation %d, %s\n%s%saggregates: %s\ntraits: %s\n",
 		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h),
-		hostAggregates(h), strings.Join(h.GetTraits(), " ")); err != nil {
-		return err
-	}
+		hostAggregates(h), strings.Join(h.GetTraits(), " "))
 	// What Nova's tables have in use beside instances is in use to whoever asks.
-	t := newTable(w, "RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
+	t := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {
 		t.row(i.GetResourceClass(), i.GetTotal(), i.GetReserved(), i.GetAllocationRatio(), capacity(i), i.GetUsed()+i.GetUnaccounted(),
 			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), i.GetProviderUuid())
 	}
-	return t.end()
+	t.printBelow()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,10 +50,9 @@ func newHostsAdmin(t terminal) []*cobra.Command {
 				}
 				req.Lasts = durationpb.New(lasts)
 			}
-			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.UpdateHost, req, func(w io.Writer, m *cellgatev1.UpdateHostResponse) error {
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.UpdateHost, req, func(p *page, m *cellgatev1.UpdateHostResponse) {
 				h := m.GetHost()
-				_, err := fmt.Fprintf(w, "host %s of cell %s: %s\n", h.GetServiceHost(), h.GetCell(), hostState(h))
-				return err
+				p.printf("host %s of cell %s: %s\n", h.GetServiceHost(), h.GetCell(), hostState(h))
 			})
 		}
 		return cmd
@@ -94,7 +92,7 @@ func operatorText(a *cellgatev1.HostAdmin) string {
 	case cellgatev1.HostAdmin_MAINTENANCE:
 		text = "maintenance"
 		if a.GetUntil() != nil {
-			text += " until " + a.GetUntil().AsTime().Format(time.RFC3339)
+			text += " until " + timeText(a.GetUntil())
 		}
 	case cellgatev1.HostAdmin_FORCED_DOWN:
 		text = "forced down"
@@ -114,7 +112,7 @@ func adminLine(a *cellgatev1.HostAdmin) string {
 	}
 	text := ""
 	if operator := operatorText(a); operator != "" || a.GetBy() != "" || a.GetNova() == "" {
-		text = fmt.Sprintf("%s (since %s, by %s)\n", cmp.Or(operator, "in service"), a.GetSince().AsTime().Format(time.RFC3339), cmp.Or(printable(a.GetBy()), "Nova"))
+		text = fmt.Sprintf("%s (since %s, by %s)\n", cmp.Or(operator, "in service"), timeText(a.GetSince()), cmp.Or(printable(a.GetBy()), "Nova"))
 	}
 	if a.GetNova() != "" {
 		text += printable(a.GetNova()) + "\n"
@@ -140,9 +138,8 @@ still reports: stop the agent first. A host that registers again is there again.
 			return usage(cmd, errors.New("--reason: must say why"))
 		}
 		req := &cellgatev1.DeleteHostRequest{HostUuid: args[0], Reason: *reason, Cell: *cell}
-		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteHost, req, func(w io.Writer, m *cellgatev1.DeleteHostResponse) error {
-			_, err := fmt.Fprintf(w, "host %s is removed from cell %s\n", args[0], m.GetCell())
-			return err
+		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteHost, req, func(p *page, m *cellgatev1.DeleteHostResponse) {
+			p.printf("host %s is removed from cell %s\n", args[0], m.GetCell())
 		})
 	}
 	return cmd
@@ -177,10 +174,10 @@ them; "cellgate hosts" shows a new generation of each.`,
 	return cmd
 }
 
-func showResync(w io.Writer, m *cellgatev1.ResyncHostsResponse) error {
-	t := newTable(w, "REPLICA", "HOSTS ASKED", "WITHIN", "NOT ASKED")
+func showResync(p *page, m *cellgatev1.ResyncHostsResponse) {
+	t := p.table("REPLICA", "HOSTS ASKED", "WITHIN", "NOT ASKED")
 	for _, r := range m.GetReplicas() {
 		t.row(r.GetReplica(), r.GetHosts(), r.GetWithin().AsDuration(), r.GetError())
 	}
-	return t.end()
+	t.print()
 }

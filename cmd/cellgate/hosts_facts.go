@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -44,9 +44,8 @@ namespace, as a whole, or delete it. Expressions read it (docs/explanation/facts
 		switch {
 		case *del:
 			req := &cellgatev1.DeleteFactsRequest{HostUuid: args[0], Namespace: args[1], Cell: *cell, IfGeneration: *ifGeneration}
-			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteFacts, req, func(w io.Writer, m *cellgatev1.DeleteFactsResponse) error {
-				_, err := fmt.Fprintf(w, "namespace %s is gone, in cell %s\n", args[1], m.GetCell())
-				return err
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.DeleteFacts, req, func(p *page, m *cellgatev1.DeleteFactsResponse) {
+				p.printf("namespace %s is gone, in cell %s\n", args[1], m.GetCell())
 			})
 		case *put != "":
 			facts, err := readFacts(*put, cmd.InOrStdin())
@@ -54,17 +53,12 @@ namespace, as a whole, or delete it. Expressions read it (docs/explanation/facts
 				return usage(cmd, err)
 			}
 			req := &cellgatev1.PutFactsRequest{HostUuid: args[0], Namespace: args[1], Facts: facts, Cell: *cell, IfGeneration: *ifGeneration}
-			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.PutFacts, req, func(w io.Writer, m *cellgatev1.PutFactsResponse) error {
-				_, err := fmt.Fprintf(w, "namespace %s is of generation %d, in cell %s\n", args[1], m.GetNamespace().GetGeneration(), m.GetCell())
-				return err
+			return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.PutFacts, req, func(p *page, m *cellgatev1.PutFactsResponse) {
+				p.printf("namespace %s is of generation %d, in cell %s\n", args[1], m.GetNamespace().GetGeneration(), m.GetCell())
 			})
 		}
-		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.GetHost, &cellgatev1.GetHostRequest{HostUuid: args[0]}, func(w io.Writer, m *cellgatev1.GetHostResponse) error {
-			only := ""
-			if len(args) == 2 {
-				only = args[1]
-			}
-			return showFacts(w, m.GetHost(), only)
+		return ask(c, cmd, cellgatev1.NewHostsClient, cellgatev1.HostsClient.GetHost, &cellgatev1.GetHostRequest{HostUuid: args[0]}, func(p *page, m *cellgatev1.GetHostResponse) {
+			showFacts(p, m.GetHost(), strings.Join(args[1:], ""))
 		})
 	}
 	return cmd
@@ -72,17 +66,7 @@ namespace, as a whole, or delete it. Expressions read it (docs/explanation/facts
 
 // readFacts reads a JSON object from a file, or from standard input for "-".
 func readFacts(name string, stdin io.Reader) (*structpb.Struct, error) {
-	const most = 1 << 20 // far more than a gateway takes
-	from := stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		from = file
-	}
-	text, err := io.ReadAll(io.LimitReader(from, most))
+	text, err := readInput(name, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -93,37 +77,43 @@ func readFacts(name string, stdin io.Reader) (*structpb.Struct, error) {
 	return facts, nil
 }
 
+// readInput reads a file, or standard input for "-": at most 16 MiB, more than a gateway accepts.
+func readInput(name string, stdin io.Reader) ([]byte, error) {
+	const most = 16 << 20
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, most))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
 // showFacts prints a host's namespaces, or one of them.
-func showFacts(w io.Writer, h *cellgatev1.Host, only string) error {
+func showFacts(p *page, h *cellgatev1.Host, only string) {
 	shown := 0
 	for _, n := range h.GetNamespaces() {
 		if only != "" && n.GetName() != only {
 			continue
 		}
 		shown++
-		text, err := n.GetFacts().MarshalJSON()
-		if err != nil {
-			return err
-		}
-		var lines bytes.Buffer
-		if err := json.Indent(&lines, text, "", "  "); err != nil {
-			return err
-		}
 		by := fmt.Sprintf("generation %d", n.GetGeneration())
 		if n.GetByAgent() {
 			by = "by its agent"
 		}
-		if _, err := fmt.Fprintf(w, "%s (%s)\n%s\n", n.GetName(), by, lines.String()); err != nil {
-			return err
+		text, err := json.MarshalIndent(n.GetFacts().AsMap(), "", "  ")
+		if err != nil { // a number that is none
+			text = []byte(err.Error())
 		}
+		p.printf("%s (%s)\n%s\n", n.GetName(), by, text)
 	}
-	if shown > 0 {
-		return nil
+	switch {
+	case shown > 0:
+	case only != "":
+		p.printf("host %s has no namespace %s\n", h.GetServiceHost(), only)
+	default:
+		p.printf("host %s has no facts\n", h.GetServiceHost())
 	}
-	what := "nothing is said of host"
-	if only != "" {
-		what = "nobody says " + only + " of host"
-	}
-	_, err := fmt.Fprintf(w, "%s %s\n", what, h.GetServiceHost())
-	return err
 }

@@ -31,21 +31,16 @@ beside a gateway that imports is harmless: the newer rows count.
 Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 3 the cell does not answer.`,
 		Example: `  cellgate import --cell cell1 --dry-run --config /etc/cellgate/gateway.yaml
-  cellgate import --cell cell1 --watch --config /etc/cellgate/gateway.yaml
-  cellgate import --cell cell1 --once --config /etc/cellgate/gateway.yaml -o json`,
+  cellgate import --cell cell1 --config /etc/cellgate/gateway.yaml -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	f := cmd.Flags()
 	file := f.String("config", "", "YAML file of a gateway, with gateway.cells and gateway.legacy")
 	name := f.String("cell", "", "the cell, one of gateway.legacy")
-	_ = f.Bool("once", false, "import until the shard has what the rows say, and end; the default")
-	watch := f.Bool("watch", false, "go on until interrupted")
 	dry := f.Bool("dry-run", false, "compare only")
-	every := f.Duration("every", 2*time.Second, "how often to read the rows")
-	timeout := f.Duration("timeout", 10*time.Minute, "how long it may take without --watch")
+	timeout := f.Duration("timeout", 10*time.Minute, "how long it may take")
 	limit := limitFlag(cmd, "differences")
-	cmd.MarkFlagsMutuallyExclusive("once", "watch", "dry-run")
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err == nil {
@@ -53,9 +48,6 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 		}
 		if err != nil {
 			return err
-		}
-		if *every <= 0 {
-			return usage(cmd, fmt.Errorf("--every: %v is not above 0", *every))
 		}
 		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env})
 		if err != nil {
@@ -68,13 +60,9 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 		if c.Gateway.Legacy[at].Only {
 			return usage(cmd, fmt.Errorf("--cell: %s is legacy_only: its shard is in the memory of each gateway", *name))
 		}
-		ctx := cmd.Context()
-		if !*watch {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, *timeout)
-			defer cancel()
-		}
-		i := &importing{legacy: c.Gateway.Legacy[at], every: *every, out: cmd.OutOrStdout(), progress: newProgress(t.err)}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		i := &importing{legacy: c.Gateway.Legacy[at], out: cmd.OutOrStdout(), progress: newProgress(t.err)}
 		if i.lines = limit.n; i.lines == 0 {
 			i.lines = 1 << 30
 		}
@@ -91,7 +79,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 			return err
 		}
 		defer func() { _ = i.reader.Close() }() // it has been read
-		err = i.run(ctx, *dry, *watch, asJSON)
+		err = i.run(ctx, *dry, asJSON)
 		if fault.KindOf(err) == fault.CellUnavailable && legacy.TroubleOf(err) == "" && cmd.Context().Err() == nil {
 			return &unreachableError{addr: fmt.Sprint(cell.Replicas), why: "cell " + *name + ": " + wording(err), err: err}
 		}
@@ -105,7 +93,6 @@ type importing struct {
 	legacy   config.LegacyCell
 	cell     *replicas
 	reader   *legacy.Reader
-	every    time.Duration
 	lines    int
 	out      io.Writer
 	progress func(what string, done, all int)
@@ -126,7 +113,7 @@ type imported struct {
 	Written *importer.Report `json:"written,omitempty"`
 }
 
-func (i *importing) run(ctx context.Context, dry, watch, asJSON bool) error {
+func (i *importing) run(ctx context.Context, dry, asJSON bool) error {
 	var err error
 	if i.x, err = i.reader.Load(ctx); err != nil {
 		return err
@@ -139,60 +126,50 @@ func (i *importing) run(ctx context.Context, dry, watch, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	said := imported{Cell: i.legacy.Cell, At: d.At, Counts: d.Counts, Lines: append([]importer.Line{}, d.Lines...)}
+	compared := imported{Cell: i.legacy.Cell, At: d.At, Counts: d.Counts, Lines: append([]importer.Line{}, d.Lines...)}
 	if !dry {
 		if down := cmp.Or(i.legacy.ServiceDownTime, time.Minute); i.x.Silent(down) {
 			return fmt.Errorf("%s; nothing is imported from it", i.x.WhySilent(down))
 		}
-		total, err := i.fill(ctx, watch, asJSON)
-		if watch && ctx.Err() != nil {
-			err = nil // it was told to end
-		}
+		total, err := i.fill(ctx)
 		if err != nil {
 			return err
 		}
-		said.Written = &total
+		compared.Written = &total
 	}
 	if asJSON {
-		err = encode(i.out, said)
+		err = encode(i.out, compared)
 	} else {
-		err = said.show(i.out)
+		err = show(i.out, compared.show)
 	}
-	if said.Written != nil && said.Written.Refused > 0 {
-		err = errors.Join(err, fmt.Errorf("the cell refused %s", counted(said.Written.Refused, "host")))
+	if compared.Written != nil && compared.Written.Refused > 0 {
+		err = errors.Join(err, fmt.Errorf("the cell refused %s", counted(compared.Written.Refused, "host")))
 	}
 	return err
 }
 
-// fill makes steps until nothing waits, twice, so that instances count that came with
-// the first; with watch until ctx ends.
-func (i *importing) fill(ctx context.Context, watch, asJSON bool) (total importer.Report, err error) {
+// fillEvery is the pause between two steps of an import.
+const fillEvery = 250 * time.Millisecond
+
+// fill makes steps until nothing waits, twice, so that instances count that came with the first.
+func (i *importing) fill(ctx context.Context) (total importer.Report, err error) {
 	m, err := i.importer()
 	if err != nil {
 		return total, err
 	}
-	for idle := 0; watch || idle < 2; {
+	for idle := 0; idle < 2; {
 		r, err := m.Step(ctx, i.x, i.cell)
 		add(&total, &r)
 		if err != nil {
 			return total, err
 		}
-		if watch && !asJSON && r.Sent > 0 {
-			if _, err := fmt.Fprintf(i.out, "%s  %s\n", r.At.UTC().Format(time.RFC3339), written(&r)); err != nil {
-				return total, err
-			}
-		}
 		if idle++; r.Waiting > 0 {
 			idle = 0
-		}
-		pause := i.every
-		if r.Waiting > r.Held {
-			pause = min(pause, 250*time.Millisecond)
 		}
 		select {
 		case <-ctx.Done():
 			return total, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(fillEvery):
 		}
 		if i.x, err = i.reader.Refresh(ctx, i.x); err != nil {
 			return total, err
@@ -208,11 +185,6 @@ func add(t, r *importer.Report) {
 	*t = *r
 	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused
 	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over, t.Kept+kept
-}
-
-func written(r *importer.Report) string {
-	return fmt.Sprintf("sent %d hosts: %d written, %d unchanged, %d left to agents, %d refused; instances: %d adopted, %d confirmed, %d released, %d conflicting",
-		r.Sent, r.Taken, r.Unchanged, r.LeftToAgents, r.Refused, r.Adopted, r.Confirmed, r.Released, r.Conflicts)
 }
 
 // summary is the order of the table.
@@ -238,43 +210,30 @@ var summary = []struct {
 	{importer.OverCapacity, "over capacity"},
 }
 
-func (s *imported) show(w io.Writer) error {
-	t := newTable(w, "CELL "+s.Cell, "NUMBER")
+func (s *imported) show(p *page) {
+	t := p.table("CELL "+s.Cell, "NUMBER")
+	different := 0
 	for _, row := range summary {
 		t.row(row.text, s.Counts[row.what])
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	if len(s.Lines) > 0 {
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		t := newTable(w, "DIFFERENCE", "HOST", "UUID", "WHAT")
-		different := 0
-		for what, n := range s.Counts {
-			if what != importer.HostEqual && what != importer.InstanceEqual {
-				different += n
-			}
-		}
-		for _, l := range s.Lines {
-			t.row(l.What, l.Host, l.UUID, l.Detail)
-		}
-		if err := t.end(); err != nil {
-			return err
-		}
-		if more := different - len(s.Lines); more > 0 {
-			if _, err := fmt.Fprintf(w, "and %d more; --limit 0 shows all\n", more); err != nil {
-				return err
-			}
+		if row.what != importer.HostEqual && row.what != importer.InstanceEqual {
+			different += s.Counts[row.what]
 		}
 	}
-	if s.Written == nil {
-		_, err := fmt.Fprintln(w, "\nnothing was written")
-		return err
+	t.print()
+	lines := p.table("DIFFERENCE", "HOST", "UUID", "WHAT")
+	for _, l := range s.Lines {
+		lines.row(l.What, l.Host, l.UUID, l.Detail)
 	}
-	_, err := fmt.Fprintln(w, "\n"+written(s.Written))
-	return err
+	lines.printBelow()
+	if more := different - len(s.Lines); more > 0 && len(s.Lines) > 0 {
+		p.printf("and %d more; --limit 0 shows all\n", more)
+	}
+	if r := s.Written; r != nil {
+		p.printf("\nsent %d hosts: %d written, %d unchanged, %d left to agents, %d refused; instances: %d adopted, %d confirmed, %d released, %d conflicting\n",
+			r.Sent, r.Taken, r.Unchanged, r.LeftToAgents, r.Refused, r.Adopted, r.Confirmed, r.Released, r.Conflicts)
+		return
+	}
+	p.printf("\nnothing was written\n")
 }
 
 // newProgress tells how far something is that takes more than two seconds, at most

@@ -84,7 +84,7 @@ func TestImport(t *testing.T) {
 		c.cell.Exec(t, "UPDATE compute_nodes SET uuid = NULL WHERE id = 5")
 		run := func(want int, flags ...string) (out imported, text string) {
 			t.Helper()
-			args := append([]string{"import", "--cell", "cell1", "--config", c.config, "--every", "1ms"}, flags...)
+			args := append([]string{"import", "--cell", "cell1", "--config", c.config}, flags...)
 			text, errText, status := typed(t.Context(), "", args...)
 			if status != want {
 				t.Fatalf("%v ended with %d, want %d: %s%s", flags, status, want, text, errText)
@@ -107,7 +107,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("nothing of %q in %s", want, text)
 			}
 		}
-		once, _ := run(exitDone, "--once", "-o", "json")
+		once, _ := run(exitDone, "-o", "json")
 		if once.Written == nil || once.Written.Taken < 4 || once.Written.Adopted != 2 || len(cell.hosts) != 4 {
 			t.Errorf("%d hosts, %+v", len(cell.hosts), once.Written)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -50,30 +49,24 @@ func union(a, b []string) []string {
 }
 
 // nothing stands in place of a table without rows.
-func nothing(w io.Writer, what string, missing []string) error {
-	if _, err := fmt.Fprintf(w, "no %s match\n", what); err != nil {
-		return err
-	}
-	return footer(w, what, 0, false, missing)
+func nothing(p *page, what string, missing []string) {
+	p.printf("no %s match\n", what)
+	footer(p, what, 0, false, missing)
 }
 
 // footer says what a list lacks.
-func footer(w io.Writer, what string, shown int, more bool, missing []string) error {
+func footer(p *page, what string, shown int, more bool, missing []string) {
 	if more {
-		if _, err := fmt.Fprintf(w, "%d %s shown; there are more: --limit 0 shows all\n", shown, what); err != nil {
-			return err
-		}
+		p.printf("%d %s shown; there are more: --limit 0 shows all\n", shown, what)
 	}
 	if len(missing) > 0 {
-		_, err := fmt.Fprintf(w, "without those of %s: no answer\n", strings.Join(missing, ", "))
-		return err
+		p.printf("without those of %s: no answer\n", strings.Join(missing, ", "))
 	}
-	return nil
 }
 
 // ask calls one method of a service with in, in which a host may be named (resolveHost); show
 // prints its answer as a table.
-func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(io.Writer, M) error) error {
+func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (none M, err error) {
 		if err := resolveHost(ctx, conn, in); err != nil {
 			return none, err
@@ -82,8 +75,8 @@ func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(
 	}, show)
 }
 
-// page is one page of a list.
-type page interface {
+// listAnswer is one page of a list.
+type listAnswer interface {
 	proto.Message
 	GetNextPageToken() string
 	GetUnavailableCells() []string
@@ -91,7 +84,7 @@ type page interface {
 
 // list asks for pages until limit rows are there; 0 means all. rows names the field of the
 // answer that has them. show prints all pages as one.
-func list[S any, I proto.Message, M page](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(io.Writer, M) error) error {
+func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
 	if err := limit.check(cmd); err != nil {
 		return err
 	}
@@ -100,6 +93,7 @@ func list[S any, I proto.Message, M page](c *client, cmd *cobra.Command, limit *
 		m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(v))
 	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
+		set(request, "page_token", "") // of an earlier call, with --watch
 		for have, missing := 0, []string(nil); ; {
 			set(request, "page_size", pageSize(limit.n, have))
 			next, err := method(service(conn), ctx, in)

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +45,7 @@ func newMigrateOf(name, short string, do func(ctx context.Context, o sqlshard.Op
 	password := cmd.Flags().String("store-password-file", "", "file with the password of the database")
 	insecure := cmd.Flags().Bool("insecure", false, "allow a database elsewhere that is reached without TLS")
 	timeout := cmd.Flags().Duration("timeout", 10*time.Minute, "how long it may take")
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err != nil {
@@ -99,21 +99,12 @@ func migrateStatus(ctx context.Context, o sqlshard.Options, w io.Writer, asJSON 
 	if asJSON {
 		return encode(w, map[string]any{"server": st.Server, "steps": steps})
 	}
-	if _, err := fmt.Fprintln(w, st.Server); err != nil {
-		return err
-	}
-	table := newTable(w, "STEP", "APPLIED")
-	for _, s := range steps {
-		if s.At == "" {
-			s.At = "no"
+	return show(w, func(p *page) {
+		p.printf("%s\n", st.Server)
+		t := p.table("STEP", "APPLIED")
+		for _, s := range steps {
+			t.row(s.Name, cmp.Or(s.At, "no"))
 		}
-		table.row(s.Name, s.At)
-	}
-	return table.end()
-}
-
-func encode(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+		t.print()
+	})
 }

@@ -53,10 +53,9 @@ func TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo(t *testing.T) {
 	raced.Skip(t, whatDevShows)
 	out, stderr, status := typed(t.Context(), "", append([]string{"dev", "--cells", "2", "--hosts", "100", "--data", t.TempDir(), "--sample", "--once"}, freePorts...)...)
 	for _, want := range []string{
-		"The sample is written for 3 cells of 300 hosts, or more. This fleet has 2 cells of 100 hosts: what needs more is refused, and marked.\n",
-		"IN A SMALLER FLEET (placed in a full one): nova_request_spec.requested_destination.cell: there is no cell",
-		"IN A SMALLER FLEET (placed in a full one): 0 of 200 hosts: ",
-		" 0 unexpected\nThe sample is written for a larger fleet; 5 came otherwise in this one of 2 cells of 100 hosts\n",
+		"OTHERWISE (placed by default): nova_request_spec.requested_destination.cell: there is no cell",
+		"OTHERWISE (placed by default): 0 of 200 hosts: ",
+		" 0 unexpected\nThe sample is written for the default configuration and fleet; here 5 came otherwise, with 2 cells of 100 hosts, not 3 of 300\n",
 	} {
 		if status != exitDone || !strings.Contains(out, want) {
 			t.Errorf("status %d, not said: %q\n%s", status, want, stderr)

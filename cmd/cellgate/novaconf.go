@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -292,11 +291,8 @@ func bindShow(cmd *cobra.Command) *bool {
 
 // show prints the configuration in force: key, value and where it was set. Values
 // of lists of cells and the like are shown as flags take them.
-func (t *told) show(w io.Writer, c config.Config, section string) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := fmt.Fprintln(tab, "KEY\tFROM\tVALUE"); err != nil {
-		return err
-	}
+func (t *told) show(p *page, c config.Config, section string) {
+	tab := p.table("KEY", "FROM", "VALUE")
 	sections := []string{section, "log", "telemetry"}
 	if section == "dev" {
 		sections = slices.Insert(sections, 1, "gateway") // what nova.conf fills
@@ -307,28 +303,19 @@ func (t *told) show(w io.Writer, c config.Config, section string) error {
 			if section == "dev" && name == "gateway" && from == "" {
 				continue // dev gives the others to its gateway itself
 			}
-			if from == "" {
-				from = "default"
-			}
 			value := shown(config.Value(c, k.Path))
 			if k.Secret {
 				value = passwordOf.ReplaceAllString(value, "$1:***@")
 			}
-			if _, err := fmt.Fprintf(tab, "%s\t%s\t%s\n", k.Path, from, value); err != nil {
-				return err
-			}
+			tab.row(k.Path, cmp.Or(from, "default"), value)
 		}
 	}
-	if err := tab.Flush(); err != nil {
-		return err
+	tab.print()
+	notes := p.table("NOVA.CONF", "WHAT", "WHY IT DOES NOT COUNT")
+	for _, n := range t.notes {
+		notes.row(n.Where, n.What, n.Why)
 	}
-	if len(t.notes) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return novaconf.WriteNotes(w, t.notes)
+	notes.printBelow()
 }
 
 // passwordOf finds what stands between a user and a host in a URL of one host or several.
@@ -343,9 +330,6 @@ func shown(v reflect.Value) string {
 			items = append(items, fmt.Sprint(v.Index(i).Interface()))
 		}
 		text = strings.Join(items, ",")
-	}
-	if text == "" {
-		return "-"
 	}
 	return text
 }

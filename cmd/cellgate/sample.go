@@ -1,20 +1,35 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"cellgate/gateway"
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/samples"
 )
 
-// sampleDeadline bounds one request of the sample.
-const sampleDeadline = 30 * time.Second
+const (
+	// sampleDeadline bounds one request of the sample.
+	sampleDeadline = 30 * time.Second
+	// maxAnswer bounds what is read of a REST answer.
+	maxAnswer = 64 << 20
+	// shownInstances is how many instances of a request the sample's table shows.
+	shownInstances = 4
+)
 
 // outcome is what came of one request of the sample.
 type outcome struct {
@@ -35,11 +50,43 @@ func (o outcome) got() string {
 	return string(fault.KindOf(o.err))
 }
 
-// sendSample sends the bundled requests in their order, in turn through REST
-// and gRPC, confirms what was claimed, and prints a table. Its error counts the
-// requests whose outcome is neither the one their file expects nor one that the
-// gateway's rules allow.
-func sendSample(ctx context.Context, w io.Writer, api, web string, rules ownRules) error {
+// differences says how a gateway and its fleet differ from those that the samples' expectations
+// are written for; empty when they do not.
+func differences(g config.Gateway, dev config.Dev) (all []string) {
+	if dev.Cells < samples.MinCells || dev.Hosts < samples.MinHosts {
+		all = append(all, fmt.Sprintf("%s of %s, not %d of %d", counted(dev.Cells, "cell"), counted(dev.Hosts, "host"), samples.MinCells, samples.MinHosts))
+	}
+	if own := gateway.FiltersInForce(g.Filters); !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(gateway.DefaultFilters()))) {
+		all = append(all, "filters="+strings.Join(own, ","))
+	}
+	standard := config.Config{Gateway: config.Default().Gateway}
+	for _, k := range config.Keys("gateway") {
+		if !slices.Contains([]string{"gateway.weighers", "gateway.default_availability_zone"}, k.Path) && !strings.HasPrefix(k.Path, "gateway.nova.") {
+			continue
+		}
+		if own := shown(config.Value(config.Config{Gateway: g}, k.Path)); own != shown(config.Value(standard, k.Path)) {
+			all = append(all, strings.TrimPrefix(k.Path, "gateway.")+"="+own)
+		}
+	}
+	return all
+}
+
+// mark begins the words about an outcome that is not the expected one. Another configuration or
+// a smaller fleet may refuse or place otherwise; nothing else excuses an outcome.
+func mark(o outcome, differ []string) string {
+	got := o.got()
+	switch {
+	case got == o.sample.Expect:
+		return ""
+	case len(differ) > 0 && (got == samples.Placed || got == samples.Refused || got == string(fault.InvalidRequest)):
+		return fmt.Sprintf("OTHERWISE (%s by default): ", o.sample.Expect)
+	}
+	return fmt.Sprintf("UNEXPECTED (%s was): ", o.sample.Expect)
+}
+
+// sendSample sends the bundled requests in their order, in turn through REST and gRPC, confirms
+// what was claimed, and prints a table. Its error counts the unexpected outcomes.
+func sendSample(ctx context.Context, w io.Writer, api, web string, differ []string) error {
 	all, err := samples.All()
 	if err != nil {
 		return err
@@ -51,11 +98,6 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, rules ownRule
 	defer func() { _ = conn.Close() }() // its calls are over
 	rest := &restClient{base: "http://" + web, http: &http.Client{Transport: &http.Transport{}}}
 	defer rest.http.CloseIdleConnections()
-	grpcAPI := cellgatev1.NewSchedulerClient(conn)
-
-	if _, err := io.WriteString(w, rules.fleetNote()); err != nil {
-		return err
-	}
 	start := time.Now()
 	outcomes := make([]outcome, 0, len(all))
 	for i, s := range all {
@@ -68,7 +110,7 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, rules ownRule
 			o.via = "REST"
 			o.answer, o.err = rest.selectDestinations(within, s)
 		} else {
-			o.answer, o.err = grpcAPI.SelectDestinations(within, s.Request)
+			o.answer, o.err = cellgatev1.NewSchedulerClient(conn).SelectDestinations(within, s.Request)
 		}
 		if o.err == nil {
 			o.err = confirmAll(within, conn, o.answer)
@@ -76,26 +118,131 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, rules ownRule
 		cancel()
 		outcomes = append(outcomes, o)
 	}
-	took := time.Since(start)
+	took, n := time.Since(start), 0
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := showSample(w, outcomes, took, rules); err != nil {
+	if err := show(w, func(p *page) { n = showSample(p, outcomes, took, differ) }); err != nil {
 		return err
-	}
-	return verdict(outcomes, rules)
-}
-
-// verdict is an error when an outcome is unexpected.
-func verdict(outcomes []outcome, rules ownRules) error {
-	n := 0
-	for _, o := range outcomes {
-		if rules.judge(o) == unexpected {
-			n++
-		}
 	}
 	if n > 0 {
 		return fmt.Errorf("%d of %d sample requests had another outcome than expected", n, len(outcomes))
 	}
 	return nil
+}
+
+// showSample prints one row an instance that was placed, one row a refusal, and the totals; it
+// counts the unexpected outcomes.
+func showSample(p *page, outcomes []outcome, took time.Duration, differ []string) (unexpected int) {
+	p.printf("\n")
+	t := p.table("#", "REQUEST", "VIA", "INSTANCES", "CELL", "HOST", "WEIGHT", "ALTERNATES, OR WHY REFUSED")
+	count, instances, otherwise := map[string]int{}, 0, 0
+	for i, o := range outcomes {
+		count[o.got()]++
+		marked := mark(o, differ)
+		if strings.HasPrefix(marked, "UNEXPECTED") {
+			unexpected++
+		} else if marked != "" {
+			otherwise++
+		}
+		lead := []any{i + 1, o.sample.Name, o.via, len(o.sample.Request.GetInstanceUuids())}
+		if o.err != nil {
+			t.row(append(lead, "", o.got(), "", marked+refusalText(o.err, marked != ""))...)
+			continue
+		}
+		instances += len(o.answer.GetDestinations())
+		t.placed(lead, marked, o.answer)
+	}
+	t.print()
+	failed := ""
+	if n := len(outcomes) - count[samples.Placed] - count[samples.Refused]; n > 0 {
+		failed = fmt.Sprintf(", %d failed", n)
+	}
+	p.printf("\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n",
+		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, unexpected)
+	if len(differ) > 0 {
+		p.printf("The sample is written for the default configuration and fleet; here %d came otherwise, with %s\n", otherwise, strings.Join(differ, "; "))
+	}
+	return unexpected
+}
+
+// placed adds the rows of an answer; lead starts the first of them.
+func (t *table) placed(lead []any, marked string, m *cellgatev1.SelectDestinationsResponse) {
+	all := m.GetDestinations()
+	for i, d := range all {
+		if i == shownInstances && len(all) > shownInstances+1 {
+			t.row(" ", " ", " ", " ", " ", fmt.Sprintf("and %d more", len(all)-i), " ", " ")
+			return
+		}
+		if i > 0 {
+			lead, marked = []any{" ", " ", " ", " "}, ""
+		}
+		s := d.GetSelected()
+		notes := alternateNames(d)
+		if !s.GetClaimed() {
+			notes = "not claimed (dry run)"
+		}
+		t.row(append(lead[:4:4], s.GetCell(), s.GetServiceHost(), fmt.Sprintf("%.4f", s.GetWeight()), marked+notes)...)
+	}
+}
+
+// refusalText is a refusal's counts, the first or all, or another error's text.
+func refusalText(err error, whole bool) string {
+	detail := refusal(err)
+	if detail == nil {
+		return wording(err)
+	}
+	most := shownRejects
+	if whole {
+		most = len(detail.GetRejects())
+	}
+	return fmt.Sprintf("0 of %d hosts: %s", detail.GetHosts(), rejectCounts(detail.GetRejects(), most))
+}
+
+// restClient sends requests as a client without gRPC would.
+type restClient struct {
+	base string
+	http *http.Client
+}
+
+var readForm = protojson.UnmarshalOptions{DiscardUnknown: true}
+
+// selectDestinations posts the sample's file as it is. Its errors are the
+// *fault.Error that a gRPC client would get.
+func (c *restClient) selectDestinations(ctx context.Context, s samples.Sample) (*cellgatev1.SelectDestinationsResponse, error) {
+	body, err := samples.Requests.ReadFile(s.File)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/select_destinations", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fault.Wrap(fault.CellUnavailable, err, "no answer from the REST API")
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end or given up
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fault.Wrap(fault.CellUnavailable, err, "the REST API's answer broke off")
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, restError(resp.StatusCode, text)
+	}
+	m := &cellgatev1.SelectDestinationsResponse{}
+	if err := readForm.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("the REST API's answer: %w", err)
+	}
+	return m, nil
+}
+
+// restError reads the JSON form of a google.rpc.Status.
+func restError(code int, text []byte) error {
+	var s spb.Status
+	if err := readForm.Unmarshal(text, &s); err != nil || s.GetCode() == 0 {
+		return fmt.Errorf("REST status %d: %.200s", code, text)
+	}
+	return rpc.FromStatus(status.ErrorProto(&s))
 }

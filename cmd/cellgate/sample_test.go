@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"cellgate/gateway"
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/raced"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -39,19 +40,16 @@ func TestSampleTableAndVerdict(t *testing.T) {
 		{sample: sampleOf("six", samples.Placed, 6), via: "gRPC", answer: answer("h1", "h2", "h3", "h4", "h5", "h6")},
 		{sample: sampleOf("full", samples.Refused, 1), via: "REST", err: noHost},
 	}
-	if err := verdict(outcomes, ownRules{}); err != nil {
-		t.Errorf("verdict of what is expected: %v", err)
+	if n := showSample(&page{}, outcomes, time.Second, nil); n != 0 {
+		t.Errorf("%d of what is expected are unexpected", n)
 	}
 	outcomes = append(outcomes,
 		outcome{sample: sampleOf("surprise", samples.Refused, 1), via: "gRPC", answer: answer("h7")},
 		outcome{sample: sampleOf("broken", samples.Refused, 1), via: "REST", err: fault.New(fault.CellUnavailable, "cell2 did not answer")},
 	)
-	if err := verdict(outcomes, ownRules{}); err == nil || !strings.Contains(err.Error(), "2 of 5") {
-		t.Errorf("verdict = %v, want 2 of 5", err)
-	}
-	var out bytes.Buffer
-	if err := showSample(&out, outcomes, 1500*time.Millisecond, ownRules{}); err != nil {
-		t.Fatal(err)
+	var out page
+	if n := showSample(&out, outcomes, 1500*time.Millisecond, nil); n != 2 {
+		t.Errorf("%d are unexpected, want 2", n)
 	}
 	want := `
 #  REQUEST   VIA   INSTANCES  CELL   HOST              WEIGHT  ALTERNATES, OR WHY REFUSED
@@ -90,6 +88,37 @@ func TestRESTErrorsAreThoseOfGRPC(t *testing.T) {
 	}
 	if err := restError(http.StatusBadGateway, []byte("<html>")); err == nil || !strings.Contains(err.Error(), "502") || errors.Is(err, &fault.Error{Kind: fault.NoValidHost}) {
 		t.Errorf("error = %v, want the status", err)
+	}
+}
+
+// With filters of an operator's, or in a small fleet, the sample may come otherwise, and the run
+// says with what; another error stays unexpected.
+func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
+	own := config.Default().Gateway
+	full := config.Dev{Cells: 3, Hosts: 1000}
+	if all := differences(own, full); len(all) != 0 {
+		t.Fatalf("the defaults differ in %q", all)
+	}
+	own.Filters, own.Nova.HostSubsetSize = append(gateway.DefaultFilters(), "TypeAffinityFilter"), 2
+	all := differences(own, config.Dev{Cells: 1, Hosts: 1000})
+	if len(all) != 3 || !strings.HasPrefix(all[0], "1 cell of 1000 hosts") || !strings.HasSuffix(all[1], ",TypeAffinityFilter") || all[2] != "nova.host_subset_size=2" {
+		t.Errorf("it differs in %q", all)
+	}
+	for _, c := range []struct {
+		expect string
+		err    error
+		differ []string
+		want   string
+	}{
+		{samples.Refused, nil, all, "OTHERWISE (refused by default): "},
+		{samples.Placed, fault.New(fault.NoValidHost, "none"), all, "OTHERWISE (placed by default): "},
+		{samples.Placed, fault.New(fault.NoValidHost, "none"), nil, "UNEXPECTED (placed was): "},
+		{samples.Placed, fault.New(fault.CellUnavailable, "cell2"), all, "UNEXPECTED (placed was): "},
+		{samples.Placed, nil, all, ""},
+	} {
+		if got := mark(outcome{sample: sampleOf("s", c.expect, 1), err: c.err}, c.differ); got != c.want {
+			t.Errorf("%+v is marked %q", c, got)
+		}
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -44,8 +42,8 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 			}
 			return m, confirmAll(ctx, conn, m)
 		}, showDestinations)
-		if asJSON, _ := c.output(cmd); !asJSON { // call has told of a bad --output
-			err = errors.Join(showRefusal(t.out, err), err)
+		if form, _ := c.output(cmd); form != "json" && form != "yaml" { // call has reported a bad --output
+			err = errors.Join(show(t.out, func(p *page) { p.wide = form == "wide"; showRefusal(p, err) }), err)
 		}
 		return err
 	}
@@ -70,35 +68,32 @@ func confirmAll(ctx context.Context, conn *grpc.ClientConn, m *cellgatev1.Select
 	return nil
 }
 
-func showDestinations(w io.Writer, m *cellgatev1.SelectDestinationsResponse) error {
-	t := newTable(w, "INSTANCE", "CELL", "HOST", "ZONE", "WEIGHT", "STATE", "CLAIM", "ALTERNATES")
+func showDestinations(p *page, m *cellgatev1.SelectDestinationsResponse) {
+	t := p.table("INSTANCE", "CLAIM", "HOST", "STATE", "+CELL", "+ZONE", "+WEIGHT", "+ALTERNATES")
 	for _, d := range m.GetDestinations() {
 		s := d.GetSelected()
 		state := "not claimed"
 		if s.GetClaimed() {
 			state = s.GetClaimState().String()
 		}
-		t.row(d.GetInstanceUuid(), s.GetCell(), s.GetServiceHost(), s.GetAvailabilityZone(),
-			fmt.Sprintf("%.4f", s.GetWeight()), state, s.GetClaimId(), alternateNames(d))
+		t.row(d.GetInstanceUuid(), s.GetClaimId(), s.GetServiceHost(), state, s.GetCell(), s.GetAvailabilityZone(), fmt.Sprintf("%.4f", s.GetWeight()), alternateNames(d))
 	}
-	if err := t.end(); err != nil {
-		return err
+	t.print()
+	for _, d := range m.GetDestinations() {
+		if len(d.GetAlternates()) > 0 && !p.wide {
+			p.printf("alternates of %s: %s\n", d.GetInstanceUuid(), alternateNames(d))
+		}
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if err := showCellReports(w, m.GetCells()); err != nil {
-		return err
-	}
-	notes := fmt.Sprintf("decision %s", m.GetDecisionId())
+	p.printf("\n")
+	showCellReports(p, m.GetCells())
+	p.printf("decision %s", m.GetDecisionId())
 	if !m.GetExact() {
-		notes += "; the order is not exact"
+		p.printf("; the order is not exact")
 	}
 	if m.GetPartial() {
-		notes += "; a cell that could have held the instances did not answer"
+		p.printf("; a cell that could have held the instances did not answer")
 	}
-	_, err := fmt.Fprintln(w, notes)
-	return err
+	p.printf("\n")
 }
 
 func alternateNames(d *cellgatev1.Destinations) string {
@@ -109,40 +104,42 @@ func alternateNames(d *cellgatev1.Destinations) string {
 	return strings.Join(names, ", ")
 }
 
-func showCellReports(w io.Writer, reports []*cellgatev1.CellReport) error {
-	t := newTable(w, "CELL", "OUTCOME", "HOSTS", "PASSED", "REJECTED BY", "REASON")
+// shownRejects is how many reasons of rejections a table that is not wide has in a row.
+const shownRejects = 3
+
+func showCellReports(p *page, reports []*cellgatev1.CellReport) {
+	t := p.table("CELL", "OUTCOME", "HOSTS", "PASSED", "REJECTED BY")
 	for _, r := range reports {
-		t.row(r.GetCell(), r.GetOutcome(), r.GetHosts(), r.GetPassed(), rejectCounts(r.GetRejects(), len(r.GetRejects())), r.GetReason())
+		most := shownRejects
+		if p.wide {
+			most = len(r.GetRejects())
+		}
+		t.row(r.GetCell(), r.GetOutcome(), r.GetHosts(), r.GetPassed(), rejectCounts(r.GetRejects(), most))
 	}
-	if err := t.end(); err != nil {
-		return err
+	t.print()
+	for _, r := range reports {
+		if r.GetReason() != "" {
+			p.printf("%s: %s\n", r.GetCell(), printable(r.GetReason()))
+		}
 	}
-	return showUnreadable(w, reports)
+	showUnreadable(p, reports)
 }
 
 // showUnreadable names a host of those that a filter or weigher could not read, and what
 // Nova raises for it; nothing when all were read.
-func showUnreadable(w io.Writer, reports []*cellgatev1.CellReport) error {
-	t, n := newTable(w, "CELL", "READ BY", "UNREADABLE", "ONE OF THEM", "NOVA RAISES"), 0
+func showUnreadable(p *page, reports []*cellgatev1.CellReport) {
+	t := p.table("CELL", "READ BY", "UNREADABLE", "ONE OF THEM", "NOVA RAISES")
 	for _, c := range reports {
 		for _, r := range c.GetRejects() {
 			if r.GetExample() != "" {
 				t.row(c.GetCell(), r.GetFilter(), r.GetHosts(), r.GetExample(), raises(r))
-				n++
 			}
 		}
 		for _, r := range c.GetWarnings() {
 			t.row(c.GetCell(), r.GetKey(), r.GetHosts(), r.GetExample(), raises(r))
-			n++
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return t.end()
+	t.printBelow()
 }
 
 // raises is what Nova raises for an unreadable host; empty for nothing.
@@ -154,13 +151,7 @@ func raises(r interface {
 	if r.GetExceptionClass() == "" {
 		return ""
 	}
-	// It may quote what somebody wrote for a terminal to read.
-	return r.GetExceptionClass() + ": " + strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, r.GetExceptionMessage())
+	return r.GetExceptionClass() + ": " + r.GetExceptionMessage()
 }
 
 // rejectCounts lists at most most rejects, as the message of NO_VALID_HOST does:
@@ -192,20 +183,15 @@ func refusal(err error) *cellgatev1.NoValidHost {
 }
 
 // showRefusal prints the counts of a NO_VALID_HOST error; nothing for others.
-func showRefusal(w io.Writer, err error) error {
+func showRefusal(p *page, err error) {
 	detail := refusal(err)
 	if detail == nil {
-		return nil
+		return
 	}
-	if err := showCellReports(w, detail.GetCells()); err != nil {
-		return err
+	showCellReports(p, detail.GetCells())
+	if id := metadataOf(err, "decision_id"); id != "" {
+		p.printf("decision %s\n", id)
 	}
-	id := metadataOf(err, "decision_id")
-	if id == "" {
-		return nil
-	}
-	_, failed := fmt.Fprintf(w, "decision %s\n", id)
-	return failed
 }
 
 // metadataOf gives what the error says of a key for programs; "" for nothing.

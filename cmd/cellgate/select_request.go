@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -152,13 +151,11 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 
 // fromFile reads a request in the form of POST /v1/select_destinations.
 func (s *selectFlags) fromFile(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
-	read := func() ([]byte, error) { return os.ReadFile(s.file) }
 	name := s.file
 	if s.file == "-" {
 		name = "standard input"
-		read = func() ([]byte, error) { return io.ReadAll(stdin) }
 	}
-	text, err := read()
+	text, err := readInput(s.file, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}

@@ -241,8 +241,8 @@ func (l *sickLoad) sync() time.Duration {
 func (l *sickLoad) report(marks []sickMark, end time.Time) {
 	t := l.t
 	slices.SortFunc(l.answers, func(a, b sickAnswer) int { return a.sent.Compare(b.sent) })
-	var text strings.Builder
-	rows := newTable(&text, "PHASE", "SENT", "ANSWERED", "PARTIAL", "P50", "P99", "LONGEST", "RESTRICTED: P50", "P99", "LONGEST", "FSYNC: P50", "P99", "LONGEST", "GATEWAY")
+	var text page
+	rows := text.table("PHASE", "SENT", "ANSWERED", "PARTIAL", "P50", "P99", "LONGEST", "RESTRICTED: P50", "P99", "LONGEST", "FSYNC: P50", "P99", "LONGEST", "GATEWAY")
 	for i, m := range marks {
 		until := end
 		if i+1 < len(marks) {
@@ -259,9 +259,7 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 			l.demandPartial(m, until)
 		}
 	}
-	if err := rows.end(); err != nil {
-		t.Error(err)
-	}
+	rows.print()
 	reasons, unanswered := map[string]int{}, 0
 	for _, a := range l.answers {
 		if a.err != nil {

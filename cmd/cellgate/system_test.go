@@ -226,7 +226,7 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 			t.Errorf("the message %q does not say %q", stderr, text)
 		}
 	}
-	if strings.Count(out, " 20 ResourceFilter(MEMORY_MB) ") != 2 {
+	if strings.Count(out, " 20 ResourceFilter(MEMORY_MB)\n") != 2 {
 		t.Errorf("the table does not count as the message does:\n%s", out)
 	}
 	var refused struct {

@@ -411,8 +411,8 @@ func (u *upgradeSystem) table() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.shown = true
-	var text strings.Builder
-	rows := newTable(&text, "TIME", "CELL1, NEW COMPUTES", "CELL2", "CELL3", "VCPUS USED", "SENT", "FAILED", "P99", "")
+	var text page
+	rows := text.table("TIME", "CELL1, NEW COMPUTES", "CELL2", "CELL3", "VCPUS USED", "SENT", "FAILED", "P99", "")
 	for _, line := range u.lines {
 		at := line.at.Round(100 * time.Millisecond).String()
 		if line.gates == nil {
@@ -421,9 +421,7 @@ func (u *upgradeSystem) table() string {
 		}
 		rows.row(at, line.gates[0], line.gates[1], line.gates[2], fmt.Sprintf("%.0f %%", 100*line.full), line.sent, line.bad, line.p99, "")
 	}
-	if err := rows.end(); err != nil {
-		u.t.Error(err)
-	}
+	rows.print()
 	return text.String()
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -25,7 +24,7 @@ func newVersion() *cobra.Command {
 		Example: "  cellgate version -o json",
 		Args:    usageArgs(cobra.NoArgs),
 	}
-	output := outputFlag(cmd)
+	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err != nil {
@@ -33,9 +32,7 @@ func newVersion() *cobra.Command {
 		}
 		b := buildOf()
 		if asJSON {
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(b)
+			return encode(cmd.OutOrStdout(), b)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cellgate %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
 		return err

@@ -24,10 +24,8 @@ func TestGateText(t *testing.T) {
 		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
 		"LEGACY, waits for 1 host, 1 gateway behind":                                   {State: cellgatev1.Gate_LEGACY, LaggingHosts: 1, Readers: []*cellgatev1.GateReader{{Gateway: "g1", BehindSince: since}, {Gateway: "g2"}}},
 		"NATIVE, 2 gateways behind":                                                    {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{BehindSince: since}, {BehindSince: since}}},
-		"NATIVE, gateways differ in required_version":                                  {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {RequiredVersion: proto.Int32(67)}, {}}},
-		"NATIVE, gateways differ in service_down_time":                                 {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{ServiceDownTime: durationpb.New(1)}, {ServiceDownTime: durationpb.New(2)}, {}}},
-		"NATIVE":                              {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {}}},
-		"SHADOW, pinned, 1 of 7 hosts differ": {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Hosts: 7, DifferingHosts: 1},
+		"NATIVE":                                                                       {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {}}},
+		"SHADOW, pinned, 1 of 7 hosts differ":                                          {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Hosts: 7, DifferingHosts: 1},
 	} {
 		if got := gateText(g); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
@@ -50,20 +48,15 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 		},
 		DifferingHosts: 1, HostDifferences: []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "host8", Detail: "row says 48 VCPU"}},
 	}}
-	var out strings.Builder
-	if err := showCell(&out, c); err != nil {
-		t.Fatal(err)
-	}
+	var out page
+	showCell(&out, c)
 	for _, want := range []string{
 		"\ngate SHADOW, epoch 5: all new\n", "\npinned at SHADOW: rack 7\n", "\nservices that count: 9, of version 61 or newer, 66 is required\n",
 		"\nhosts with an agent: 3 of 4\n", "\nwaits for: this\nwaits for: that\n", "\nhost7    61            -      2026-02-03T04:05:06Z                it is old\n",
-		"\nbehind: gateway ctl2 (10.0.0.2:9100) reads a copy of Nova's database that is behind since 2026-02-03T04:05:06Z, now by 1m30s: what it imports into the cell is that old\n",
 		"\nctl2 (10.0.0.2:9100)  2026-02-03T04:05:06Z  1m30s                 2026-02-03T04:05:06Z    yes      67        1h0m0s             -\n",
 		"\nctl1 (10.0.0.1:9100)  2026-02-03T04:05:06Z  0s                    -                       -        -         -                  -\n",
 		"\nctl3                  -                     -                     -                       -        66        1m0s               no route\n",
-		"\nctl4                  -                     -                     -                       -        none      -                  -\n",
-		"\ngateways differ in required_version, and the highest counts: gateway ctl2 (10.0.0.2:9100) requires 67, gateway ctl3 requires 66, gateway ctl4 requires none\n",
-		"\ngateways differ in service_down_time, and by the longest a service is up: gateway ctl2 (10.0.0.2:9100) has 1h0m0s, gateway ctl3 has 1m0s\n",
+		"\nctl4                  -                     -                     -                       -        0         -                  -\n",
 		"\nhost8                 row says 48 VCPU\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -72,8 +65,8 @@ func TestShowCellHasAllOfTheGate(t *testing.T) {
 	}
 	for _, c := range []*cellgatev1.Cell{{Cell: "cell1"}, {Cell: "cell1", Gate: &cellgatev1.Gate{Reason: "it is gone"}}} {
 		out.Reset()
-		if err := showCell(&out, c); err != nil || strings.Count(out.String(), "\n") != 2 {
-			t.Errorf("%v\n%s", err, out.String())
+		if showCell(&out, c); strings.Count(out.String(), "\n") != 2 {
+			t.Errorf("%s", out.String())
 		}
 	}
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	cellgates "cellgate/cell/gate"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -66,7 +65,7 @@ that is not pinned is refused: nothing is changed.`,
 
 func updateCell(c *client, cmd *cobra.Command, req *cellgatev1.UpdateCellRequest) error {
 	return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.UpdateCell, req,
-		func(w io.Writer, m *cellgatev1.UpdateCellResponse) error { return showCell(w, m.GetCell()) })
+		func(p *page, m *cellgatev1.UpdateCellResponse) { showCell(p, m.GetCell()) })
 }
 
 // mostWait is how much of what a gate waits for the table has, in bytes.
@@ -83,7 +82,7 @@ func gateText(g *cellgatev1.Gate) string {
 	}
 	text := g.GetState().String()
 	if g.GetSince() != nil {
-		text += " since " + g.GetSince().AsTime().Format(time.RFC3339)
+		text += " since " + timeText(g.GetSince())
 	}
 	switch waits := g.GetWaitsFor(); {
 	case g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
@@ -98,13 +97,14 @@ func gateText(g *cellgatev1.Gate) string {
 	if g.GetState() == cellgatev1.Gate_SHADOW {
 		text += fmt.Sprintf(", %d of %d hosts differ", g.GetDifferingHosts(), g.GetHosts())
 	}
-	if n := len(readersBehind(g)); n > 0 {
-		text += ", " + counted(n, "gateway") + " behind"
+	behind := 0
+	for _, r := range g.GetReaders() {
+		if r.GetBehindSince() != nil {
+			behind++
+		}
 	}
-	if required, downTime := cellgates.GatewaysDiffer(g.GetReaders()); required != "" {
-		text += ", gateways differ in required_version"
-	} else if downTime != "" {
-		text += ", gateways differ in service_down_time"
+	if behind > 0 {
+		text += ", " + counted(behind, "gateway") + " behind"
 	}
 	return text
 }
@@ -119,67 +119,59 @@ func cut(text string, n int) string {
 }
 
 // showGate lists all that there is to say of a gate.
-func showGate(w io.Writer, g *cellgatev1.Gate) error {
+func showGate(p *page, g *cellgatev1.Gate) {
 	if g == nil || g.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
-		return nil
+		return
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\ngate %s, epoch %d: %s\n", g.GetState(), g.GetEpoch(), printable(g.GetReason()))
+	p.printf("\ngate %s, epoch %d: %s\n", g.GetState(), g.GetEpoch(), printable(g.GetReason()))
 	if g.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED {
-		fmt.Fprintf(&b, "pinned at %s: %s\n", g.GetPin(), printable(g.GetPinReason()))
+		p.printf("pinned at %s: %s\n", g.GetPin(), printable(g.GetPinReason()))
 	}
 	if g.GetServices() > 0 {
-		fmt.Fprintf(&b, "services that count: %d, of version %d or newer, %d is required\n", g.GetServices(), g.GetMinVersion(), g.GetRequiredVersion())
-		fmt.Fprintf(&b, "hosts with an agent: %d of %d\n", g.GetRegistered(), g.GetHosts())
+		p.printf("services that count: %d, of version %d or newer, %d is required\n", g.GetServices(), g.GetMinVersion(), g.GetRequiredVersion())
+		p.printf("hosts with an agent: %d of %d\n", g.GetRegistered(), g.GetHosts())
 	}
 	for _, wait := range g.GetWaitsFor() {
-		fmt.Fprintf(&b, "waits for: %s\n", wait)
+		p.printf("waits for: %s\n", wait)
 	}
-	for _, r := range readersBehind(g) {
-		fmt.Fprintf(&b, "behind: gateway %s %s\n", r.GetGateway(), behindText(r))
-	}
-	required, downTime := cellgates.GatewaysDiffer(g.GetReaders())
-	if required != "" && !waitsFor(g, "required_version, ") {
-		fmt.Fprintf(&b, "gateways differ in required_version, and the highest counts: %s\n", required)
-	}
-	if downTime != "" && !waitsFor(g, "service_down_time, ") {
-		fmt.Fprintf(&b, "gateways differ in service_down_time, and by the longest a service is up: %s\n", downTime)
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	if lagging := g.GetLagging(); len(lagging) > 0 {
-		t := newTable(w, "\nNOT NEW", "NOVA-COMPUTE", "AGENT", "LAST SEEN (MAY BE A MINUTE BEHIND)", "WHY")
-		for _, h := range lagging {
-			seen, agent := "", ""
-			if h.GetLastSeen() != nil {
-				seen = h.GetLastSeen().AsTime().Format(time.RFC3339)
-			}
-			if h.GetAgentVersion() > 0 {
-				agent = fmt.Sprint(h.GetAgentVersion())
-			}
-			t.row(h.GetHost(), h.GetServiceVersion(), agent, seen, h.GetReason())
+	lagging := p.table("NOT NEW", "NOVA-COMPUTE", "AGENT", "LAST SEEN (MAY BE A MINUTE BEHIND)", "WHY")
+	for _, h := range g.GetLagging() {
+		agent := ""
+		if h.GetAgentVersion() > 0 {
+			agent = fmt.Sprint(h.GetAgentVersion())
 		}
-		if err := t.end(); err != nil {
-			return err
-		}
+		lagging.row(h.GetHost(), h.GetServiceVersion(), agent, timeText(h.GetLastSeen()), h.GetReason())
 	}
-	if err := showReaders(w, g.GetReaders()); err != nil {
-		return err
-	}
-	if all := g.GetHostDifferences(); len(all) > 0 {
-		t := newTable(w, "\nDIFFERS FROM ITS ROW", "DETAIL")
-		for _, d := range all {
-			t.row(d.GetHost(), d.GetDetail())
+	lagging.printBelow()
+	readers := p.table("GATEWAY", "ROWS UP TO", "BEHIND THE NEWEST BY", "COUNTS AS BEHIND SINCE", "IMPORTS", "REQUIRES", "SERVICE DOWN TIME", "CANNOT READ")
+	for _, r := range g.GetReaders() {
+		by, imports, requires, down := "", "", "", ""
+		if r.GetReadTo() != nil {
+			by = r.GetLag().AsDuration().Round(time.Second).String()
 		}
-		if err := t.end(); err != nil {
-			return err
+		if r.GetImports() {
+			imports = "yes"
 		}
+		if r.RequiredVersion != nil {
+			requires = fmt.Sprint(r.GetRequiredVersion())
+		}
+		if r.GetServiceDownTime() != nil {
+			down = r.GetServiceDownTime().AsDuration().String()
+		}
+		readers.row(r.GetGateway(), timeText(r.GetReadTo()), by, timeText(r.GetBehindSince()), imports, requires, down, r.GetUnreadable())
 	}
-	return nil
+	readers.printBelow()
+	differ := p.table("DIFFERS FROM ITS ROW", "DETAIL")
+	for _, d := range g.GetHostDifferences() {
+		differ.row(d.GetHost(), d.GetDetail())
+	}
+	differ.printBelow()
 }
 
-// waitsFor reports whether a gate waits for gateways that differ in a setting to agree, and says so.
-func waitsFor(g *cellgatev1.Gate, setting string) bool {
-	return slices.ContainsFunc(g.GetWaitsFor(), func(w string) bool { return strings.HasPrefix(w, "gateways differ in "+setting) })
+// timeText is a time as tables show it; "" for none.
+func timeText(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Format(time.RFC3339)
 }

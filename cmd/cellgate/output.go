@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// page is what a command shows to people: lines and tables.
+type page struct {
+	bytes.Buffer
+	// wide: tables have every column. names: only the first column of the first table is shown.
+	wide, names bool
+	tables      int
+}
+
+func (p *page) printf(format string, args ...any) {
+	if !p.names {
+		fmt.Fprintf(&p.Buffer, format, args...)
+	}
+}
+
+// show writes to w what fill puts on a page.
+func show(w io.Writer, fill func(*page)) error {
+	var p page
+	fill(&p)
+	_, err := p.WriteTo(w)
+	return err
+}
+
+// table shows rows under headers, aligned. A header that begins with wideOnly names a column
+// that only wide pages have, so that a row fits 100 columns.
+type table struct {
+	page    *page
+	headers []string
+	rows    [][]string
+}
+
+const wideOnly = "+"
+
+func (p *page) table(headers ...string) *table { return &table{page: p, headers: headers} }
+
+// row adds a row; an empty cell is shown as "-", and control characters as printable has them.
+func (t *table) row(cells ...any) {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		if texts[i] = printable(fmt.Sprint(c)); texts[i] == "" {
+			texts[i] = "-"
+		}
+	}
+	t.rows = append(t.rows, texts)
+}
+
+// print puts the table on its page.
+func (t *table) print() {
+	p := t.page
+	if p.tables++; p.names {
+		for _, r := range t.rows {
+			if p.tables == 1 {
+				fmt.Fprintln(&p.Buffer, r[0])
+			}
+		}
+		return
+	}
+	w := tabwriter.NewWriter(&p.Buffer, 0, 4, 2, ' ', 0)
+	line := func(texts []string) {
+		var shown []string
+		for i, text := range texts {
+			if p.wide || !strings.HasPrefix(t.headers[i], wideOnly) {
+				shown = append(shown, strings.TrimPrefix(text, wideOnly))
+			}
+		}
+		fmt.Fprintln(w, strings.Join(shown, "\t"))
+	}
+	line(t.headers)
+	for _, r := range t.rows {
+		line(r)
+	}
+	_ = w.Flush() // a buffer takes everything
+}
+
+// printBelow puts a table with rows below what the page has.
+func (t *table) printBelow() {
+	if len(t.rows) > 0 {
+		t.page.printf("\n")
+		t.print()
+	}
+}
+
+// printable escapes the characters that break lines or control a terminal, as Go writes them:
+// \n, \x1b.
+func printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// of gives "used/capacity" of whole amounts.
+func of[N int32 | int64](used, capacity N) string { return fmt.Sprintf("%d/%d", used, capacity) }
+
+// counted says how many of a thing there are.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// resources collects what tables show of amounts: three classes in columns, the others as text.
+type resources struct {
+	cpu, memory, disk string
+	other             []string
+}
+
+func (r *resources) add(class string, used, capacity int64) {
+	switch class {
+	case "VCPU":
+		r.cpu = of(used, capacity)
+	case "MEMORY_MB":
+		r.memory = of(used>>10, capacity>>10)
+	case "DISK_GB":
+		r.disk = of(used, capacity)
+	default:
+		r.other = append(r.other, class+" "+of(used, capacity))
+	}
+}
+
+// outputFlag adds -o with the forms that a command has; the function it returns reads it.
+func outputFlag(cmd *cobra.Command, forms ...string) func(*cobra.Command) (string, error) {
+	forms = append([]string{"table", "json"}, forms...)
+	form := cmd.PersistentFlags().StringP("output", "o", "table", strings.Join(forms, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
+	return func(cmd *cobra.Command) (string, error) {
+		if !slices.Contains(forms, *form) {
+			return "", usage(cmd, fmt.Errorf("--output: %q is none of %s", *form, strings.Join(forms, ", ")))
+		}
+		return *form, nil
+	}
+}
+
+// jsonFlag is outputFlag of commands that have a table and JSON only.
+func jsonFlag(cmd *cobra.Command) func(*cobra.Command) (asJSON bool, err error) {
+	output := outputFlag(cmd)
+	return func(cmd *cobra.Command) (bool, error) {
+		form, err := output(cmd)
+		return form == "json", err
+	}
+}
+
+var jsonForm = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
+
+// printMessage prints a message as JSON or YAML. protojson varies its blanks on purpose, so its
+// output is indented again.
+func printMessage(w io.Writer, m proto.Message, form string) error {
+	raw, err := jsonForm.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if form == "json" {
+		return encode(w, json.RawMessage(raw))
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return err
+	}
+	blockStyle(&doc)
+	text, err := yaml.Marshal(&doc)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
+}
+
+// blockStyle makes YAML that was JSON look like YAML. Values stay in quotes, so that no reader
+// takes a text for a number or a bool.
+func blockStyle(n *yaml.Node) {
+	if n.Kind != yaml.ScalarNode {
+		n.Style = 0
+	}
+	for i, c := range n.Content {
+		if blockStyle(c); n.Kind == yaml.MappingNode && i%2 == 0 {
+			c.Style = 0
+		}
+	}
+}
+
+// encode prints a value as indented JSON.
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
