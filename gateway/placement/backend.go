@@ -123,6 +123,9 @@ type Usage struct {
 type Write struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
+	// Adopt writes allocations that another Placement gave: neither capacity nor min_unit, max_unit and step_size are
+	// judged.
+	Adopt bool
 }
 
 // ProviderWrite creates, changes or deletes a provider; nil fields leave what is there.
@@ -150,6 +153,8 @@ type ConsumerWrite struct {
 	// consumer's, nil for a consumer that must not exist.
 	AnyGeneration bool
 	Generation    *int64
+	// Raise is added to the generation beside the one of every write; at least 0.
+	Raise int64
 	// ProjectID and UserID are kept when empty; so is Type.
 	ProjectID, UserID, Type string
 	Allocations             Allocations

@@ -219,6 +219,11 @@ func (s state) write(w Write) error {
 	if err := s.writeConsumers(w.Consumers); err != nil {
 		return err
 	}
+	if !w.Adopt {
+		if err := s.checkAllocations(w.Consumers); err != nil {
+			return err
+		}
+	}
 	for _, one := range w.Providers {
 		p := s.providers[one.UUID]
 		if p == nil {
@@ -321,7 +326,7 @@ func (s state) writeConsumers(list []ConsumerWrite) error {
 			delete(s.consumers, w.UUID)
 			continue
 		}
-		held.Generation++
+		held.Generation += 1 + w.Raise
 		held.ProjectID, held.UserID, held.Type = cmp.Or(w.ProjectID, held.ProjectID), cmp.Or(w.UserID, held.UserID), cmp.Or(w.Type, held.Type)
 		held.Allocations = w.Allocations
 		s.consumers[w.UUID] = held.clone()
@@ -334,7 +339,7 @@ func (s state) writeConsumers(list []ConsumerWrite) error {
 			s.providers[id].Generation++
 		}
 	}
-	return s.checkAllocations(list)
+	return nil
 }
 
 func (s state) checkAllocations(list []ConsumerWrite) error {
