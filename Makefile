@@ -104,6 +104,10 @@ needs-nova:
 	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || missing=" python3-nova python3-placement python3-grpcio python3-protobuf"; \
 	$(call install,the tests of the door in Nova need)
 
+.PHONY: test-placement
+test-placement: needs-nova ## Send random requests to OpenStack's own Placement and to the Placement API, and compare the answers; installs Placement. SEQUENCES (100), REQUESTS of each (150), SEED.
+	CELLGATE_LONG=1 SEQUENCES=$(or $(SEQUENCES),100) go test -count=1 -timeout 60m -v -run TestDifferential ./gateway/placement
+
 # A clone of openstack/placement has the suite (Apache-2.0) in placement/tests/functional; Debian's package does not.
 .PHONY: test-gabbi
 test-gabbi: needs-gabbi ## Run Placement's own HTTP tests (gabbi) against the Placement API, and count them: GABBITS=…/placement/placement/tests/functional of a clone of openstack/placement, release 8.0.0.

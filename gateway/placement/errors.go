@@ -60,14 +60,14 @@ func conflict(code, format string, args ...any) *apiError {
 
 // explanations are what WebOb, on which Placement stands, says before the detail.
 var explanations = map[int]string{
-	http.StatusBadRequest: "The server could not comply with the request since it is either malformed or otherwise incorrect. ",
+	http.StatusBadRequest: "The server could not comply with the request since it is either malformed or otherwise incorrect.",
 	http.StatusUnauthorized: "This server could not verify that you are authorized to access the document you requested.  Either you supplied " +
-		"the wrong credentials (e.g., bad password), or your browser does not understand how to supply the credentials required. ",
+		"the wrong credentials (e.g., bad password), or your browser does not understand how to supply the credentials required.",
 	http.StatusForbidden:             "Access was denied to this resource.",
 	http.StatusNotFound:              "The resource could not be found.",
 	http.StatusConflict:              "There was a conflict when trying to complete your request.",
 	http.StatusRequestEntityTooLarge: "The body of your request was too large for this server.",
-	http.StatusInternalServerError:   "The server has either erred or is incapable of performing the requested operation. ",
+	http.StatusInternalServerError:   "The server has either erred or is incapable of performing the requested operation.",
 	http.StatusServiceUnavailable:    "The server is currently unavailable. Please try again at a later time.",
 	http.StatusGatewayTimeout:        "The gateway has timed out.",
 }

@@ -97,9 +97,7 @@ func (k *keystone) ask(ctx context.Context, token string) (validToken, error) {
 		Project   struct{ ID string }     `json:"project"`
 		Roles     []struct{ Name string } `json:"roles"`
 	}
-	if err := got.ExtractInto(&struct {
-		Token any `json:"token"`
-	}{&body}); err != nil {
+	if err := got.ExtractInto(&body); err != nil {
 		return validToken{}, fault.Wrap(fault.CellUnavailable, err, "Keystone does not answer")
 	}
 	now := time.Now()

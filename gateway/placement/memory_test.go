@@ -241,6 +241,9 @@ func (s state) write(w Write) error {
 func (s state) writeProvider(w ProviderWrite) error {
 	p := s.providers[w.UUID]
 	refuse := func(r Reason) error { return &Refusal{Reason: r, Provider: w.UUID} }
+	if w.Parent != nil && *w.Parent != "" && s.providers[*w.Parent] == nil {
+		return refuse(ParentNotFound)
+	}
 	switch {
 	case w.Create && p != nil:
 		return refuse(DuplicateProvider)
@@ -268,11 +271,7 @@ func (s state) writeProvider(w ProviderWrite) error {
 		return nil
 	}
 	if w.Parent != nil && *w.Parent != "" {
-		up := s.providers[*w.Parent]
-		if up == nil {
-			return refuse(ParentNotFound)
-		}
-		for ; up != nil; up = s.providers[up.ParentUUID] {
+		for up := s.providers[*w.Parent]; up != nil; up = s.providers[up.ParentUUID] {
 			if up.UUID == p.UUID {
 				return &Refusal{Reason: ReparentRefused, Provider: w.UUID, Detail: "a loop"}
 			}
