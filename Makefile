@@ -33,7 +33,7 @@ PURE := schedule/nova
 # These leave some tests out with the race detector (internal/raced), which run without it.
 LEFT_OUT := systemtest/simulation shard/sqlshard systemtest cmd/cellgate shard/pebbleshard schedule internal/expression shard
 # What takes longest begins first, so that no processor waits for it at the end.
-LONGEST := cmd/cellgate shard/sqlshard gateway cell systemtest gateway/legacy shard/pebbleshard
+LONGEST := cmd/cellgate shard/sqlshard gateway cell systemtest gateway/legacy/novadb shard/pebbleshard
 # With the detector a process that ends waits a second for races that are just being found; by
 # then the tests' goroutines have ended (goleak).
 RACED := GORACE=atexit_sleep_ms=100
@@ -173,7 +173,7 @@ bench-cold: needs ## Measure how long a replica on PostgreSQL takes from its sta
 .PHONY: bench-legacy
 bench-legacy: needs ## Measure a cell of 10,000 hosts answered from Nova's tables, on MariaDB and PostgreSQL: first load, refresh, select, import into a shard, and Nova's own way (8 minutes).
 	@go test -count=1 -v -run TestYardstick ./internal/bench | sed -n 's/.*go:[0-9]*: /yardstick: /p'
-	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench 'LegacyCell|Import' -benchmem -benchtime 4s -p 1 -timeout 30m ./gateway/importer
+	@CELLGATE_BENCH_LEGACY=1 go test -run '^$$' -bench 'LegacyCell|Import' -benchmem -benchtime 4s -p 1 -timeout 30m ./gateway/legacy/importer
 
 .PHONY: bench-seed
 bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with requests racing with state changes: all rows read each request, rows cached for 60 s, and cellgate (12 minutes). Prints the tables; the chart is .cellgate/comparison/comparison.svg.

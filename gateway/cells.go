@@ -37,7 +37,7 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*ce
 		}
 		row.AvailabilityZones = g.zonesOf(r.Got)
 		row.Cell, row.CellUuid = r.Cell.Name(), r.Cell.UUID()
-		row.Enabled, row.Replicas = !r.Cell.Disabled() && !g.gates[r.Cell].disabledByNova(), r.Cell.Addresses()
+		row.Enabled, row.Replicas = !r.Cell.Disabled() && !g.gates[r.Cell].DisabledByNova(), r.Cell.Addresses()
 		row.Available = r.Err == nil && row.GetReason() == ""
 		row.ReplicaStates = r.Cell.ReplicaStates()
 		switch {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
 	"cellgate/internal/novarelease"
 	"cellgate/schedule"
@@ -14,7 +15,7 @@ import (
 )
 
 // checkConfig reports every problem of a configuration at once.
-func checkConfig(cfg Config, legacy map[string]Legacy) error {
+func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if len(cfg.Cells) == 0 {
@@ -41,7 +42,7 @@ func checkConfig(cfg Config, legacy map[string]Legacy) error {
 			seen[word] = path
 		}
 		if l, ok := legacy[c.Name]; ok {
-			if err := l.Config.check(); err != nil {
+			if err := l.Config.Check(); err != nil {
 				bad("%s.legacy: %w", path, err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -119,7 +120,7 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 func TestBadConfiguredExpressionsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
-		legacy map[string]Legacy
+		legacy map[string]gatewatch.Parts
 		want   string
 	}{
 		{func(c *Config) { c.FilterExpression = `host.free.VCPU >` }, nil, "filter_expression: line 1, column 17: Syntax error"},
@@ -128,7 +129,7 @@ func TestBadConfiguredExpressionsAreNamed(t *testing.T) {
 		{func(c *Config) { c.WeighExpression = `host.zone` }, nil, "weigh_expression: must be a number, is string"},
 		{func(c *Config) { c.WeighMultiplier = 2e6 }, nil, "weigh_multiplier: is not between"},
 		{func(c *Config) { c.WeighMultiplier = math.NaN() }, nil, "weigh_multiplier: is not between"},
-		{func(c *Config) { c.FilterExpression = `!has(facts.cinder)` }, map[string]Legacy{"cell1": {}}, "filter_expression: reads facts, which the tables of cells in gateway.legacy do not have"},
+		{func(c *Config) { c.FilterExpression = `!has(facts.cinder)` }, map[string]gatewatch.Parts{"cell1": {}}, "filter_expression: reads facts, which the tables of cells in gateway.legacy do not have"},
 	} {
 		cfg := Config{Cells: []cellclient.CellConfig{{Name: "cell1", Replicas: []string{"a"}}}}
 		c.change(&cfg)

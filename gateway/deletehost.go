@@ -34,7 +34,7 @@ func (g *Gateway) removeHost(ctx context.Context, req *cellgatev1.DeleteHostRequ
 	switch {
 	case err != nil:
 		return nil, err
-	case g.gates[c].only():
+	case g.gates[c].Only():
 		return c, fault.Invalid("host_uuid", "cell %s has the hosts of Nova's tables (legacy_only): delete the host there", c.Name())
 	}
 	_, err = cellclient.CallFor(ctx, c, uuid, g.cfg.ClaimBudget, &cellv1.RemoveHostRequest{HostUuid: uuid, Reason: req.GetReason(), By: whoAsks(ctx)}, cellv1.CellSchedulerClient.RemoveHost)

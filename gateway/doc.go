@@ -16,7 +16,7 @@
 //	    unavailable and full are never the same error TestUnavailable…
 //
 // A cell under upgrade answers by Nova's rows until its gate is NATIVE: a gateway imports them, and tells
-// the cell what services there are: gate.go, gatewatch.go, gatereport.go and docs/adr/0016. No request
+// the cell what services there are: gates.go, package legacy/gatewatch and docs/adr/0016. No request
 // waits for that.
 //
 // A consumer's earlier claims are seen in the enabled cells that answer; by a move

@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/gatewatch"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -94,8 +95,8 @@ func (f *fakeCell) reported() []*cellv1.ReportLegacyRequest {
 // fakeReader is a legacy database. read, when set, holds it up or fails it.
 type fakeReader struct {
 	mu       sync.Mutex
-	services []legacy.Service
-	hosts    []legacy.Host
+	services []novadb.Service
+	hosts    []novadb.Host
 	read     func(context.Context) error
 	reads    int
 	// awaited are the instances that each read was asked for.
@@ -105,15 +106,15 @@ type fakeReader struct {
 	// beat, when set, is the newest heartbeat of any service.
 	beat time.Time
 	// fill, when set, changes what was read.
-	fill func(*legacy.Snapshot)
+	fill func(*novadb.Snapshot)
 }
 
-func (r *fakeReader) Load(ctx context.Context, awaited ...schedule.ID) (*legacy.Snapshot, error) {
+func (r *fakeReader) Load(ctx context.Context, awaited ...schedule.ID) (*novadb.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
 	r.awaited = append(r.awaited, awaited)
-	x := &legacy.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
+	x := &novadb.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
 	if r.fill != nil {
 		r.fill(x)
 	}
@@ -126,7 +127,7 @@ func (r *fakeReader) Load(ctx context.Context, awaited ...schedule.ID) (*legacy.
 	return x, nil
 }
 
-func (r *fakeReader) Refresh(ctx context.Context, _ *legacy.Snapshot, awaited ...schedule.ID) (*legacy.Snapshot, error) {
+func (r *fakeReader) Refresh(ctx context.Context, _ *novadb.Snapshot, awaited ...schedule.ID) (*novadb.Snapshot, error) {
 	return r.Load(ctx, awaited...)
 }
 
@@ -144,36 +145,36 @@ func (r *fakeReader) hook(read func(context.Context) error) {
 }
 
 func unreachable() error {
-	return fault.New(fault.CellUnavailable, "the cell database of cell1 cannot be reached").With("reason", string(legacy.Unreachable))
+	return fault.New(fault.CellUnavailable, "the cell database of cell1 cannot be reached").With("reason", string(novadb.Unreachable))
 }
 
 // upgrading is the legacy side of a fake cell.
 type upgrading struct {
-	config  LegacyConfig
+	config  gatewatch.Config
 	reader  *fakeReader
 	imports *fakeImporter
 }
 
 func newUpgrading() *upgrading {
 	return &upgrading{
-		config:  LegacyConfig{Refresh: time.Second, RequiredVersion: 68},
-		reader:  &fakeReader{services: []legacy.Service{{ID: 1, Host: "host001", Version: 60, LastSeenUp: time.Now()}}},
+		config:  gatewatch.Config{Refresh: time.Second, RequiredVersion: 68},
+		reader:  &fakeReader{services: []novadb.Service{{ID: 1, Host: "host001", Version: 60, LastSeenUp: time.Now()}}},
 		imports: &fakeImporter{begun: make(chan struct{}, 1)},
 	}
 }
 
-func (u *upgrading) parts() Legacy {
-	return Legacy{
+func (u *upgrading) parts() gatewatch.Parts {
+	return gatewatch.Parts{
 		Config:   u.config,
-		Open:     func(context.Context) (LegacyReader, error) { return u.reader, nil },
-		Importer: func(HostImporter) Importer { return u.imports },
+		Open:     func(context.Context) (gatewatch.Reader, error) { return u.reader, nil },
+		Importer: func(gatewatch.HostImporter) gatewatch.Importer { return u.imports },
 	}
 }
 
 // startGated is start with legacy sides by the index of their cells.
 func startGated(t testing.TB, cells []*fakeCell, sides map[int]*upgrading, change func(*Config)) *world {
 	t.Helper()
-	deps := Deps{Legacy: map[string]Legacy{}}
+	deps := Deps{Legacy: map[string]gatewatch.Parts{}}
 	for i, u := range sides {
 		deps.Legacy[cells[i].name] = u.parts()
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -29,7 +29,7 @@ func (m *fakeImporter) Run(ctx context.Context) error {
 	return nil
 }
 
-func (m *fakeImporter) Offer(x *legacy.Snapshot, native bool) {
+func (m *fakeImporter) Offer(x *novadb.Snapshot, native bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x == nil {

@@ -55,7 +55,7 @@ func (g *Gateway) askFindings(ctx context.Context) []*cellFindings {
 	var list []*cellFindings
 	var all sync.WaitGroup
 	for _, c := range g.cells.All {
-		if g.gates[c].only() {
+		if g.gates[c].Only() {
 			continue
 		}
 		s := &cellFindings{cell: c}

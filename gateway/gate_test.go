@@ -12,7 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/gatewatch"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -142,7 +143,7 @@ func TestReportsOfServices(t *testing.T) {
 			t.Errorf("the services were sent %d times, want once and once more when asked for", sent)
 		}
 		u.reader.mu.Lock()
-		u.reader.services = []legacy.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: time.Now()}}
+		u.reader.services = []novadb.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: time.Now()}}
 		u.reader.mu.Unlock()
 		before := len(f.reported())
 		time.Sleep(1100 * time.Millisecond)
@@ -166,7 +167,7 @@ func TestAwaitedClaimsThatAreCutAreLoggedOnce(t *testing.T) {
 		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
 		var out bytes.Buffer
 		startWith(t, []*fakeCell{f}, nil,
-			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]Legacy{"cell1": u.parts()}})
+			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n := strings.Count(out.String(), "awaits more claims"); n != 1 {
@@ -292,7 +293,7 @@ func TestGateMovesAreLogged(t *testing.T) {
 		f.moveGate(cellgatev1.Gate_LEGACY)
 		var out bytes.Buffer
 		startWith(t, []*fakeCell{f}, nil,
-			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]Legacy{"cell1": u.parts()}})
+			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}})
 		f.moveGate(cellgatev1.Gate_SHADOW)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -19,17 +19,17 @@ func (r *fakeReader) beating(ahead time.Duration, stops time.Time, dead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	died := time.Now().Add(-3 * time.Minute)
-	r.fill = func(x *legacy.Snapshot) {
+	r.fill = func(x *novadb.Snapshot) {
 		beat := x.At
 		if !stops.IsZero() && beat.After(stops) {
 			beat = stops
 		}
 		beat = beat.Truncate(10 * time.Second)
-		x.Services = []legacy.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: beat}}
+		x.Services = []novadb.Service{{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: beat}}
 		if dead {
 			x.Services[1].LastSeenUp = died
 		}
-		x.Others = []legacy.Beat{{ID: 3, Seen: beat.Add(ahead)}}
+		x.Others = []novadb.Beat{{ID: 3, Seen: beat.Add(ahead)}}
 		x.Heartbeat = beat.Add(max(0, ahead))
 	}
 }
@@ -100,7 +100,7 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		stopped     time.Duration // ago; 0: not
-		gate        cellgatev1.Gate_State
+		Gate        cellgatev1.Gate_State
 		early, late bool // host002 is told down within 2 s, within half a minute
 		imported    bool
 	}{
@@ -114,8 +114,8 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Second) // no heartbeat comes as it starts
 				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
-				if c.gate != cellgatev1.Gate_STATE_UNSPECIFIED {
-					f.moveGate(c.gate)
+				if c.Gate != cellgatev1.Gate_STATE_UNSPECIFIED {
+					f.moveGate(c.Gate)
 				}
 				var stops time.Time
 				if c.stopped > 0 {
@@ -148,9 +148,9 @@ func TestAGatewayThatStartsTellsAnOldServiceThatIsUp(t *testing.T) {
 		f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
 		f.moveGate(cellgatev1.Gate_NATIVE)
 		var rolledBack atomic.Bool
-		u.reader.fill = func(x *legacy.Snapshot) {
+		u.reader.fill = func(x *novadb.Snapshot) {
 			beat := x.At.Truncate(10 * time.Second)
-			x.Services = []legacy.Service{
+			x.Services = []novadb.Service{
 				{ID: 1, Host: "host001", Version: 68, LastSeenUp: beat},
 				{ID: 2, Host: "host002", Version: 61, LastSeenUp: beat.Add(-75 * time.Second)},
 				{ID: 3, Host: "host003", Version: 61, ForcedDown: true, LastSeenUp: beat},

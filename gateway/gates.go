@@ -6,19 +6,20 @@ import (
 	"sync"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // gates are those of the cells under upgrade. The gate of any other cell is nil.
-type gates map[*cellclient.Cell]*gate
+type gates map[*cellclient.Cell]*gatewatch.Gate
 
-func newGates(g *Gateway, parts map[string]Legacy) gates {
+func newGates(g *Gateway, parts map[string]gatewatch.Parts) gates {
 	out := gates{}
 	for _, c := range g.cells.All {
 		if p, ok := parts[c.Name()]; ok {
-			out[c] = newGate(c, p, g.newID(), g.cfg.Name, g.log, g.now)
+			out[c] = gatewatch.New(c, p, g.newID(), g.cfg.Name, g.log, g.now)
 		}
 	}
 	return out
@@ -29,10 +30,7 @@ func newGates(g *Gateway, parts map[string]Legacy) gates {
 func (g *Gateway) ReadNova(cell string) {
 	for c, w := range g.gates {
 		if cell == "" || c.Name() == cell {
-			select {
-			case w.hurry <- struct{}{}:
-			default: // a read is due already
-			}
+			w.ReadNow()
 		}
 	}
 }
@@ -42,9 +40,7 @@ func (g *Gateway) ReadNova(cell string) {
 func (g *Gateway) NovaTransport(cell string) string {
 	for c, w := range g.gates {
 		if c.Name() == cell {
-			if rows := w.rows.Load(); rows != nil {
-				return rows.TransportURL
-			}
+			return w.TransportURL()
 		}
 	}
 	return ""
@@ -54,7 +50,7 @@ func (g *Gateway) NovaTransport(cell string) string {
 func (gs gates) watch(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, w := range gs {
-		all.Go(func() { w.watch(ctx) })
+		all.Go(func() { w.Run(ctx) })
 	}
 	all.Wait()
 }
@@ -62,13 +58,13 @@ func (gs gates) watch(ctx context.Context) {
 // first waits until every gate was looked for.
 func (gs gates) first() {
 	for _, w := range gs {
-		<-w.first
+		w.AwaitFirst()
 	}
 }
 
 // Disabled says why Nova's own scheduler leaves a cell out; "" if it does not.
 func (gs gates) Disabled(c *cellclient.Cell) string {
-	if gs[c].disabledByNova() {
+	if gs[c].DisabledByNova() {
 		return disabledInNova
 	}
 	return ""
@@ -80,8 +76,8 @@ const disabledInNova = "disabled in Nova's cell_mappings"
 // Accept gives the error of an answer that does not count, since it is not known where the cell's gate is: its table
 // may be empty, for its first gate is made by this gateway's first report.
 func (gs gates) Accept(c *cellclient.Cell, answer *cellv1.Proposal) error {
-	if w := gs[c]; w != nil && answer.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && w.known.Load() == nil {
-		return fault.New(fault.CellUnavailable, "%s", w.notKnown())
+	if w := gs[c]; w != nil && answer.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && w.LastKnown() == nil {
+		return fault.New(fault.CellUnavailable, "%s", w.NotKnown())
 	}
 	return nil
 }
@@ -101,8 +97,8 @@ func (gs gates) Source(c *cellclient.Cell, s cellgatev1.Gate_State) (from cellga
 // known is what is known of a cell's gate, by its reports or its summary; nil for nothing.
 func (gs gates) known(c *cellclient.Cell) *cellgatev1.Gate {
 	if w := gs[c]; w != nil {
-		if known := w.known.Load(); known != nil {
-			return known.Gate
+		if known := w.LastKnown(); known != nil {
+			return known
 		}
 	}
 	return c.LastSummary().GetTotals().GetGate()
@@ -113,7 +109,7 @@ func (gs gates) whyLegacy(c *cellclient.Cell) string {
 	known := gs.known(c)
 	text := "the gate is " + known.GetState().String()
 	switch {
-	case gs[c].only():
+	case gs[c].Only():
 		text = "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen"
 	case known.GetPin() != cellgatev1.Gate_STATE_UNSPECIFIED:
 		text += ", pinned by an operator"

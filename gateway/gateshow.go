@@ -17,32 +17,17 @@ func (g *Gateway) showGate(row *cellgatev1.Cell, c *cellclient.Cell) {
 	if w == nil {
 		return
 	}
-	if known := w.known.Load(); known != nil {
-		row.Gate = proto.CloneOf(known.Gate)
+	if known := w.LastKnown(); known != nil {
+		row.Gate = proto.CloneOf(known)
 	} else {
-		row.Gate = &cellgatev1.Gate{Reason: w.notKnown()}
+		row.Gate = &cellgatev1.Gate{Reason: w.NotKnown()}
 	}
-	if w.disabledByNova() {
-		addReason(row, disabledInNova)
+	if why := g.gates.Disabled(c); why != "" {
+		addReason(row, why)
 	}
-	if why := w.unread.Load(); why != nil {
-		addReason(row, "this gateway cannot read the legacy database: "+*why)
+	for _, why := range w.Troubles() {
+		addReason(row, why)
 	}
-	if why := w.noBeats(); why != "" {
-		addReason(row, "this gateway's legacy database tells nothing of now: "+why)
-		if w.importer != nil {
-			addReason(row, "nothing is imported from it")
-		}
-	}
-}
-
-// notKnown says that it is not known where the gate is, and why.
-func (w *gate) notKnown() string {
-	text := "the cell has not said yet where its gate is"
-	if why := w.unheard.Load(); why != nil {
-		text += ": " + *why
-	}
-	return text
 }
 
 func addReason(row *cellgatev1.Cell, why string) {
@@ -51,15 +36,9 @@ func addReason(row *cellgatev1.Cell, why string) {
 
 // readLegacy gives what is to be told of each cell's legacy rows that were ever read.
 func (g *Gateway) readLegacy(each func(telemetry.LegacyReading)) {
-	for _, c := range g.cells.All {
-		w := g.gates[c]
-		if w == nil {
-			continue
+	for c, w := range g.gates {
+		if age, ok := w.RowsAge(); ok {
+			each(telemetry.LegacyReading{Cell: c.Name(), Age: age})
 		}
-		rows := w.rows.Load()
-		if rows == nil {
-			continue
-		}
-		each(telemetry.LegacyReading{Cell: c.Name(), Age: g.now().Sub(rows.at)})
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/gatewatch"
+	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -40,7 +41,7 @@ func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 		f.moveGate(cellgatev1.Gate_NATIVE)
 		var paused atomic.Int64
 		startWith(t, []*fakeCell{f}, nil,
-			Deps{Legacy: map[string]Legacy{"cell1": u.parts()}, Now: func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }})
+			Deps{Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}, Now: func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }})
 		time.Sleep(5 * time.Second)
 		for _, p := range []time.Duration{14 * time.Second, 5 * time.Minute} {
 			since := f.reportsFrom()
@@ -181,7 +182,7 @@ func (r *fakeReader) stopAt(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.beat = at
-	r.services = []legacy.Service{
+	r.services = []novadb.Service{
 		{ID: 1, Host: "host001", Version: 68, LastSeenUp: at.Add(-9 * time.Second)}, {ID: 2, Host: "host002", Version: 68, LastSeenUp: at},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/expression"
 	"cellgate/internal/health"
 	"cellgate/internal/ingress"
@@ -89,7 +90,7 @@ type Deps struct {
 	Dial func(target string) (*grpc.ClientConn, error)
 	Log  *slog.Logger
 	// Legacy has the parts of each cell under upgrade from Nova's own tables, by its name.
-	Legacy map[string]Legacy
+	Legacy map[string]gatewatch.Parts
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
 	// OnBreaker is told of every change of a replica's breaker; nil for nobody.

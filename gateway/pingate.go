@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -21,7 +21,7 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 	if pin != cellgatev1.Gate_STATE_UNSPECIFIED && req.GetReason() == "" {
 		return nil, fault.Invalid("reason", "must say why the gate is held: whoever finds it held asks")
 	}
-	if g.gates[c].only() && pin != cellgatev1.Gate_LEGACY {
+	if g.gates[c].Only() && pin != cellgatev1.Gate_LEGACY {
 		return nil, fault.Invalid("gate_pin", "cell %s has no scheduler but one in the gateway (legacy_only): its gate stays LEGACY", c.Name())
 	}
 	gate, err := g.pinGate(ctx, c, req)
@@ -40,37 +40,9 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 func (g *Gateway) pinGate(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Gate, error) {
 	who := whoAsks(ctx)
 	if w := g.gates[c]; w != nil {
-		return w.pinAsked(ctx, req, who)
+		return w.Pin(ctx, req, who)
 	}
-	return pinAt(ctx, c, req, who)
-}
-
-// pinAsked pins the gate when nobody else asks the cell.
-func (w *gate) pinAsked(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
-	if err := w.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer w.leave()
-	return w.pin(ctx, req, who)
-}
-
-// pin pins the gate and takes what the cell says then. It needs asking.
-func (w *gate) pin(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
-	gate, err := pinAt(ctx, w.cell, req, who)
-	if err != nil {
-		return nil, err
-	}
-	w.learn(ctx, gate)
-	return gate, nil
-}
-
-func pinAt(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
-	pin := &cellv1.PinGateRequest{Pin: req.GetGatePin(), Reason: req.GetReason(), Who: who, Force: req.GetForce()}
-	resp, err := cellclient.CallFor(ctx, c, c.Name(), c.ClaimBudget, pin, cellv1.CellSchedulerClient.PinGate)
-	if err != nil {
-		return nil, err
-	}
-	return resp.GetGate(), nil
+	return gatewatch.PinAt(ctx, c, req, who)
 }
 
 // tellPin logs that somebody pinned a gate, for the audit.

@@ -16,7 +16,7 @@ func (g *Gateway) resyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRe
 	switch {
 	case c == nil:
 		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
-	case g.gates[c].only():
+	case g.gates[c].Only():
 		return nil, fault.Invalid("cell", "cell %s has no scheduler but one in the gateway (legacy_only): no agent reports to it", c.Name())
 	}
 	resp := &cellgatev1.ResyncHostsResponse{Replicas: make([]*cellgatev1.ResyncedReplica, len(c.Replicas))}

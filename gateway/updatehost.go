@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"context"
-	"slices"
 
 	"cellgate/gateway/cellclient"
-	"cellgate/gateway/legacy"
 	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -25,12 +23,12 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case g.gates[c].only():
+	case g.gates[c].Only():
 		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.Name())
 	}
 	set := &cellv1.SetAdminStateRequest{
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
-		KeepNova: g.gates[c].knowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
+		KeepNova: g.gates[c].KnowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 	}
 	say := func(generation int64) (*cellv1.SetAdminStateResponse, error) {
 		set.AsOfGeneration = generation
@@ -44,16 +42,6 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 		resp, err = updateIfCurrent(ctx, g, c, uuid, known, say)
 	}
 	return c, resp.GetHost(), err
-}
-
-// knowsService reports whether Nova's rows may have a service of a host, so that what it says
-// counts.
-func (w *gate) knowsService(uuid string) bool {
-	if w == nil {
-		return false
-	}
-	rows := w.rows.Load()
-	return rows == nil || slices.ContainsFunc(rows.Hosts, func(h legacy.Host) bool { return h.UUID.String() == uuid && h.ServiceID != 0 })
 }
 
 // tellAdmin logs that somebody took a host out of service, or back, for the audit.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"cellgate/gateway/importer"
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/importer"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
 	"cellgate/internal/novaconf"
 	"cellgate/internal/novarelease"
@@ -15,23 +15,23 @@ import (
 
 // remedies are what to do about rows that are no hosts, and whether they stand in the
 // way: a compute that runs without one does.
-var remedies = map[legacy.Reason]struct{ status, do string }{
-	legacy.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
-	legacy.NoService:       {warned, "start its nova-compute, or delete the row"},
-	legacy.MappedElsewhere: {unhealthy, "nova-manage cell_v2 delete_host --cell_uuid UUID --host HOST where it does not belong, then discover_hosts"},
-	legacy.Unmapped:        {unhealthy, "nova-manage cell_v2 discover_hosts"},
-	legacy.BadUUID:         {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
-	legacy.TooLarge:        {unhealthy, "see what fills the row's texts"},
-	legacy.NoNode:          {unhealthy, "delete the row, or restart its nova-compute"},
-	legacy.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
-	legacy.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
-	legacy.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
-	legacy.NotImportable:   {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
-	legacy.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
+var remedies = map[novadb.Reason]struct{ status, do string }{
+	novadb.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
+	novadb.NoService:       {warned, "start its nova-compute, or delete the row"},
+	novadb.MappedElsewhere: {unhealthy, "nova-manage cell_v2 delete_host --cell_uuid UUID --host HOST where it does not belong, then discover_hosts"},
+	novadb.Unmapped:        {unhealthy, "nova-manage cell_v2 discover_hosts"},
+	novadb.BadUUID:         {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
+	novadb.TooLarge:        {unhealthy, "see what fills the row's texts"},
+	novadb.NoNode:          {unhealthy, "delete the row, or restart its nova-compute"},
+	novadb.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
+	novadb.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
+	novadb.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
+	novadb.NotImportable:   {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
+	novadb.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
 }
 
 // remedyOf is what to do about a row that is no host.
-func remedyOf(l *legacy.LeftOut) string {
+func remedyOf(l *novadb.LeftOut) string {
 	if strings.Contains(l.Detail, "compared with case") {
 		return "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/novadb"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -55,7 +55,7 @@ func checkServices(u *upgrade) results {
 	return out
 }
 
-func deleteService(s *legacy.Service) string {
+func deleteService(s *novadb.Service) string {
 	return "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID))
 }
 
@@ -76,7 +76,7 @@ func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host
 // checkServicesWithoutRows names the services that hold the gate because no row of compute_nodes,
 // or none that is a host, is theirs. checkLeftOut reports the rows that stand in the way.
 func checkServicesWithoutRows(u *upgrade) (out results) {
-	has, rows := map[int64]bool{}, map[string]*legacy.LeftOut{}
+	has, rows := map[int64]bool{}, map[string]*novadb.LeftOut{}
 	for i := range u.rows.Hosts {
 		has[u.rows.Hosts[i].ServiceID] = true
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"cellgate/gateway/importer"
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/importer"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -64,7 +64,7 @@ type upgrade struct {
 	awaited []*cellv1.AwaitedClaim
 
 	// rows are what was read of the legacy database, nil when err says why not.
-	rows    *legacy.Snapshot
+	rows    *novadb.Snapshot
 	err     error
 	deleted int
 	// silent says, by the id of a service, why it does not hold the gate, and silentHost by
@@ -197,8 +197,8 @@ func (u *upgrade) askScheduler(ctx context.Context) {
 	u.gate, u.awaited = resp.GetGate(), resp.GetWithoutInstance()
 }
 
-func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
-	reader, err := legacy.Open(ctx, conf)
+func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
+	reader, err := novadb.Open(ctx, conf)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (u *upgrade) readTables(ctx context.Context, conf legacy.Config) error {
 }
 
 // tryImport runs an import that writes nothing, and asks the cell which instances have no claim.
-func (u *upgrade) tryImport(ctx context.Context, reader *legacy.Reader) error {
+func (u *upgrade) tryImport(ctx context.Context, reader *novadb.Reader) error {
 	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: reader, StepHosts: max(len(u.rows.Hosts), 1), MaxLeftOut: 100_000})
 	if err != nil {
 		return err
@@ -277,14 +277,14 @@ func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ .
 // problemOf is an error in a line, with the trouble that a reader found.
 func problemOf(err error) string {
 	text := wording(err)
-	if t := legacy.TroubleOf(err); t != "" {
+	if t := novadb.TroubleOf(err); t != "" {
 		text += " (" + string(t) + ")"
 	}
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // silence says why an old service does not hold the gate; "" when it does.
-func silence(s *legacy.Service, now time.Time, down time.Duration) string {
+func silence(s *novadb.Service, now time.Time, down time.Duration) string {
 	switch up := s.Up(now, down); {
 	case s.ForcedDown:
 		return "it is forced down"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellgate/gateway/importer"
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/importer"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 )
@@ -75,12 +75,12 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 		if err != nil {
 			return err
 		}
-		if i.reader, err = legacy.Open(ctx, conf); err != nil {
+		if i.reader, err = novadb.Open(ctx, conf); err != nil {
 			return err
 		}
 		defer func() { _ = i.reader.Close() }() // it has been read
 		err = i.run(ctx, *dry, asJSON)
-		if fault.KindOf(err) == fault.CellUnavailable && legacy.TroubleOf(err) == "" && cmd.Context().Err() == nil {
+		if fault.KindOf(err) == fault.CellUnavailable && novadb.TroubleOf(err) == "" && cmd.Context().Err() == nil {
 			return &unreachableError{addr: fmt.Sprint(cell.Replicas), why: "cell " + *name + ": " + wording(err), err: err}
 		}
 		return err
@@ -92,11 +92,11 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 type importing struct {
 	legacy   config.LegacyCell
 	cell     *replicas
-	reader   *legacy.Reader
+	reader   *novadb.Reader
 	lines    int
 	out      io.Writer
 	progress func(what string, done, all int)
-	x        *legacy.Snapshot
+	x        *novadb.Snapshot
 }
 
 func (i *importing) importer() (*importer.Importer, error) {

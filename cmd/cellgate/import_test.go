@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"cellgate/gateway/importer"
+	"cellgate/gateway/legacy/importer"
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/internal/testaddr"
 	cellv1 "cellgate/proto/cellgate/cell/v1"

@@ -10,21 +10,21 @@ import (
 	"slices"
 	"strings"
 
-	"cellgate/gateway/importer"
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/importer"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
 )
 
 // readerConfig makes the configuration of a reader of a legacy cell. uuid may be empty
 // when there is an API database.
-func readerConfig(c config.LegacyCell, uuid string) (legacy.Config, error) {
-	out := legacy.Config{
+func readerConfig(c config.LegacyCell, uuid string) (novadb.Config, error) {
+	out := novadb.Config{
 		Cell: c.Cell, CellUUID: uuid, ServiceDownTime: c.ServiceDownTime,
-		Database: legacy.Database{URL: c.Database, PasswordFile: c.PasswordFile},
-		API:      legacy.Database{URL: c.API, PasswordFile: c.APIPassword},
+		Database: novadb.Database{URL: c.Database, PasswordFile: c.PasswordFile},
+		API:      novadb.Database{URL: c.API, PasswordFile: c.APIPassword},
 		// What the cell would not take is proposed to nobody, and named.
 		Importable: importer.Importable,
-		Ratios: legacy.Ratios{
+		Ratios: novadb.Ratios{
 			CPU: c.CPURatio, RAM: c.RAMRatio, Disk: c.DiskRatio,
 			InitialCPU: c.InitialCPURatio, InitialRAM: c.InitialRAMRatio, InitialDisk: c.InitialDiskRatio,
 		},

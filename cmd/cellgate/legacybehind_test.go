@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/gateway/importer"
+	"cellgate/gateway/legacy/importer"
 )
 
 // An address that leads to a server which is behind, and to another one, by turns is told of once.

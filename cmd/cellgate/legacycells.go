@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"cellgate/gateway"
-	"cellgate/gateway/importer"
-	"cellgate/gateway/legacy"
+	"cellgate/gateway/legacy/gatewatch"
+	"cellgate/gateway/legacy/importer"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
 )
 
@@ -19,8 +20,8 @@ const legacyConnections = 2
 
 // legacyParts makes what answers for the gateway's cells that are under upgrade, by
 // their names. Nothing is connected to.
-func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gateway.Legacy, error) {
-	parts := map[string]gateway.Legacy{}
+func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gatewatch.Parts, error) {
+	parts := map[string]gatewatch.Parts{}
 	var problems []error
 	for i := range cells {
 		for _, c := range g.Legacy {
@@ -38,30 +39,30 @@ func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger)
 	return parts, errors.Join(problems...)
 }
 
-func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gateway.Legacy, error) {
+func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.Parts, error) {
 	conf, err := readerConfig(c, uuid)
 	if err != nil {
-		return gateway.Legacy{}, err
+		return gatewatch.Parts{}, err
 	}
 	conf.Connections = legacyConnections
-	rows, err := legacy.NewOpener(conf)
+	rows, err := novadb.NewOpener(conf)
 	if err != nil {
-		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
+		return gatewatch.Parts{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
 	imports, err := importer.New(importer.Config{Cell: c.Cell})
 	if err != nil {
-		return gateway.Legacy{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
+		return gatewatch.Parts{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
-	return gateway.Legacy{
-		Config: gateway.LegacyConfig{Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only},
-		Open: func(ctx context.Context) (gateway.LegacyReader, error) {
+	return gatewatch.Parts{
+		Config: gatewatch.Config{Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only},
+		Open: func(ctx context.Context) (gatewatch.Reader, error) {
 			r, err := rows.Open(ctx)
 			if err != nil {
 				return nil, err // not a reader that is nil
 			}
 			return r, nil
 		},
-		Importer: func(to gateway.HostImporter) gateway.Importer {
+		Importer: func(to gatewatch.HostImporter) gatewatch.Importer {
 			return importer.NewWorker(imports, to, tellImports(log))
 		},
 	}, nil

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -40,7 +40,7 @@ type goldenRows struct {
 }
 
 // TestGoldenFromDatabases writes the rows of every golden case into Nova's own
-// tables, reads them with gateway/legacy, and demands of the hosts it gives what
+// tables, reads them with gateway/legacy/novadb, and demands of the hosts it gives what
 // TestGolden demands of those made from the lines. Without CELLGATE_LONG, PostgreSQL has a third of the cases.
 func TestGoldenFromDatabases(t *testing.T) {
 	if testing.Short() {
@@ -114,13 +114,13 @@ type clouds struct {
 	*testing.T
 	api     *legacytest.Database
 	cells   []*legacytest.Database
-	readers map[string]*legacy.Reader
+	readers map[string]*novadb.Reader
 }
 
 func newClouds(t *testing.T, k legacytest.Kind) *clouds {
 	t.Helper()
 	s := k.Shared(t)
-	w := &clouds{T: t, api: legacytest.NewAPI(t, s), readers: map[string]*legacy.Reader{}}
+	w := &clouds{T: t, api: legacytest.NewAPI(t, s), readers: map[string]*novadb.Reader{}}
 	for range 3 {
 		w.cells = append(w.cells, legacytest.NewCell(t, s))
 	}
@@ -138,7 +138,7 @@ func newClouds(t *testing.T, k legacytest.Kind) *clouds {
 func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 	w.Helper()
 	w.write(g)
-	var hosts []legacy.Host
+	var hosts []novadb.Host
 	on := map[schedule.ID][]schedule.ID{}
 	for i, cell := range g.Cells {
 		if !c.Searched(cell.UUID) {
@@ -155,7 +155,7 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 		here := x.HostsAt(c.Time())
 		hosts = append(hosts, here...)
 		byHost := map[string][]schedule.ID{}
-		for p, err := range r.Instances(w.Context(), legacy.InstancePoint{}) {
+		for p, err := range r.Instances(w.Context(), novadb.InstancePoint{}) {
 			if err != nil {
 				w.Fatalf("%s: %v", c.ID, err)
 			}
@@ -172,7 +172,7 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 			on[h.UUID] = byHost[h.ServiceHost]
 		}
 	}
-	slices.SortFunc(hosts, func(a, b legacy.Host) int { return int(a.NodeID - b.NodeID) })
+	slices.SortFunc(hosts, func(a, b novadb.Host) int { return int(a.NodeID - b.NodeID) })
 	plain := make([]schedule.Host, 0, len(hosts))
 	for _, h := range hosts {
 		plain = append(plain, h.Host)
@@ -182,13 +182,13 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 }
 
 // reader gives one of a cell for the options of a case.
-func (w *clouds) reader(cell int, o nova.GoldenOptions) *legacy.Reader {
+func (w *clouds) reader(cell int, o nova.GoldenOptions) *novadb.Reader {
 	w.Helper()
 	key := fmt.Sprint(cell, o)
 	if w.readers[key] == nil {
-		r, err := legacy.Open(w.Context(), legacy.Config{
-			Cell: cellName(cell), Database: legacy.Database{URL: w.cells[cell].URL}, API: legacy.Database{URL: w.api.URL},
-			Ratios:          legacy.Ratios{CPU: o.CPU, RAM: o.RAM, Disk: o.Disk, InitialCPU: o.InitialCPU, InitialRAM: o.InitialRAM, InitialDisk: o.InitialDisk},
+		r, err := novadb.Open(w.Context(), novadb.Config{
+			Cell: cellName(cell), Database: novadb.Database{URL: w.cells[cell].URL}, API: novadb.Database{URL: w.api.URL},
+			Ratios:          novadb.Ratios{CPU: o.CPU, RAM: o.RAM, Disk: o.Disk, InitialCPU: o.InitialCPU, InitialRAM: o.InitialRAM, InitialDisk: o.InitialDisk},
 			ServiceDownTime: o.ServiceDownTime, KeepUnreadable: true, Connections: 1, QueryTimeout: time.Minute,
 		})
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"cellgate/gateway/legacy"
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/proposing"
 	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -25,7 +25,7 @@ func hostName(i int) string { return legacytest.FleetHost(legacytest.FleetFirst 
 // tables are Nova's tables of a cloud, which its computes write.
 type tables struct {
 	cell   *legacytest.Database
-	reader *legacy.Reader
+	reader *novadb.Reader
 }
 
 // newTables makes them, and has the computes tell them of each change, as Nova's
@@ -50,8 +50,8 @@ func newTables(t *testing.T, w *cloud, server legacytest.Server) *tables {
 		}
 		c.told(c)
 	}
-	r, err := legacy.Open(t.Context(), legacy.Config{
-		Cell: "cell1", Database: legacy.Database{URL: cell.URL}, API: legacy.Database{URL: api.URL},
+	r, err := novadb.Open(t.Context(), novadb.Config{
+		Cell: "cell1", Database: novadb.Database{URL: cell.URL}, API: novadb.Database{URL: api.URL},
 		QueryTimeout: time.Minute, LoadTimeout: 5 * time.Minute, Connections: 16, PageSize: 200_000, ServiceDownTime: 24 * time.Hour,
 	})
 	if err != nil {

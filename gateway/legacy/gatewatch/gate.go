@@ -1,0 +1,309 @@
+package gatewatch
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Gate is what this gateway does for a cell under upgrade: it reads Nova's tables, tells the
+// cell what it sees there, and imports them when the cell says so. Requests do not pass
+// through it: the cell answers in every state of its gate.
+//
+// Run owns it. Its methods are safe for concurrent use.
+type Gate struct {
+	cell  *cellclient.Cell
+	cfg   Config
+	parts Parts
+	log   *slog.Logger
+	now   func() time.Time
+	tel   *telemetry.Gate
+	// known is what the cell said last, nil before; unheard why it did not answer since.
+	known   atomic.Pointer[knownGate]
+	unheard atomic.Pointer[string]
+	// rows are the newest that were read, nil before the first; unread why there are
+	// no newer ones.
+	rows   atomic.Pointer[knownRows]
+	unread atomic.Pointer[string]
+	// hurry has an element when the rows are to be read at once.
+	hurry chan struct{}
+	// asking is held while the cell is asked.
+	asking chan struct{}
+	// report is what is told to the cell. It belongs to who holds asking.
+	report gateReport
+	// gateless: the cell has said that it has no gate yet. It belongs to who holds asking.
+	gateless bool
+	// first is closed once the gate was asked for and the rows were, or soon.
+	first    chan struct{}
+	once     sync.Once
+	importer Importer
+}
+
+type knownGate struct {
+	*cellgatev1.Gate
+	at time.Time
+}
+
+// doubtfulBecause says why the rows do not tell how services are now: this gateway may have been paused
+// since it read them, they are silent, or may be: those that look down alone, where it is unsure. ""
+// when they do, and when there are none. A cell without a gate has one by the first report, whatever
+// its services are. It needs asking.
+func (w *Gate) doubtfulBecause() (why string, unsure bool) {
+	rows := w.rows.Load()
+	if rows == nil {
+		return "", false
+	}
+	if w.tooOld() {
+		return "they were last read " + rows.age(w.now()).Round(time.Second).String() + " ago", false
+	}
+	if why := w.noBeats(); why != "" || w.gateless {
+		return why, false
+	}
+	why = w.unsure()
+	return why, why != ""
+}
+
+// tooOld reports whether the rows were read too long ago to go by.
+func (w *Gate) tooOld() bool {
+	rows := w.rows.Load()
+	return rows != nil && rows.age(w.now()) > w.cfg.rowsMaxAge()
+}
+
+type knownRows struct {
+	*novadb.Snapshot
+	// at is when their reading began, by the gateway's clock.
+	at time.Time
+	// unsure says why it was not known then which services are silent; noneUp: every nova-compute was down.
+	unsure string
+	noneUp bool
+}
+
+// age is how long ago the rows were read. A machine that is suspended stops one of its clocks,
+// so that counts by which it is longer.
+func (k *knownRows) age(now time.Time) time.Duration {
+	return max(now.Sub(k.at), now.Round(0).Sub(k.at.Round(0)))
+}
+
+// New makes what watches a cell's gate. gateway names this incarnation of the gateway, name is what people call it.
+func New(c *cellclient.Cell, parts Parts, gateway, name string, log *slog.Logger, now func() time.Time) *Gate {
+	out := &Gate{
+		cell: c, cfg: parts.Config.withDefaults(), parts: parts, log: log, now: now, tel: c.Telemetry.Gate(), hurry: make(chan struct{}, 1), asking: make(chan struct{}, 1), first: make(chan struct{}),
+		report: gateReport{gateway: gateway, name: name},
+	}
+	if parts.Importer != nil {
+		out.importer = parts.Importer(out)
+	}
+	return out
+}
+
+// ImportHosts is HostImporter's.
+func (w *Gate) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
+	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
+}
+
+// ListHosts and ListClaims show an importer what the cell has.
+func (w *Gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
+	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListHosts)
+}
+
+// FindUnclaimed is HostImporter's.
+func (w *Gate) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
+	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
+}
+
+// ListClaims is described at ListHosts.
+func (w *Gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
+	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+}
+
+// learn takes what the cell said. That of a replica which is behind others is left.
+func (w *Gate) learn(ctx context.Context, told *cellgatev1.Gate) {
+	if told == nil || told.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		// The cell never had a gate.
+		told = &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE, Epoch: told.GetEpoch()}
+	}
+	w.unheard.Store(nil)
+	for {
+		old, now := w.known.Load(), w.now()
+		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= gateMaxAge {
+			return
+		}
+		if !w.known.CompareAndSwap(old, &knownGate{Gate: told, at: now}) {
+			continue
+		}
+		if old == nil || old.GetEpoch() != told.GetEpoch() || old.GetState() != told.GetState() {
+			w.moved(ctx, old, told)
+		}
+		return
+	}
+}
+
+// gateMaxAge is how long a replica that is behind does not undo what another one said of the gate.
+const gateMaxAge = 10 * time.Second
+
+// moved tells of a move of the gate, for the audit.
+func (w *Gate) moved(ctx context.Context, old *knownGate, to *cellgatev1.Gate) {
+	from := "not known"
+	if old != nil {
+		from = old.GetState().String()
+	}
+	state := strings.ToLower(to.GetState().String())
+	if w.tel.Is(state); old != nil && old.GetState() != to.GetState() {
+		w.tel.Moved(state)
+	}
+	w.log.InfoContext(ctx, "the gate of a cell", "cell", w.cell.Name(), "from", from, "to", to.GetState().String(), "epoch", to.GetEpoch(),
+		"since", to.GetSince().AsTime(), "reason", to.GetReason(), "pin", pinText(to), "pin_reason", to.GetPinReason(), "waits_for", to.GetWaitsFor())
+}
+
+func pinText(g *cellgatev1.Gate) string {
+	if g.GetPin() == cellgatev1.Gate_STATE_UNSPECIFIED {
+		return ""
+	}
+	return g.GetPin().String()
+}
+
+func (w *Gate) enter(ctx context.Context) error {
+	select {
+	case w.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *Gate) leave() { <-w.asking }
+
+// ask asks the cell for its gate, with a report unless it only looks. It needs asking.
+func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
+	doubt, unsure := w.doubtfulBecause()
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, doubt, unsure)
+	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
+	if w.importer != nil && !req.GetLook() {
+		req.Unclaimed = w.importer.Unclaimed()
+		if age, is := w.importer.Age(); is && w.answerable() {
+			req.ImportedAge = durationpb.New(age)
+		}
+	}
+	resp, err := cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+	if err == nil && resp.GetSendServices() && !look {
+		// It has taken all else of the report.
+		req.Unchanged, req.Services = false, w.report.services
+		resp, err = cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
+	}
+	w.report.noteOutcome(err)
+	if err != nil {
+		why := cellclient.ReasonOf(err)
+		w.unheard.Store(&why)
+		return nil, err
+	}
+	if resp.GetGate() == nil && (req.GetLook() || req.GetUnreadable() != "") {
+		// Its first gate is made by a report of services: until then its own table may be
+		// empty.
+		why := "it has no gate yet, and the legacy database has not been read"
+		w.unheard.Store(&why)
+		w.gateless = true
+		return resp, nil
+	}
+	w.gateless = false
+	w.learn(ctx, resp.GetGate())
+	return resp, nil
+}
+
+// answerable reports whether the newest rows tell of now: else their hosts would all be down, and
+// the cell full.
+func (w *Gate) answerable() bool {
+	rows := w.rows.Load()
+	return rows != nil && !w.tooOld() && w.noBeats() == "" && !(rows.noneUp && w.unsure() != "")
+}
+
+// DisabledByNova reports whether the newest rows that were read say that Nova's
+// cell_mappings disables the cell, whatever its gate.
+func (w *Gate) DisabledByNova() bool {
+	if w == nil {
+		return false
+	}
+	rows := w.rows.Load()
+	return rows != nil && rows.CellDisabled
+}
+
+// NotKnown says that it is not known where the gate is, and why.
+func (w *Gate) NotKnown() string {
+	text := "the cell has not said yet where its gate is"
+	if why := w.unheard.Load(); why != nil {
+		text += ": " + *why
+	}
+	return text
+}
+
+// LastKnown is what the cell said of its gate last; nil before.
+func (w *Gate) LastKnown() *cellgatev1.Gate {
+	if known := w.known.Load(); known != nil {
+		return known.Gate
+	}
+	return nil
+}
+
+// Troubles says what keeps this gateway from reading the legacy database, or from going by it.
+func (w *Gate) Troubles() (out []string) {
+	if why := w.unread.Load(); why != nil {
+		out = append(out, "this gateway cannot read the legacy database: "+*why)
+	}
+	if why := w.noBeats(); why != "" {
+		out = append(out, "this gateway's legacy database tells nothing of now: "+why)
+		if w.importer != nil {
+			out = append(out, "nothing is imported from it")
+		}
+	}
+	return out
+}
+
+// RowsAge is how long ago rows were read last; false before the first.
+func (w *Gate) RowsAge() (time.Duration, bool) {
+	rows := w.rows.Load()
+	if rows == nil {
+		return 0, false
+	}
+	return w.now().Sub(rows.at), true
+}
+
+// AwaitFirst waits until the gate was looked for.
+func (w *Gate) AwaitFirst() { <-w.first }
+
+// KnowsService reports whether Nova's rows may have a service of a host, so that what it says
+// counts.
+func (w *Gate) KnowsService(uuid string) bool {
+	if w == nil {
+		return false
+	}
+	rows := w.rows.Load()
+	return rows == nil || slices.ContainsFunc(rows.Hosts, func(h novadb.Host) bool { return h.UUID.String() == uuid && h.ServiceID != 0 })
+}
+
+// ReadNow has the tables read at once, since Nova says that something changed. It never blocks.
+func (w *Gate) ReadNow() {
+	select {
+	case w.hurry <- struct{}{}:
+	default: // a read is due already
+	}
+}
+
+// TransportURL is that of the cell's own message bus by cell_mappings; "" while it is not known.
+func (w *Gate) TransportURL() string {
+	if rows := w.rows.Load(); rows != nil {
+		return rows.TransportURL
+	}
+	return ""
+}

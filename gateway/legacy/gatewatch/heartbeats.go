@@ -1,0 +1,47 @@
+package gatewatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"cellgate/gateway/legacy/novadb"
+)
+
+// logSilence tells when services fall silent in the rows, and when they are heard again.
+func (k *watcher) logSilence(ctx context.Context, x *novadb.Snapshot) {
+	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
+	switch {
+	case now != "" && !before:
+		k.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and the cell has no answer while its gate is LEGACY or SHADOW",
+			"cell", k.cell.Name(), "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
+	case before && now == "":
+		k.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.Name())
+	}
+}
+
+// noBeats says why the rows that were read last tell nothing of now, whenever they were read: no
+// service at all has a new heartbeat. Nothing is answered or imported from them, and no service is
+// reported. "" when one has.
+func (w *Gate) noBeats() string {
+	rows := w.rows.Load()
+	if rows == nil {
+		return ""
+	}
+	return rows.WhySilent(w.cfg.ServiceDownTime)
+}
+
+// unsure says why it is not known yet which services are silent; "" where that is known. What cannot be
+// NATIVE is answered by the rows alone, as Nova would, of a copy that nobody writes to as well.
+func (w *Gate) unsure() string {
+	rows := w.rows.Load()
+	if rows == nil || w.cfg.Only {
+		return ""
+	}
+	return rows.unsure
+}
+
+// noneUp reports whether every nova-compute counts as down.
+func noneUp(x *novadb.Snapshot, server time.Time, down time.Duration) bool {
+	return !slices.ContainsFunc(x.Services, func(s novadb.Service) bool { return x.Up(&s, server, down) })
+}

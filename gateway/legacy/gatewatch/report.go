@@ -1,0 +1,161 @@
+package gatewatch
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/legacy/novadb"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// gateReport is what a gateway tells a cell of its legacy database.
+type gateReport struct {
+	// gateway names this life of the gateway, name is what people call it.
+	gateway, name string
+	// revision is of services, 0 before the first; sent: some replica was given it.
+	revision uint64
+	services []*cellv1.LegacyService
+	sent     bool
+	// telling: the report under way has the services, or their revision. doubted: the last
+	// one had not, since they are not of now.
+	sending, doubted bool
+	// unreadable says why there are no services; leftOut counts rows that are no hosts.
+	unreadable string
+	leftOut    int32
+	// readTo is the newest time in the rows; zero for none.
+	readTo time.Time
+}
+
+// readable: the services were read, or were not and why. Before either nothing can
+// be said, and a report only looks.
+func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
+
+// request makes the message of a report. doubt says why the services that were read do not tell
+// how these are now: then none are told, as if they could not be read; "" when they do. unsure: that is
+// so of those alone that look down, and what is up and older than required is told.
+func (r *gateReport) request(required int, importer, look bool, doubt string, unsure bool) *cellv1.ReportLegacyRequest {
+	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
+	if req.GetLook() {
+		return req
+	}
+	if !r.readTo.IsZero() {
+		req.ReadTo = timestamppb.New(r.readTo)
+	}
+	r.doubted = doubt != ""
+	if why := cmp.Or(r.unreadable, doubt); why != "" {
+		req.Unreadable = strings.ToValidUTF8(why[:min(len(why), 1000)], "")
+		for _, s := range r.services {
+			if unsure && r.unreadable == "" && s.GetUp() && !s.GetForcedDown() && int(s.GetVersion()) < required {
+				req.Old = append(req.Old, s)
+			}
+		}
+		return req
+	}
+	r.sending = true
+	req.Revision, req.LeftOut, req.Unchanged = r.revision, r.leftOut, r.sent
+	if !r.sent {
+		req.Services = r.services
+	}
+	return req
+}
+
+// noteOutcome notes what became of a report: what nobody heard is told again.
+func (r *gateReport) noteOutcome(err error) {
+	r.sent = r.sent || err == nil && r.sending
+	r.sending = false
+}
+
+// heartbeatEvery is how old the times of heartbeats may get in a cell: they change
+// all the time, and say nothing that up does not.
+const heartbeatEvery = time.Minute
+
+// update takes newer rows, and reports whether the cell is to be told at once: what
+// moves its gate is another.
+func (r *gateReport) update(x *novadb.Snapshot, now time.Time, down time.Duration) bool {
+	services := servicesOf(x, now, down)
+	news := r.unreadable != "" || r.doubted || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
+	old := len(services) > 0 && len(r.services) > 0 && !news &&
+		slices.ContainsFunc(services, func(s *cellv1.LegacyService) bool { return s.GetUp() }) &&
+		latest(services).Sub(latest(r.services)) > heartbeatEvery
+	r.unreadable, r.leftOut, r.readTo = "", 0, x.Written
+	for _, n := range x.LeftOutBy {
+		r.leftOut += int32(n)
+	}
+	if news || old {
+		r.services, r.sent = services, false
+		r.revision++
+	}
+	return news
+}
+
+// latest is the newest heartbeat.
+func latest(services []*cellv1.LegacyService) time.Time {
+	var at time.Time
+	for _, s := range services {
+		if t := s.GetLastSeen(); t != nil && t.AsTime().After(at) {
+			at = t.AsTime()
+		}
+	}
+	return at
+}
+
+func sameService(a, b *cellv1.LegacyService) bool {
+	return a.GetHost() == b.GetHost() && a.GetVersion() == b.GetVersion() && a.GetDisabled() == b.GetDisabled() &&
+		a.GetForcedDown() == b.GetForcedDown() && a.GetUp() == b.GetUp() && a.GetDisabledReason() == b.GetDisabledReason() && slices.Equal(a.GetNodeUuids(), b.GetNodeUuids()) &&
+		slices.Equal(a.GetLeftOutUuids(), b.GetLeftOutUuids())
+}
+
+// servicesOf gives the live services of rows, with the compute nodes of each.
+func servicesOf(x *novadb.Snapshot, now time.Time, down time.Duration) []*cellv1.LegacyService {
+	nodes := map[int64][]string{}
+	for i := range x.Hosts {
+		id := x.Hosts[i].ServiceID
+		nodes[id] = append(nodes[id], x.Hosts[i].UUID.String())
+	}
+	out := make([]*cellv1.LegacyService, len(x.Services))
+	for i := range x.Services {
+		s := &x.Services[i]
+		out[i] = &cellv1.LegacyService{
+			Host: s.Name(), Version: int32(s.Version), Disabled: s.Disabled, DisabledReason: reasonText(s.DisabledReason), ForcedDown: s.ForcedDown, Up: x.Up(s, now, down), NodeUuids: nodes[s.ID],
+		}
+		for _, id := range x.Unusable[s.ID] {
+			out[i].LeftOutUuids = append(out[i].LeftOutUuids, id.String())
+		}
+		if !s.LastSeenUp.IsZero() {
+			out[i].LastSeen = timestamppb.New(s.LastSeenUp)
+		}
+		if at := s.ChangedAt(); !at.IsZero() {
+			out[i].ChangedAt = timestamppb.New(at)
+		}
+	}
+	return out
+}
+
+// maxReason is how many characters of a service's reason a cell is told.
+const maxReason = 255
+
+// reasonText is a reason as a cell takes it: in one line, of so many characters.
+func reasonText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if runes := []rune(text); len(runes) > maxReason {
+		text = string(runes[:maxReason-1]) + "…"
+	}
+	return strings.TrimSpace(text)
+}
+
+// noteUnread notes why the rows could not be read, and reports whether that is new.
+func (r *gateReport) noteUnread(why string) bool {
+	news := r.unreadable == ""
+	r.unreadable = why
+	return news
+}

@@ -1,0 +1,103 @@
+package gatewatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/schedule"
+)
+
+// An operator's word lets what Nova says go only where no gateway reads it.
+func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
+	served, unserved, elsewhere := rowUUID(0), rowUUID(1), rowUUID(2)
+	x := &novadb.Snapshot{Hosts: []novadb.Host{{ServiceID: 3}, {}}}
+	x.Hosts[0].UUID, x.Hosts[1].UUID = parsed(served), parsed(unserved)
+	read := &Gate{}
+	read.rows.Store(&knownRows{Snapshot: x})
+	for _, tt := range []struct {
+		of   *Gate
+		host string
+		want bool
+	}{{nil, served, false}, {&Gate{}, served, true}, {read, served, true}, {read, unserved, false}, {read, elsewhere, false}} {
+		if got := tt.of.KnowsService(tt.host); got != tt.want {
+			t.Errorf("of host %s, with rows that %v: %v", tt.host, tt.of, got)
+		}
+	}
+}
+
+// A cell is told when a service's row was written, by whichever of its times is the newest.
+func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
+	at := time.Unix(1_000, 0)
+	for i, s := range []novadb.Service{
+		{UpdatedAt: at},
+		{UpdatedAt: at, LastSeenUp: at.Add(-time.Minute), CreatedAt: at.Add(-time.Hour)},
+		{UpdatedAt: at.Add(-time.Minute), LastSeenUp: at},
+		{CreatedAt: at},
+	} {
+		if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{s}}, at, time.Minute)[0].GetChangedAt(); !got.AsTime().Equal(at) {
+			t.Errorf("of service %d it is told %v", i, got)
+		}
+	}
+	if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{{}}}, at, time.Minute)[0].GetChangedAt(); got != nil {
+		t.Errorf("of a service without times it is told %v", got)
+	}
+}
+
+// A row that no gateway can answer from is Nova's compute node all the same.
+func TestACellIsToldOfRowsThatAreNoHosts(t *testing.T) {
+	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1"}, {ID: 2, Host: "h2"}}}
+	r := gateReport{}
+	r.update(x, x.At, time.Minute)
+	x.Unusable = map[int64][]schedule.ID{2: {parsed(rowUUID(7))}}
+	if !r.update(x, x.At, time.Minute) || len(r.services[0].GetLeftOutUuids()) != 0 || !slices.Equal(r.services[1].GetLeftOutUuids(), []string{rowUUID(7)}) {
+		t.Errorf("it is told %v", r.services)
+	}
+	if r.update(x, x.At, time.Minute) {
+		t.Error("it is told again")
+	}
+}
+
+func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
+	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1", Disabled: true, DisabledReason: "a bad\nfan \x00\xff"}}}
+	r := gateReport{}
+	if !r.update(x, x.At, time.Minute) || r.services[0].GetDisabledReason() != "a bad fan  \uFFFD" {
+		t.Errorf("told is %q", r.services[0].GetDisabledReason())
+	}
+	if r.sent = true; r.update(x, x.At, time.Minute) || !r.sent {
+		t.Error("the same again is told again")
+	}
+	x.Services[0].DisabledReason = strings.Repeat("ä", 300)
+	if !r.update(x, x.At, time.Minute) || r.sent {
+		t.Error("another reason is not told")
+	}
+	if got := r.services[0].GetDisabledReason(); utf8.RuneCountInString(got) != maxReason || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("of a long one, told is %q", got)
+	}
+}
+
+// A service without a host is told by its id, so that two of them are two.
+func TestACellIsToldWhichServiceHasNoHost(t *testing.T) {
+	x := novadb.Compose("cell1", "", time.Now(), time.Minute, nil, []novadb.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}})
+	r := gateReport{}
+	r.update(x, x.At, time.Minute)
+	for i, want := range []string{"(no host: row 7 of services)", "(no host: row 8 of services)", "h9"} {
+		if got := r.services[i].GetHost(); got != want {
+			t.Errorf("told is %q, want %q", got, want)
+		}
+	}
+}
+
+func rowUUID(n int) string { return fmt.Sprintf("0000000a-0000-4000-8000-%012x", n) }
+
+func parsed(uuid string) schedule.ID {
+	id, err := schedule.ParseID(uuid)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}

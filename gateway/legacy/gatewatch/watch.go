@@ -1,0 +1,308 @@
+package gatewatch
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// fullEvery is about how often every row is read: a refresh cannot see all changes.
+	fullEvery = 10 * time.Minute
+	// maxReadPause is the longest pause after reads that failed.
+	maxReadPause = 5 * time.Second
+	// firstWithin is how long a gateway that starts waits for a cell's first rows.
+	firstWithin = 5 * time.Second
+	// hurriedReads is how many reads tell of a change: an instance counts from the second that has it.
+	hurriedReads = 2
+	// leastRest is the shortest pause before a hurried read. A longer one is five times the last
+	// read, so that casts of many computes load the database by a sixth of the time at most.
+	leastRest = 50 * time.Millisecond
+)
+
+// watcher is what the watch of a gate keeps from round to round.
+type watcher struct {
+	*Gate
+	reader Reader
+	// reads takes the outcome of the read under way; reading: there is one.
+	reads   chan read
+	reading bool
+	// awaited are the instances whose claims the cell awaits, as it said last; cut: there are more.
+	awaited []schedule.ID
+	cut     bool
+	// readFrom is when to read next at the earliest; fullFrom when to read every row.
+	readFrom, fullFrom time.Time
+	failures           int
+	// hurried is how many reads follow at once, since Nova said that something changed; readFor
+	// is how long the last one took.
+	hurried int
+	readFor time.Duration
+	// silent: the cell did not answer last.
+	silent      bool
+	importUntil time.Time
+	// beats has seen all rows that were read.
+	beats novadb.Watch
+}
+
+// read is the outcome of one read of the databases.
+type read struct {
+	rows   *novadb.Snapshot
+	reader Reader
+	err    error
+	began  time.Time
+}
+
+// Run asks the cell for its gate and reads its legacy database, every Refresh. The cell is
+// asked first and the rows are read then, so that a claim that it does not await any
+// more is in the rows. A read runs beside, one at a time: a database that hangs holds
+// up neither the gate nor anything else.
+func (w *Gate) Run(ctx context.Context) {
+	k := &watcher{Gate: w, reads: make(chan read, 1)}
+	var parts sync.WaitGroup
+	if w.importer != nil {
+		parts.Go(func() {
+			if err := w.importer.Run(ctx); err != nil && ctx.Err() == nil {
+				w.log.ErrorContext(ctx, "the importer of a cell's legacy hosts ended", "cell", w.cell.Name(), "error", err)
+			}
+		})
+	}
+	var imported <-chan struct{}
+	if w.importer != nil {
+		imported = w.importer.Imported()
+	}
+	late := time.AfterFunc(firstWithin, sync.OnceFunc(w.isFirst))
+	defer func() {
+		late.Stop()
+		if k.reading {
+			k.finishRead(ctx, <-k.reads)
+		}
+		if k.reader != nil {
+			// It read only; what closing says changes nothing.
+			_ = k.reader.Close()
+		}
+		parts.Wait()
+		w.isFirst()
+	}()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+			k.round(ctx)
+		case <-imported:
+			k.sendReport(ctx, false)
+			continue
+		case <-w.hurry:
+			k.hurried = hurriedReads
+			if !k.reading {
+				due.Reset(k.rest())
+			}
+			continue
+		case got := <-k.reads:
+			k.reading = false
+			k.readFor = k.now().Sub(got.began)
+			if k.finishRead(ctx, got) {
+				k.sendReport(ctx, false)
+			}
+			w.isFirst()
+			if k.hurried > 0 {
+				due.Reset(k.rest())
+			}
+			continue
+		}
+		due.Reset(jittered(w.cfg.Refresh))
+	}
+}
+
+// isFirst says that the gate has been looked for.
+func (w *Gate) isFirst() { w.once.Do(func() { close(w.first) }) }
+
+// rest is how long to wait before a hurried read; a database that fails is left alone for longer.
+func (k *watcher) rest() time.Duration {
+	return max(leastRest, 5*k.readFor, k.readFrom.Sub(k.now()))
+}
+
+// jittered is a time about d long.
+func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+// round asks the cell, then starts to read the rows. Rows of before a pause are no report: the
+// cell is told when they have been read again.
+func (k *watcher) round(ctx context.Context) {
+	began := k.now()
+	reads := !k.reading && !began.Before(k.readFrom)
+	k.sendReport(ctx, reads && k.tooOld())
+	if !reads || ctx.Err() != nil {
+		return
+	}
+	k.reading, k.hurried = true, max(k.hurried-1, 0)
+	got := read{reader: k.reader, began: k.now()}
+	full := !k.now().Before(k.fullFrom)
+	var instances []schedule.ID
+	if !k.native() {
+		instances = k.awaited
+	}
+	go func() {
+		got.read(ctx, k.Gate, full, instances)
+		k.reads <- got
+	}()
+}
+
+// sendReport reports to the cell, or only looks, and takes its answer.
+func (k *watcher) sendReport(ctx context.Context, look bool) {
+	if k.enter(ctx) != nil {
+		return
+	}
+	defer k.leave()
+	if k.cfg.Only {
+		k.holdAtLegacy(ctx)
+	}
+	resp, err := k.ask(ctx, look)
+	if err != nil {
+		if !k.silent && ctx.Err() == nil {
+			k.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.Name(), "error", err)
+		}
+		k.silent = true
+		return
+	}
+	if k.silent {
+		k.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.Name())
+	}
+	k.silent = false
+	k.awaited = instancesOf(resp.GetAwaited())
+	if cut := resp.GetAwaitedCut(); cut != k.cut {
+		if k.cut = cut; cut {
+			k.log.WarnContext(ctx, "a cell awaits more claims than it names: its hosts may look fuller than they are", "cell", k.cell.Name(), "named", len(k.awaited))
+		} else {
+			k.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.Name())
+		}
+	}
+	imports := k.now().Before(k.importUntil)
+	k.importUntil = time.Time{}
+	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
+		k.importUntil = k.now().Add(d)
+		if rows := k.rows.Load(); !imports && k.answerable() {
+			k.importer.Offer(rows.Snapshot, k.native())
+		}
+	} else if k.importer != nil {
+		k.importer.Offer(nil, false)
+	}
+}
+
+// instancesOf gives the instances that claims await, each once.
+func instancesOf(awaited []*cellv1.AwaitedClaim) []schedule.ID {
+	seen := make(map[schedule.ID]struct{}, len(awaited))
+	for _, a := range awaited {
+		if id, err := schedule.ParseID(a.GetConsumerUuid()); err == nil { // others are no instances
+			seen[id] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(seen))
+}
+
+// holdAtLegacy pins the gate of a cell that has no other scheduler.
+func (k *watcher) holdAtLegacy(ctx context.Context) {
+	if known := k.known.Load(); known != nil && known.GetPin() == cellgatev1.Gate_LEGACY {
+		return
+	}
+	// The cell cannot know yet that its tables are read.
+	_, err := k.pinLocked(ctx, &cellgatev1.UpdateCellRequest{
+		GatePin: cellgatev1.Gate_LEGACY, Reason: "legacy_only: the cell has no scheduler of its own", Force: true,
+	}, "gateway")
+	if err != nil && !k.silent {
+		k.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.Name(), "error", err)
+	}
+}
+
+// read reads the rows, all of them or what is new, and what they say of instances. A reader that is
+// not open yet is opened first.
+func (r *read) read(ctx context.Context, w *Gate, full bool, instances []schedule.ID) {
+	if r.reader == nil {
+		if r.reader, r.err = w.parts.Open(ctx); r.err != nil {
+			r.reader = nil
+			return
+		}
+	}
+	since := w.rows.Load()
+	if since == nil || full {
+		r.rows, r.err = r.reader.Load(ctx, instances...)
+		return
+	}
+	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot, instances...)
+}
+
+// finishRead takes the outcome of a read, and reports whether the cell is to be told at
+// once.
+func (k *watcher) finishRead(ctx context.Context, got read) (tell bool) {
+	k.reader = got.reader
+	if ctx.Err() != nil {
+		return false
+	}
+	now := k.now()
+	k.tel.Read(now.Sub(got.began), got.err)
+	if k.enter(ctx) != nil {
+		return false
+	}
+	defer k.leave()
+	if got.err != nil {
+		k.failures++
+		pause := min(maxReadPause, k.cfg.Refresh<<min(k.failures-1, 10))
+		k.readFrom = now.Add(jittered(pause))
+		why := unreadBecause(got.err)
+		k.unread.Store(&why)
+		if k.failures == 1 {
+			k.log.WarnContext(ctx, "the legacy database of a cell cannot be read", "cell", k.cell.Name(), "trouble", string(novadb.TroubleOf(got.err)), "error", got.err)
+		}
+		return k.report.noteUnread(why)
+	}
+	if k.failures > 0 {
+		k.log.InfoContext(ctx, "the legacy database of a cell is read again", "cell", k.cell.Name(), "failures", k.failures)
+	}
+	k.failures, k.readFrom = 0, time.Time{}
+	if got.rows.Full {
+		k.fullFrom = now.Add(jittered(fullEvery))
+	}
+	server := got.rows.At.Add(now.Sub(got.began))
+	got.rows = k.beats.Judge(got.rows, got.began, k.cfg.ServiceDownTime)
+	k.logSilence(ctx, got.rows)
+	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began, unsure: got.rows.Unsure(server, k.cfg.ServiceDownTime), noneUp: noneUp(got.rows, server, k.cfg.ServiceDownTime)})
+	k.unread.Store(nil)
+	tell = k.report.update(got.rows, server, k.cfg.ServiceDownTime)
+	switch {
+	case k.importer == nil:
+	case k.noBeats() != "":
+		k.importer.Offer(nil, false)
+	case now.Before(k.importUntil):
+		k.importer.Offer(got.rows, k.native())
+	}
+	return tell
+}
+
+// native reports whether the gate was NATIVE when the cell was asked last.
+func (w *Gate) native() bool {
+	known := w.known.Load()
+	return known != nil && known.GetState() == cellgatev1.Gate_NATIVE
+}
+
+// unreadBecause is the text of why rows could not be read, with its trouble.
+func unreadBecause(err error) string {
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		return "the legacy database failed"
+	}
+	if t := novadb.TroubleOf(err); t != "" {
+		return e.Message + " (" + string(t) + ")"
+	}
+	return e.Message
+}

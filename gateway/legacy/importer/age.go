@@ -1,0 +1,143 @@
+package importer
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/legacy/novadb"
+)
+
+// data is how new what was read is. The clock of a server does not tell: that of a replica
+// of Nova's database goes on while its rows are behind. An address may lead to several servers:
+// what one gave says nothing of another's rows.
+type data struct {
+	// written is the greatest Written of the snapshots, heartbeat the greatest one of snapshots
+	// and passes.
+	written, heartbeat time.Time
+	// witness is the id of the row of instances with the newest time that was ever read: a
+	// server that has that write has those before it.
+	witness   int64
+	witnessed time.Time
+	// whole is the moment up to which the rows of the last pass are taken to be whole. newest is
+	// the greatest moment up to which this or another importer may have read them.
+	whole, newest time.Time
+}
+
+// stale reports whether the last pass may have read older rows than a pass before it. Instances
+// that the cell has claims of may be unknown then, until a later pass has their rows.
+func (d *data) stale() bool { return d.whole.Before(d.newest) }
+
+// endPass notes up to which moment the rows of a pass are whole.
+func (d *data) endPass(whole time.Time) { d.whole, d.newest = whole, later(d.newest, whole) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// beatsTell is how far behind heartbeats the rows of instances are taken to be where none
+// of these was written since: one that is deleted leaves a newer time, unless its row was
+// purged.
+const beatsTell = 10 * time.Minute
+
+// behindError is that rows of instances are of a server that is behind those that were read
+// before.
+type behindError struct{ by time.Duration }
+
+func (e *behindError) Error() string {
+	return fmt.Sprintf("the rows of instances are %v older than what was read before: they are of another server, a replica that is behind", e.by)
+}
+
+// writtenAt is how new the data of a snapshot are; without any time the server's clock.
+func writtenAt(x *novadb.Snapshot) time.Time {
+	if x.Written.IsZero() {
+		return x.At
+	}
+	return x.Written
+}
+
+// behind is how much older the data of a snapshot are than those of one before: the reader
+// was led to a replica that is behind. 0: they are not.
+func (m *Importer) behind(x *novadb.Snapshot) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := writtenAt(x)
+	if at.Before(m.data.written) {
+		return m.data.written.Sub(at)
+	}
+	m.data.written = at
+	m.data.beats(x.Heartbeat)
+	return 0
+}
+
+func (d *data) beats(at time.Time) {
+	if at.After(d.heartbeat) {
+		d.heartbeat = at
+	}
+}
+
+// older is by how much the heartbeats beside rows of instances are behind those that were read
+// before; 0 for none. A row's time may go back with another writer's clock: those of instances
+// say only to which moment rows are whole.
+func (d *data) older(age novadb.InstanceAge) time.Duration {
+	if age.Heartbeat.IsZero() {
+		return 0
+	}
+	return max(d.heartbeat.Sub(age.Heartbeat), 0)
+}
+
+// wholeTo is the moment up to which a page's transaction has all rows of instances, by its own
+// age and rows.
+func wholeTo(p *novadb.InstancePage) time.Time {
+	at := p.Age.Heartbeat
+	if at.IsZero() || at.After(p.At) {
+		at = p.At
+	}
+	if at = at.Add(-beatsTell); p.Age.Witness.After(at) {
+		at = p.Age.Witness
+	}
+	for i := range p.Instances {
+		if w := p.Instances[i].Written(p.At); w.After(at) {
+			at = w
+		}
+	}
+	return at
+}
+
+// instancesAt is the moment up to which the instances of the last pass are whole.
+func (m *Importer) instancesAt() *timestamppb.Timestamp {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return timestamppb.New(m.data.whole)
+}
+
+// nextVersion orders the states of all imports by how new their data are, in microseconds
+// since 1970. Nova writes whole seconds: within one the server's clock orders them, a
+// millisecond of it as a microsecond, and the order of a life. mu is held.
+func (m *Importer) nextVersion(x *novadb.Snapshot) uint64 {
+	at := writtenAt(x).Truncate(time.Second)
+	first := uint64(max(at.UnixMicro(), 1))
+	last := first + uint64(time.Second/time.Microsecond) - 1
+	v := min(last, first+uint64(max(x.At.Sub(at).Milliseconds(), 0)))
+	if m.version < first || m.version > last {
+		m.version = max(m.version, v)
+		return v
+	}
+	m.version = min(last, max(m.version+1, v))
+	return m.version
+}
+
+// read takes what a page says of how new rows are.
+func (d *data) read(p *novadb.InstancePage) {
+	d.beats(p.Age.Heartbeat)
+	for i := range p.Instances {
+		row := &p.Instances[i]
+		if w := row.Written(p.At); w.After(d.witnessed) || row.ID == d.witness && !w.IsZero() {
+			d.witness, d.witnessed = row.ID, w
+		}
+	}
+}

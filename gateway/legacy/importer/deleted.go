@@ -1,0 +1,100 @@
+package importer
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// mostDeleted bounds the deleted instances that are known; rows of more come again for as
+	// long as passes look back.
+	mostDeleted = 65_536
+	// deletedAtOnce is how many a call names.
+	deletedAtOnce = 16_384
+)
+
+// deletedRow is an instance whose row is deleted. The cell is told until it has no claim of it
+// any more, which is done: on a host whose agent knows its instances it releases the claim once
+// that does not report it.
+type deletedRow struct {
+	// pass had the row last.
+	pass uint64
+	done bool
+	// tries is how often the cell was told, again the step of the next time.
+	tries uint
+	again uint64
+}
+
+// deletedRow notes what a row says of whether its instance is deleted.
+func (k *known) deletedRow(id schedule.ID, row *novadb.Instance, pass uint64) {
+	d := k.deleted[id]
+	switch {
+	case !row.Gone:
+		delete(k.deleted, id)
+	case d != nil:
+		d.pass = pass
+	case len(k.deleted) < mostDeleted:
+		k.deleted[id] = &deletedRow{pass: pass}
+	}
+}
+
+// deletedDue gives the deleted instances that the cell is to be told of in this step, and
+// forgets those that are done and that passes do not have any more. mu is held.
+func (m *Importer) deletedDue() (due []schedule.ID) {
+	for id, d := range m.known.deleted {
+		switch {
+		case d.done && d.pass != m.passes:
+			delete(m.known.deleted, id)
+		case !d.done && m.steps >= d.again && len(due) < deletedAtOnce:
+			due = append(due, id)
+		}
+	}
+	return due
+}
+
+// sendDeleted tells the cell of instances whose rows are deleted.
+func (m *Importer) sendDeleted(ctx context.Context, at *timestamppb.Timestamp, c Caller, r *Report) error {
+	m.mu.Lock()
+	due := m.deletedDue()
+	m.mu.Unlock()
+	if len(due) == 0 {
+		return nil
+	}
+	in := &cellv1.ImportHostsRequest{InstancesAt: at, Deleted: make([]byte, 0, len(due)*len(schedule.ID{}))}
+	for _, id := range due {
+		in.Deleted = append(in.Deleted, id[:]...)
+	}
+	out, err := c.ImportHosts(ctx, in)
+	if err != nil {
+		return err
+	}
+	claimed := map[schedule.ID]bool{}
+	for rest := out.GetClaimed(); len(rest) > 0; {
+		var id schedule.ID
+		if n := copy(id[:], rest); n < len(id) {
+			return fault.New(fault.Internal, "the cell named no whole uuid")
+		}
+		rest = rest[len(id):]
+		claimed[id] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Released += int(out.GetDeletedReleased())
+	for _, id := range due {
+		d := m.known.deleted[id]
+		if d == nil {
+			continue
+		}
+		if d.done = !claimed[id]; !d.done {
+			d.tries++
+			d.again = m.steps + stepsAfter(d.tries)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package importer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/novadb"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
+)
+
+// deletes marks the row of an instance as deleted, as Nova does.
+func (n *nova) deletes(i int64) {
+	n.put(i, func(r *novadb.Instance) { r.Deleted, r.Gone, r.DeletedAt, r.VMState = true, true, n.now, "deleted" })
+}
+
+// onAgent makes a host of an agent that says which instances it has, and a request's confirmed
+// claim for each of some.
+func (f *fakeCell) onAgent(host int64, confirmed time.Time, claims ...int64) *fakeHost {
+	h := &fakeHost{agent: true, state: &agentv1.FullState{
+		Cell: "cell1", HostUuid: hostID(host), Providers: []*agentv1.Provider{{Uuid: hostID(host)}},
+	}}
+	f.hosts[hostID(host)] = h
+	for _, i := range claims {
+		f.claims[instanceID(i)] = &fakeClaim{host: hostID(host), updated: confirmed}
+	}
+	return h
+}
+
+// Of an agent's host the cell hears which rows are deleted, until their claims have ended.
+func TestTheCellIsToldOfDeletedRowsUntilTheirClaimsEnd(t *testing.T) {
+	n, c := newNova(1), newCell()
+	h := c.onAgent(1, n.now, 1, 2, 3)
+	n.on(1, 1)
+	n.on(2, 1)
+	m := importerOf(t, n)
+	step(t, m, n, c)
+	h.state.Instances = []*agentv1.Instance{{InstanceUuid: instanceID(2)}}
+	n.deletes(1)
+	n.deletes(2)
+	r := step(t, m, n, c)
+	if r.Released != 1 || c.claims[instanceID(1)] != nil || c.claims[instanceID(2)] == nil {
+		t.Fatalf("of two deleted rows of which the host reports one: %d released, %v", r.Released, c.claims)
+	}
+	if c.claims[instanceID(3)] == nil {
+		t.Error("a claim whose instance is in no row was released")
+	}
+	for range 8 {
+		step(t, m, n, c)
+	}
+	for _, told := range c.told[1:] {
+		if !slices.Equal(told, []string{instanceID(2)}) {
+			t.Errorf("told again of %v", told)
+		}
+	}
+	if len(c.told) > 5 {
+		t.Errorf("told %d times in 9 steps: %v", len(c.told), c.told)
+	}
+	h.state.Instances = nil
+	for range 8 {
+		step(t, m, n, c)
+	}
+	if c.claims[instanceID(2)] != nil {
+		t.Error("its host does not report it any more, and its claim is there")
+	}
+	told := len(c.told)
+	n.now = n.now.Add(5 * time.Minute)
+	for range 40 {
+		step(t, m, n, c)
+	}
+	if len(c.told) != told || len(m.known.deleted) != 0 {
+		t.Errorf("told %d times more, %d are kept", len(c.told)-told, len(m.known.deleted))
+	}
+}
+
+// A hidden row is the copy that a resize to another cell leaves, and not the end of its instance;
+// a row that is live again is none either.
+func TestOnlyDeletedRowsAreTold(t *testing.T) {
+	n, c := newNova(1), newCell()
+	c.onAgent(1, n.now, 1, 2)
+	n.on(1, 1)
+	n.on(2, 1)
+	m := importerOf(t, n)
+	step(t, m, n, c)
+	n.put(1, func(r *novadb.Instance) { r.Deleted = true })
+	step(t, m, n, c)
+	if len(c.told) != 0 {
+		t.Errorf("told of %v", c.told)
+	}
+	held := c.onAgent(1, n.now)
+	held.state.Instances = []*agentv1.Instance{{InstanceUuid: instanceID(2)}}
+	n.deletes(2)
+	step(t, m, n, c)
+	n.put(2, func(r *novadb.Instance) {
+		r.Deleted, r.Gone, r.DeletedAt, r.VMState = false, false, time.Time{}, "active"
+	})
+	step(t, m, n, c)
+	told := len(c.told)
+	held.state.Instances = nil
+	for range 8 {
+		step(t, m, n, c)
+	}
+	if len(c.told) != told || c.claims[instanceID(2)] == nil {
+		t.Errorf("told of a row that is live again: %v", c.told[told:])
+	}
+}
+
+// Rows that may be older than a claim do not end it: newer ones do.
+func TestADeletedRowThatIsOlderThanTheClaimIsToldAgain(t *testing.T) {
+	n, c := newNova(1), newCell()
+	n.on(1, 1)
+	m := importerOf(t, n)
+	step(t, m, n, c)
+	n.deletes(1)
+	c.onAgent(1, n.now.Add(time.Minute), 1)
+	step(t, m, n, c)
+	if c.claims[instanceID(1)] == nil {
+		t.Fatal("a claim was released by older rows")
+	}
+	n.now = n.now.Add(2 * time.Minute)
+	n.on(2, 1)
+	for range 4 {
+		step(t, m, n, c)
+	}
+	if c.claims[instanceID(1)] != nil {
+		t.Error("rows are newer than the claim, and it is there")
+	}
+}

@@ -1,0 +1,162 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// Finder says which instances have no claim in a shard.
+type Finder interface {
+	FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest, opts ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
+}
+
+const (
+	// findAtOnce is how many instances a call asks for.
+	findAtOnce = 16_384
+	// findRate bounds the instances asked for in a second: looks at more come less often.
+	findRate = 20_000
+)
+
+// Unclaimed is what looks for instances without a claim have found.
+type Unclaimed struct {
+	// Settled is a moment of store time: of those without a claim then, each has one by
+	// now or is no instance any more. An instance that is deleted, or built, has no claim
+	// for a while, and moves it on.
+	Settled time.Time
+	// Found are those of the last look, by host and uuid; Lasting counts those of them
+	// that the look before had found too.
+	Found   []UnclaimedInstance
+	Lasting int
+}
+
+// UnclaimedInstance is one without a claim.
+type UnclaimedInstance struct {
+	UUID string
+	// Host and HostUUID are the host that its row is of.
+	Host, HostUUID string
+	Lasting        bool
+}
+
+// missing is an instance without a claim: before is the look before the first that found
+// it.
+type missing struct {
+	before time.Time
+	looks  int
+}
+
+// FindUnclaimed asks which of the instances that the last pass had, on hosts of x, have no
+// live claim. One whose row cannot be imported counts too, or whose node is none of its
+// host's: an agent may list it. Those of hosts that x does not have are nobody's to place on.
+func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Finder) (Unclaimed, error) {
+	m.stepping.Lock()
+	defer m.stepping.Unlock()
+	all := m.placed(x)
+	ids := make([]schedule.ID, 0, len(all))
+	for id := range all {
+		ids = append(ids, id)
+	}
+	found, at := map[schedule.ID]*missing{}, time.Time{}
+	for part := range slices.Chunk(ids, findAtOnce) {
+		in := &cellv1.FindUnclaimedRequest{Instances: make([]byte, 0, len(part)*len(schedule.ID{}))}
+		for _, id := range part {
+			in.Instances = append(in.Instances, id[:]...)
+		}
+		out, err := f.FindUnclaimed(ctx, in)
+		if err != nil {
+			return Unclaimed{}, err
+		}
+		if t := out.GetAt().AsTime(); at.IsZero() || t.Before(at) {
+			at = t
+		}
+		for rest := out.GetUnclaimed(); len(rest) > 0; {
+			var id schedule.ID
+			if n := copy(id[:], rest); n < len(id) {
+				return Unclaimed{}, fault.New(fault.Internal, "the cell named no whole uuid")
+			}
+			rest = rest[len(id):]
+			was := m.unclaimed[id]
+			if was == nil {
+				was = &missing{before: m.lookedAt}
+			}
+			found[id] = &missing{was.before, was.looks + 1}
+		}
+	}
+	if len(ids) == 0 {
+		// Without instances nothing was asked, and nothing says the store's time.
+		out, err := f.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{})
+		if err != nil {
+			return Unclaimed{}, err
+		}
+		at = out.GetAt().AsTime()
+	}
+	m.unclaimed, m.lookedAt = found, at
+	u := Unclaimed{Settled: at}
+	for id, is := range found {
+		if is.before.Before(u.Settled) {
+			u.Settled = is.before
+		}
+		on := all[id]
+		if on == nil {
+			return Unclaimed{}, fault.New(fault.Internal, "the cell named an instance that it was not asked for")
+		}
+		one := UnclaimedInstance{UUID: id.String(), Host: on.ServiceHost, HostUUID: on.UUID.String(), Lasting: is.looks > 1}
+		if one.Lasting {
+			u.Lasting++
+		}
+		u.Found = append(u.Found, one)
+	}
+	slices.SortFunc(u.Found, func(a, b UnclaimedInstance) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.UUID, b.UUID))
+	})
+	return u, nil
+}
+
+// placed gives the host of each instance that is on one of x; a host of the same name where
+// none has its node.
+func (m *Importer) placed(x *novadb.Snapshot) map[schedule.ID]*novadb.Host {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := planning{Importer: m, x: x, nodes: map[string]int{}}
+	for i := range x.Hosts {
+		p.nodes[x.Hosts[i].ServiceHost]++
+	}
+	hosts, named := map[place]*novadb.Host{}, map[string]*novadb.Host{}
+	for i := range x.Hosts {
+		h := &x.Hosts[i]
+		named[h.ServiceHost] = h
+		for _, at := range p.placesOf(place{h.ServiceHost, h.NodeName}) {
+			hosts[at] = h
+		}
+	}
+	all := make(map[schedule.ID]*novadb.Host, len(m.known.by))
+	for id, i := range m.known.by {
+		h := hosts[i.at]
+		if h == nil {
+			h = named[i.at.host]
+		}
+		if h != nil {
+			all[id] = h
+		}
+	}
+	for _, b := range m.known.bad {
+		id, err := schedule.ParseID(b.UUID)
+		if h := named[b.Host]; err == nil && h != nil {
+			all[id] = h
+		}
+	}
+	return all
+}
+
+// lookAgain is how long after a look at so many instances the next one is made.
+func lookAgain(instances int) time.Duration {
+	return time.Duration(instances) * time.Second / findRate
+}

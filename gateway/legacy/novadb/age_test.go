@@ -1,0 +1,118 @@
+package novadb
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/legacytest"
+)
+
+// How new the data are is what somebody wrote last, of any service or compute node, and not
+// the clock of the server; what is ahead of that by more than service_down_time does not count.
+func TestHowNewTheDataAre(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3)
+		ago := func(d time.Duration) time.Time { return w.now.Add(-d) }
+		w.do("UPDATE services SET created_at = ?, updated_at = ?, last_seen_up = ?", ago(time.Hour), ago(3*time.Minute), ago(3*time.Minute))
+		w.do("UPDATE compute_nodes SET created_at = ?, updated_at = ?", ago(time.Hour), ago(time.Hour))
+		var x *Snapshot
+		check := func(what string, heartbeat, written time.Duration, silent bool) {
+			t.Helper()
+			var err error
+			if x, err = w.Refresh(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			if !x.Heartbeat.Equal(ago(heartbeat)) || !x.Written.Equal(ago(written)) || x.Silent(time.Minute) != silent {
+				t.Errorf("%s: heartbeat %v, written %v, silent %v; want %v, %v", what, x.Heartbeat, x.Written, x.Silent(time.Minute), ago(heartbeat), ago(written))
+			}
+		}
+		check("computes that are silent", 3*time.Minute, 3*time.Minute, true)
+		w.do("UPDATE compute_nodes SET updated_at = ? WHERE id = 2", ago(2*time.Minute))
+		check("a compute node", 3*time.Minute, 2*time.Minute, true)
+		w.cell.Insert(t, "services", with(w.service(9), legacytest.Row{"binary": "nova-conductor", "last_seen_up": ago(time.Second), "updated_at": ago(time.Second)}))
+		check("a conductor", time.Second, time.Second, false)
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id = 1", ago(-time.Hour), ago(-time.Hour))
+		w.do("UPDATE compute_nodes SET updated_at = ? WHERE id = 1", ago(-time.Hour))
+		check("a clock that is far ahead", time.Second, time.Second, false)
+		if x.Ahead < 50*time.Minute || x.Ahead > time.Hour || x.WhySilent(time.Minute) != "" {
+			t.Errorf("an hour ahead is %v, %q", x.Ahead, x.WhySilent(time.Minute))
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-45*time.Second), ago(-45*time.Second))
+		check("clocks that are ahead", -45*time.Second, -45*time.Second, false)
+		if x.Ahead != 0 {
+			t.Errorf("45 s ahead: %v", x.Ahead)
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-time.Hour), ago(-time.Hour))
+		check("all clocks are far ahead but that of the dead", 3*time.Minute, 2*time.Minute, true)
+		if why := x.WhySilent(time.Minute); !strings.Contains(why, "the newest heartbeat of any service is ") || !strings.Contains(why, " ahead of its server's clock: the clocks") {
+			t.Errorf("it says %q", why)
+		}
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id = 9", ago(time.Second), ago(time.Second))
+		w.do("UPDATE services SET deleted = id WHERE id = 9")
+		check("a service that is deleted", 3*time.Minute, 2*time.Minute, true)
+		w.do("UPDATE services SET last_seen_up = NULL, created_at = NULL, updated_at = NULL")
+		w.do("UPDATE compute_nodes SET created_at = NULL, updated_at = NULL")
+		var err error
+		if x, err = w.Load(t.Context()); err != nil || !x.Heartbeat.IsZero() || !x.Written.IsZero() || x.Silent(time.Minute) {
+			t.Errorf("without times: heartbeat %v, written %v, %v", x.Heartbeat, x.Written, err)
+		}
+	})
+}
+
+// In a copy that stops nobody falls silent before all do; one that is dead among others is down.
+func TestNobodyIsDownInACopyThatStops(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3)
+		w.do("UPDATE services SET last_seen_up = ?, updated_at = ?", w.now.Add(-55*time.Second), w.now.Add(-55*time.Second))
+		w.do("UPDATE services SET last_seen_up = ? WHERE id = 1", w.now.Add(-64*time.Second))
+		down := func(x *Snapshot, after time.Duration) (n int) {
+			for _, h := range x.HostsAt(x.At.Add(after)) {
+				if h.Down {
+					n++
+				}
+			}
+			return n
+		}
+		x, err := w.Load(t.Context())
+		if err != nil || down(x, 0) != 0 || down(x, 4*time.Second) != 0 || down(x, time.Hour) != 0 || x.Hosts[0].Down {
+			t.Errorf("in a copy that stopped %d, %d, %d are down, %v", down(x, 0), down(x, 4*time.Second), down(x, time.Hour), err)
+		}
+		w.do("UPDATE services SET last_seen_up = ? WHERE id = 2", w.now)
+		if x, err = w.Load(t.Context()); err != nil || down(x, 0) != 1 || !x.Hosts[0].Down {
+			t.Errorf("of one that is dead and others that live %d are down, %v", down(x, 0), err)
+		}
+	})
+}
+
+// A dead row of the far future is no word of clocks: a copy that stopped is said to have.
+func TestADeadRowOfTheFutureIsNoWordOfClocks(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		beats []time.Duration // by how much older than at
+		ahead time.Duration
+		why   string
+	}{
+		{"one dead row", []time.Duration{-9 * time.Hour, 2 * time.Minute, 2 * time.Minute}, 0, "the newest heartbeat of any service is 2m0s old"},
+		{"one dead row beside living ones", []time.Duration{-9 * time.Hour, 2 * time.Second, 3 * time.Second}, 0, ""},
+		{"all clocks", []time.Duration{-9 * time.Hour, -9 * time.Hour, time.Hour}, 9 * time.Hour, "the newest heartbeat of any service is 9h0m0s ahead of its server's clock"},
+		{"all there are", []time.Duration{-9 * time.Hour}, 9 * time.Hour, "the newest heartbeat of any service is 9h0m0s ahead of its server's clock"},
+	} {
+		x := Compose("cell1", "", at, time.Minute, nil, nil)
+		for i, age := range c.beats {
+			if seen := at.Add(-age); i == 0 {
+				x.Others = append(x.Others, Beat{ID: 9, Seen: seen})
+			} else {
+				x.Services = append(x.Services, Service{ID: int64(i), LastSeenUp: seen})
+			}
+			if age > -time.Minute {
+				x.Heartbeat = newest(x.Heartbeat, at.Add(-age))
+			}
+		}
+		x.Ahead = x.farAhead(at.Add(time.Minute))
+		if why := x.WhySilent(time.Minute); x.Ahead != c.ahead || !strings.HasPrefix(why, c.why) || c.why == "" && why != "" {
+			t.Errorf("%s: %v ahead, %q", c.name, x.Ahead, why)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package novadb
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	guuid "github.com/google/uuid"
+
+	"cellgate/schedule"
+)
+
+// apiData is what the API database has of a cell.
+type apiData struct {
+	sameHost func(string) string
+	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, by
+	// what sameHost makes of them.
+	mapped, elsewhere map[string]bool
+	// names are the hosts mapped to the cell, as they are written.
+	names []string
+	// asked: elsewhere was looked for all hosts that are not in mapped.
+	asked bool
+	// aggregates by host, as it is written, in the order of their ids.
+	aggregates map[string][]schedule.Aggregate
+	// nameless are those of them without a uuid of their own, in the order of their ids.
+	nameless []NamelessAggregate
+	// digests are of the tables as they were when mapped and aggregates were read.
+	digests apiDigests
+}
+
+// readAPI reads what the API database has of the cell; hosts are those of the cell's
+// live compute nodes. Mappings and aggregates whose digests are those of before, nil for
+// none, are taken from there.
+func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, before *apiData) error {
+	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
+	x.api = a
+	return r.api.transaction(ctx, func(s *session, _ time.Time) error {
+		cell, err := r.findCell(ctx, s, x)
+		if err != nil {
+			return err
+		}
+		if a.digests, err = r.digestAPI(ctx, s, cell); err != nil {
+			return err
+		}
+		sameMappings := before != nil && a.digests.cell == before.digests.cell && a.digests.mappings == before.digests.mappings
+		if sameMappings {
+			a.mapped, a.names = before.mapped, before.names
+		} else if err := r.readMapped(ctx, s, x, cell); err != nil {
+			return err
+		}
+		if err := a.readElsewhere(ctx, s, hosts); err != nil {
+			return err
+		}
+		if sameMappings && a.digests.aggregates == before.digests.aggregates {
+			a.aggregates, a.nameless = before.aggregates, before.nameless
+			return nil
+		}
+		return r.readAggregates(ctx, s, x)
+	})
+}
+
+// readMapped reads which hosts are mapped to the cell.
+func (r *Reader) readMapped(ctx context.Context, s *session, x *Snapshot, cell int64) (err error) {
+	a := x.api
+	x.Read.HostMappings, err = s.pages(ctx, list{
+		table: "host_mappings", page: stampPage, max: r.conf.MaxRows, args: []any{cell},
+		text: "SELECT id, host FROM host_mappings WHERE cell_id = ? AND id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var host string
+		err = rows.Scan(&id, &host)
+		a.mapped[a.sameHost(host)], a.names = true, append(a.names, host)
+		return id, err
+	})
+	return err
+}
+
+// findCell gives the id of the cell's row, and notes its uuid.
+func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int64, err error) {
+	by, value := "uuid", r.conf.CellUUID
+	if value == "" {
+		by, value = "name", r.conf.Cell
+	}
+	found := 0
+	disabled, err := s.column(ctx, "cell_mappings", "disabled", "false") // not before Rocky
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.each(ctx, `SELECT id, uuid, name, coalesce(transport_url, ''), `+disabled+` FROM cell_mappings WHERE `+by+` = ? LIMIT ?`, []any{value, 2}, func(rows *sql.Rows) error {
+		var name sql.NullString
+		var disabled truth
+		found++
+		if err := rows.Scan(&id, &x.CellUUID, &name, &x.TransportURL, &disabled); err != nil {
+			return err
+		}
+		x.CellDisabled = bool(disabled)
+		return nil
+	})
+	if err == nil && found != 1 {
+		what := "has no cell with that " + by
+		if found > 1 {
+			what = "has several cells with that " + by
+		}
+		err = r.api.unavailable(NotMapped, nil, fmt.Sprintf("%s in cell_mappings: %s", what, value))
+	}
+	return id, err
+}
+
+// mostAsked is how many hosts that are not mapped to the cell are looked for in other
+// cells; more is a cell that was never discovered.
+const mostAsked = 1000
+
+// readElsewhere finds which hosts are mapped to other cells.
+func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string) error {
+	var strange []string
+	for _, h := range hosts {
+		if !a.mapped[a.sameHost(h)] {
+			strange = append(strange, h)
+		}
+	}
+	a.asked = len(strange) <= mostAsked
+	_, err := inFew(ctx, s, "SELECT host FROM host_mappings WHERE host IN ("+listOfFew+")", strange[:min(len(strange), mostAsked)], func(rows *sql.Rows) error {
+		var host string
+		if err := rows.Scan(&host); err != nil {
+			return err
+		}
+		a.elsewhere[a.sameHost(host)] = true
+		return nil
+	})
+	return err
+}
+
+// readAggregates reads the aggregates of the cell's hosts. Tables are not joined by host:
+// their collations may differ.
+func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) error {
+	members, most := map[int64][]string{}, 10*r.conf.MaxRows
+	n, err := inFew(ctx, s, "SELECT aggregate_id, host FROM aggregate_hosts WHERE host IN ("+listOfFew+")", x.api.names, func(rows *sql.Rows) error {
+		var in int64
+		var host string
+		err := rows.Scan(&in, &host)
+		members[in] = append(members[in], host)
+		return err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	if n > most {
+		return s.unavailable(TooManyRows, nil, fmt.Sprintf("has more than %d rows in aggregate_hosts", most))
+	}
+	all, uuids := map[int64]*schedule.Aggregate{}, taken{}
+	n, err = s.pages(ctx, list{
+		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
+		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var as, name sql.NullString
+		err = rows.Scan(&id, &as, &name)
+		// All aggregates count, so that what stands for one is the same for every cell.
+		uuid, why := uuids.take(as)
+		if len(members[id]) > 0 {
+			if why != "" {
+				uuid = aggregateUUID(id)
+				x.api.nameless = append(x.api.nameless, NamelessAggregate{ID: id, Name: name.String, Why: why, UUID: uuid})
+			}
+			all[id] = &schedule.Aggregate{UUID: uuid, Name: name.String, Metadata: map[string]string{}}
+		}
+		return id, err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	n, err = s.pages(ctx, list{
+		table: "aggregate_metadata", page: stampPage, max: most,
+		text: `SELECT id, aggregate_id, "key", value FROM aggregate_metadata WHERE id > ? ORDER BY id LIMIT ?`,
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var of int64
+		var key, value string
+		err = rows.Scan(&id, &of, &key, &value)
+		if a := all[of]; a != nil {
+			a.Metadata[key] = value
+		}
+		return id, err
+	})
+	x.Read.Aggregates += n
+	if err != nil {
+		return err
+	}
+	x.api.join(all, members)
+	return nil
+}
+
+// taken are the uuids of aggregates.
+type taken map[schedule.ID]struct{}
+
+// take gives a uuid as it is written everywhere, or why it is not an aggregate's own.
+func (t taken) take(text sql.NullString) (uuid, why string) {
+	if text.String == "" {
+		return "", "is NULL"
+	}
+	id, err := schedule.ParseID(text.String)
+	if err != nil {
+		return "", "is none: " + strconv.Quote(text.String)
+	}
+	if _, there := t[id]; there {
+		return "", "is another aggregate's too: " + text.String
+	}
+	t[id] = struct{}{}
+	return id.String(), ""
+}
+
+// NamelessAggregate is an aggregate with hosts of the cell that has no uuid of its own.
+type NamelessAggregate struct {
+	ID   int64
+	Name string
+	// Why completes "its uuid …".
+	Why string
+	// UUID stands for it meanwhile: the same in all cells, whoever reads it.
+	UUID string
+}
+
+// aggregateUUID is of an aggregate without a uuid, by its id in the API database.
+func aggregateUUID(id int64) string {
+	return guuid.NewSHA1(guuid.NameSpaceURL, fmt.Appendf(nil, "cellgate:aggregate:%d", id)).String()
+}
+
+func (a *apiData) join(all map[int64]*schedule.Aggregate, members map[int64][]string) {
+	ids := make([]int64, 0, len(all))
+	for id := range all {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		for _, host := range members[id] {
+			a.aggregates[host] = append(a.aggregates[host], *all[id])
+		}
+	}
+}

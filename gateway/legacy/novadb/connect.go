@@ -1,0 +1,134 @@
+package novadb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// database is a pool of connections to one of Nova's databases.
+type database struct {
+	*sql.DB
+	dialect
+	cell string
+	// role is "cell" or "api".
+	role string
+	conf Config
+	// known are columns that older releases of Nova lack and this database has.
+	known sync.Map
+}
+
+// open makes the pool. It connects to nothing yet.
+func open(role string, d Database, c Config) (*database, error) {
+	db := &database{cell: c.Cell, role: role, conf: c, dialect: postgresDialect}
+	connect := postgresConnector
+	if scheme, _, _ := strings.Cut(d.URL, "://"); strings.HasPrefix(scheme, "mysql") || strings.HasPrefix(scheme, "mariadb") {
+		db.dialect, connect = mysqlDialect, mysqlConnector
+	}
+	connector, err := connect(d, c)
+	if err != nil {
+		return nil, err
+	}
+	db.DB = sql.OpenDB(&sessions{Connector: connector, say: db.session(c)})
+	db.SetMaxOpenConns(c.Connections)
+	db.SetMaxIdleConns(c.Connections)
+	db.SetConnMaxLifetime(10 * c.LoadTimeout)
+	return db, nil
+}
+
+// sessions makes connections that have been told what sessions are like.
+type sessions struct {
+	driver.Connector
+	say []string
+}
+
+// Connect is driver.Connector's.
+func (s *sessions) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range s.say {
+		if _, err := c.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			_ = c.Close() // the error that counts is the other one
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func mysqlConnector(d Database, c Config) (driver.Connector, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the URL cannot be read")
+	}
+	m := mysql.NewConfig()
+	m.User, m.DBName, m.Net, m.Addr = u.User.Username(), strings.Trim(u.Path, "/"), "tcp", u.Host
+	if u.Port() == "" {
+		m.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if path := u.Query().Get(unixSocket); path != "" {
+		m.Net, m.Addr = "unix", path
+	}
+	m.ParseTime = true // in UTC, which is the default
+	m.TLS = d.TLS
+	// A connection whose server is silent ends even where no context watches.
+	m.Timeout, m.ReadTimeout, m.WriteTimeout = c.QueryTimeout, 2*c.QueryTimeout, 2*c.QueryTimeout
+	m.Logger = quiet{}
+	err = m.Apply(mysql.BeforeConnect(func(_ context.Context, m *mysql.Config) (err error) {
+		m.Passwd, err = d.password()
+		return err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return mysql.NewConnector(m)
+}
+
+// quiet drops the driver's own lines: what they say is in the error as well.
+type quiet struct{}
+
+func (quiet) Print(...any) {}
+
+func postgresConnector(d Database, c Config) (driver.Connector, error) {
+	_, rest, _ := strings.Cut(d.URL, "://")
+	p, err := pgx.ParseConfig("postgres://" + rest)
+	if err != nil {
+		return nil, fmt.Errorf("the URL cannot be read") // pgx would quote it
+	}
+	p.RuntimeParams["application_name"] = "cellgate legacy " + c.Cell
+	p.ConnectTimeout = c.QueryTimeout
+	if d.TLS != nil {
+		p.TLSConfig, p.Fallbacks = d.TLS, nil
+	}
+	return stdlib.GetConnector(*p, stdlib.OptionBeforeConnect(func(_ context.Context, p *pgx.ConnConfig) error {
+		if d.PasswordFile == "" {
+			return nil
+		}
+		var err error
+		p.Password, err = d.password()
+		return err
+	})), nil
+}
+
+// password reads the file.
+func (d *Database) password() (string, error) {
+	if d.PasswordFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(d.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("the password of the database: %w", err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}

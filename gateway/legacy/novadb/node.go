@@ -1,0 +1,246 @@
+package novadb
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"time"
+
+	"cellgate/schedule"
+	"cellgate/schedule/nova"
+)
+
+// nodeRow is a live row of compute_nodes. Rows with the same data are ==.
+type nodeRow struct {
+	id                 int64
+	uuid               sql.NullString
+	serviceID          sql.NullInt64
+	host, node         sql.NullString
+	vcpus, vcpusUsed   int64
+	memoryMB           int64
+	freeRAMMB          sql.NullInt64
+	localGB            int64
+	localGBUsed        int64
+	freeDiskGB         sql.NullInt64
+	diskAvailableLeast sql.NullInt64
+	cpuRatio           sql.NullFloat64
+	ramRatio           sql.NullFloat64
+	diskRatio          sql.NullFloat64
+	hypervisorType     string
+	hypervisorVersion  int64
+	hostIP             sql.NullString
+	cpuInfo            string
+	supportedInstances sql.NullString
+	metrics            sql.NullString
+	numaTopology       sql.NullString
+	stats              sql.NullString
+	pciStats           sql.NullString
+	stamp              stamp
+}
+
+// nodeColumns are what scan reads, in its order.
+const nodeColumns = `id, uuid, service_id, host, hypervisor_hostname, vcpus, vcpus_used, memory_mb, free_ram_mb,
+	local_gb, local_gb_used, free_disk_gb, disk_available_least, cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio,
+	hypervisor_type, hypervisor_version, HOST(host_ip), cpu_info, supported_instances, metrics, numa_topology, stats, pci_stats,
+	created_at, updated_at`
+
+func (n *nodeRow) scan(r *sql.Rows) error {
+	return r.Scan(&n.id, &n.uuid, &n.serviceID, &n.host, &n.node, &n.vcpus, &n.vcpusUsed, &n.memoryMB, &n.freeRAMMB,
+		&n.localGB, &n.localGBUsed, &n.freeDiskGB, &n.diskAvailableLeast, &n.cpuRatio, &n.ramRatio, &n.diskRatio,
+		&n.hypervisorType, &n.hypervisorVersion, &n.hostIP, &n.cpuInfo, &n.supportedInstances, &n.metrics, &n.numaTopology, &n.stats, &n.pciStats,
+		&n.stamp.created, &n.stamp.updated)
+}
+
+// stamp are the times that most writes of a row leave.
+type stamp struct{ created, updated nullTime }
+
+// changed is the time of the last write that left one.
+func (s stamp) changed() time.Time {
+	if s.updated.Valid {
+		return s.updated.Time.UTC()
+	}
+	return s.created.Time.UTC()
+}
+
+func (s stamp) equal(o stamp) bool {
+	return s.created.Valid == o.created.Valid && s.updated.Valid == o.updated.Valid &&
+		s.created.Time.Equal(o.created.Time) && s.updated.Time.Equal(o.updated.Time)
+}
+
+// maxText is how many bytes of text a row may have. Nova's own are a few thousand;
+// PostgreSQL and two of MySQL's columns have no bound that helps.
+const maxText = 1 << 20
+
+func (n *nodeRow) texts() int {
+	return len(n.hypervisorType) + len(n.cpuInfo) + len(n.supportedInstances.String) + len(n.metrics.String) +
+		len(n.numaTopology.String) + len(n.stats.String) + len(n.pciStats.String)
+}
+
+// node is a row and what it became. It never changes; snapshots share it.
+type node struct {
+	row nodeRow
+	// host lacks what other rows say: its cell, the service's state, aggregates.
+	host schedule.Host
+	// why the row is no host; nil when it is one.
+	why *LeftOut
+	// revision is the snapshot's in which the row was last found to be another.
+	revision uint64
+}
+
+// options are how rows become hosts.
+func (c *Config) options() nova.RowOptions {
+	return nova.RowOptions{
+		ServiceDownTime:     c.ServiceDownTime,
+		CPUAllocationRatio:  or(c.Ratios.CPU, c.Ratios.InitialCPU, 4),
+		RAMAllocationRatio:  or(c.Ratios.RAM, c.Ratios.InitialRAM, 1),
+		DiskAllocationRatio: or(c.Ratios.Disk, c.Ratios.InitialDisk, 1),
+	}
+}
+
+// factsOf gives the facts of what a row was before, nil for nothing, when it has the same texts
+// and they were whole: most writes change numbers alone.
+func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
+	if old == nil || old.why != nil {
+		return nil
+	}
+	o := &old.row
+	if n.freeDiskGB.Valid != o.freeDiskGB.Valid || n.hypervisorType != o.hypervisorType || n.node != o.node || n.hostIP != o.hostIP || n.cpuInfo != o.cpuInfo ||
+		n.supportedInstances != o.supportedInstances || n.metrics != o.metrics || n.numaTopology != o.numaTopology || n.stats != o.stats || n.pciStats != o.pciStats {
+		return nil
+	}
+	return old.host.Facts
+}
+
+// convert makes a node of a row that was another before. Its host has what the row alone says:
+// see join.
+func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
+	n := &node{row: row, revision: revision}
+	if n.why = r.unusable(&n.row); n.why != nil {
+		n.row.dropTexts()
+		return n
+	}
+	d := r.cell.dialect
+	host, err := nova.HostFromRows(&nova.ComputeNode{
+		UUID: row.uuid.String, Host: row.host.String, HypervisorHostname: row.node.String,
+		VCPUs: row.vcpus, VCPUsUsed: row.vcpusUsed, MemoryMB: row.memoryMB, FreeRAMMB: row.freeRAMMB.Int64,
+		LocalGB: row.localGB, LocalGBUsed: row.localGBUsed,
+		FreeDiskGB: integer(row.freeDiskGB), DiskAvailableLeast: integer(row.diskAvailableLeast),
+		CPUAllocationRatio: d.number(row.cpuRatio), RAMAllocationRatio: d.number(row.ramRatio), DiskAllocationRatio: d.number(row.diskRatio),
+		HypervisorType: row.hypervisorType, HypervisorVersion: row.hypervisorVersion, HostIP: row.hostIP.String,
+		CPUInfo: row.cpuInfo, SupportedInstances: row.supportedInstances.String, Metrics: row.metrics.String,
+		NUMATopology: row.numaTopology.String, Stats: words(row.stats), PCIStats: words(row.pciStats), Facts: row.factsOf(old),
+	}, &nova.Service{}, nil, time.Time{}, r.options)
+	if err != nil {
+		n.why = row.leave(BadUUID, "uuid", "%v", err)
+		return n
+	}
+	n.host = host
+	if !r.conf.KeepUnreadable {
+		n.why = row.unreadable(host.Facts)
+	}
+	if n.why == nil && r.conf.Importable != nil {
+		if column, problem := r.conf.Importable(&n.host); problem != "" {
+			n.why = row.leave(NotImportable, column, "%s", problem)
+		}
+	}
+	return n
+}
+
+// unusable says why a row cannot be a host in any mode.
+func (r *Reader) unusable(n *nodeRow) *LeftOut {
+	_, err := schedule.ParseID(n.uuid.String)
+	switch {
+	case err != nil:
+		return n.leave(BadUUID, "uuid", "%q is no uuid", n.uuid.String)
+	case n.texts() > maxText:
+		return n.leave(TooLarge, "", "%d bytes of text, at most %d are read", n.texts(), maxText)
+	case n.node.String == "":
+		return n.leave(NoNode, "hypervisor_hostname", "is NULL or empty")
+	case n.freeDiskGB.Valid && !n.freeRAMMB.Valid:
+		return n.leave(NullColumn, "free_ram_mb", "is NULL")
+	case !finite(n.cpuRatio) || !finite(n.ramRatio) || !finite(n.diskRatio):
+		return n.leave(Unreadable, "cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio", "one is not finite")
+	case r.conf.KeepUnreadable:
+		return nil
+	case n.vcpus < 0:
+		return n.leave(NegativeTotal, "vcpus", "is %d", n.vcpus)
+	case n.memoryMB < 0:
+		return n.leave(NegativeTotal, "memory_mb", "is %d", n.memoryMB)
+	case n.localGB < 0:
+		return n.leave(NegativeTotal, "local_gb", "is %d", n.localGB)
+	case !n.freeDiskGB.Valid:
+		return n.leave(NotReported, "free_disk_gb", "is NULL: the compute has not reported yet")
+	}
+	return nil
+}
+
+// unreadable says what Nova would fail on.
+func (n *nodeRow) unreadable(f *schedule.Facts) *LeftOut {
+	for _, c := range []struct {
+		column string
+		null   bool
+	}{
+		{"stats", n.stats.String == ""},
+		{"supported_instances", n.supportedInstances.String == ""},
+		{"metrics", false},
+		{"numa_topology", false},
+		{"pci_stats", false},
+		{"host_ip", false},
+	} {
+		exception, failed := f.Failed[c.column]
+		switch {
+		case failed && c.null:
+			return n.leave(NullColumn, c.column, "is NULL or empty")
+		case failed:
+			return n.leave(Unreadable, c.column, "%s", exception)
+		}
+	}
+	return nil
+}
+
+func (n *nodeRow) leave(why Reason, column, format string, args ...any) *LeftOut {
+	return &LeftOut{
+		NodeID: n.id, UUID: n.uuid.String, Host: n.host.String, Node: n.node.String,
+		Reason: why, Column: column, Detail: cut(fmt.Sprintf(format, args...)),
+	}
+}
+
+// cut keeps details, which may quote a row, short.
+func cut(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + " …"
+}
+
+// dropTexts lets go of texts that nobody will read.
+func (n *nodeRow) dropTexts() {
+	n.hypervisorType, n.cpuInfo = "", ""
+	n.supportedInstances, n.metrics, n.numaTopology = sql.NullString{}, sql.NullString{}, sql.NullString{}
+	n.stats, n.pciStats = sql.NullString{}, sql.NullString{}
+}
+
+func finite(f sql.NullFloat64) bool { return !math.IsNaN(f.Float64) && !math.IsInf(f.Float64, 0) }
+
+func integer(n sql.NullInt64) *int64 {
+	if !n.Valid {
+		return nil
+	}
+	return &n.Int64
+}
+
+func words(s sql.NullString) *string {
+	if !s.Valid {
+		return nil
+	}
+	return &s.String
+}
+
+func (d dialect) number(f sql.NullFloat64) *float64 {
+	if !f.Valid {
+		return nil
+	}
+	v := d.ratio(f.Float64)
+	return &v
+}

@@ -1,0 +1,131 @@
+package novadb
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// tracked is a node as a snapshot has it.
+type tracked struct {
+	*node
+	// stamp was first seen at first, and the row last read at read, both in the
+	// server's time. Until read is Overlap after first another write may bear the same
+	// stamp.
+	first, read time.Time
+}
+
+// clockSlack is how far behind the server's a writer's clock may be, for a row that is
+// seen for the first time to count as written long ago.
+const clockSlack = time.Minute
+
+// track notes a row that was read at a time.
+func (r *Reader) track(n *node, at time.Time, before *tracked) tracked {
+	t := tracked{node: n, first: at, read: at}
+	switch {
+	case before != nil && before.row.stamp.equal(n.row.stamp):
+		t.first = before.first
+	case before == nil && at.Sub(n.row.stamp.changed()) > r.conf.Overlap+clockSlack:
+		t.first = time.Time{}
+	}
+	return t
+}
+
+func (r *Reader) settled(t *tracked) bool { return t.read.Sub(t.first) >= r.conf.Overlap }
+
+// allNodes reads every live row. Rows that are as before keep what they became.
+func (r *Reader) allNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
+	x.nodes = make([]tracked, 0, len(before))
+	k := 0
+	n, err := s.pages(ctx, list{
+		table: "compute_nodes", page: r.conf.PageSize, max: r.conf.MaxRows,
+		text: "SELECT " + nodeColumns + " FROM compute_nodes WHERE deleted = 0 AND id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (int64, error) {
+		var row nodeRow
+		if err := row.scan(rows); err != nil {
+			return 0, err
+		}
+		for k < len(before) && before[k].row.id < row.id {
+			k++
+		}
+		var old *tracked
+		if k < len(before) && before[k].row.id == row.id {
+			old = &before[k]
+		}
+		x.nodes = append(x.nodes, r.track(r.renew(row, x, old), x.At, old))
+		return row.id, nil
+	})
+	x.Read.ComputeNodes += n
+	return err
+}
+
+// renew converts a row, unless it is what it was.
+func (r *Reader) renew(row nodeRow, x *Snapshot, old *tracked) *node {
+	if old != nil && old.row == row {
+		return old.node
+	}
+	return r.convert(row, x.revision, old)
+}
+
+// stampPage is how many stamps a query gives: they are small.
+const stampPage = 10_000
+
+// changedNodes reads the stamps of all live rows, and those rows whose stamp is not
+// known or that may have been written again under it.
+func (r *Reader) changedNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
+	var ids []int64
+	k := 0
+	n, err := s.pages(ctx, list{
+		table: "compute_nodes", page: stampPage, max: r.conf.MaxRows,
+		text: "SELECT id, created_at, updated_at FROM compute_nodes WHERE deleted = 0 AND id > ? ORDER BY id LIMIT ?",
+	}, func(rows *sql.Rows) (id int64, err error) {
+		var st stamp
+		if err := rows.Scan(&id, &st.created, &st.updated); err != nil {
+			return 0, err
+		}
+		for k < len(before) && before[k].row.id < id {
+			k++
+		}
+		t := tracked{node: &node{row: nodeRow{id: id}}}
+		if k < len(before) && before[k].row.id == id {
+			t = before[k]
+		}
+		if t.read.IsZero() || !t.row.stamp.equal(st) || !r.settled(&t) {
+			ids = append(ids, id)
+		}
+		x.nodes = append(x.nodes, t)
+		return id, nil
+	})
+	x.Read.Stamps += n
+	if err != nil {
+		return err
+	}
+	if len(ids) > len(x.nodes)/2 {
+		x.nodes = nil
+		return r.allNodes(ctx, s, x, before)
+	}
+	return r.nodesAgain(ctx, s, x, ids)
+}
+
+// nodesAgain reads rows by id, ascending, into their places.
+func (r *Reader) nodesAgain(ctx context.Context, s *session, x *Snapshot, ids []int64) error {
+	k := 0
+	n, err := inFew(ctx, s, "SELECT "+nodeColumns+" FROM compute_nodes WHERE deleted = 0 AND id IN ("+listOfFew+") ORDER BY id", ids,
+		func(rows *sql.Rows) error {
+			var row nodeRow
+			if err := row.scan(rows); err != nil {
+				return err
+			}
+			for x.nodes[k].row.id < row.id {
+				k++
+			}
+			var old *tracked
+			if before := x.nodes[k]; !before.read.IsZero() {
+				old = &before
+			}
+			x.nodes[k] = r.track(r.renew(row, x, old), x.At, old)
+			return nil
+		})
+	x.Read.ComputeNodes += n
+	return err
+}

@@ -1,0 +1,127 @@
+package novadb
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+	"cellgate/schedule/nova"
+)
+
+// Reader reads one cell. Its methods may be called at once.
+type Reader struct {
+	conf    Config
+	options nova.RowOptions
+	cell    *database
+	api     *database // nil for none
+	// revisions numbers what was read.
+	revisions atomic.Uint64
+	// noAwaited is until when no instances are asked for: readAwaited could not read them.
+	noAwaited atomic.Int64
+}
+
+// Open makes a reader and asks the databases for their time, within ctx and the
+// query timeout. A configuration that is wrong is INVALID_REQUEST, with its fields;
+// a database that does not answer is CELL_UNAVAILABLE.
+func Open(ctx context.Context, c Config) (*Reader, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	r := &Reader{conf: c, options: c.options()}
+	var err error
+	if r.cell, err = open("cell", c.Database, c); err != nil {
+		return nil, fault.Invalid("database.url", "%v", err)
+	}
+	if c.API.URL != "" {
+		if r.api, err = open("api", c.API, c); err != nil {
+			_ = r.cell.Close() // it has no connection yet
+			return nil, fault.Invalid("api.url", "%v", err)
+		}
+	}
+	for _, d := range []*database{r.cell, r.api} {
+		if d == nil {
+			continue
+		}
+		if err := d.transaction(ctx, func(*session, time.Time) error { return nil }); err != nil {
+			_ = r.Close() // the error that counts is the other one
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Close ends the connections. Calls that are under way fail.
+func (r *Reader) Close() error {
+	err := r.cell.Close()
+	if r.api != nil {
+		err = errors.Join(err, r.api.Close())
+	}
+	return err
+}
+
+// Load reads everything. Snapshot.Awaited has what is said of these instances, unless they cannot
+// be read.
+func (r *Reader) Load(ctx context.Context, awaited ...schedule.ID) (*Snapshot, error) {
+	return r.read(ctx, nil, true, awaited)
+}
+
+// Refresh gives what the databases have now, reading compute nodes that since does
+// not know. It reads everything when since is nil or another reader's, when most
+// rows are others, and when the server's time went back. See the package comment
+// for what it cannot see. awaited is Load's.
+func (r *Reader) Refresh(ctx context.Context, since *Snapshot, awaited ...schedule.ID) (*Snapshot, error) {
+	if since == nil || since.of != r {
+		since = nil
+	}
+	return r.read(ctx, since, since == nil, awaited)
+}
+
+func (r *Reader) read(ctx context.Context, since *Snapshot, full bool, awaited []schedule.ID) (*Snapshot, error) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.conf.LoadTimeout)
+	defer cancel()
+	x := &Snapshot{
+		Cell: r.conf.Cell, CellUUID: r.conf.CellUUID, of: r, revision: r.revisions.Add(1), down: r.conf.ServiceDownTime,
+	}
+	var before []tracked
+	if since != nil {
+		before = since.nodes
+	}
+	err := r.cell.transaction(ctx, func(s *session, at time.Time) error {
+		x.At = at
+		if x.Full = full || at.Before(since.At); x.Full {
+			if err := r.allNodes(ctx, s, x, before); err != nil {
+				return err
+			}
+		} else if err := r.changedNodes(ctx, s, x, before); err != nil {
+			return err
+		}
+		if err := r.readServices(ctx, s, x); err != nil {
+			return err
+		}
+		if err := r.readAge(ctx, s, x); err != nil {
+			return err
+		}
+		return r.readAwaited(ctx, s, x, awaited)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.api != nil {
+		var known *apiData
+		if !x.Full {
+			known = since.api
+		}
+		if err := r.readAPI(ctx, x, x.names(), known); err != nil {
+			return nil, err
+		}
+		x.HasAggregates = true
+	}
+	x.join(r.conf.MaxLeftOut)
+	x.Took = time.Since(start)
+	return x, nil
+}

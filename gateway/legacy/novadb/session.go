@@ -1,0 +1,213 @@
+package novadb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// session is one connection, and most often one read-only transaction on it. It is
+// for one goroutine. After an error the connection is not used again.
+type session struct {
+	*database
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+	begun    bool
+	broken   bool
+}
+
+// take takes a connection of the pool.
+func (d *database) take(ctx context.Context) (*session, error) {
+	ctx, cancel := d.soon(ctx)
+	defer cancel()
+	c, err := d.Conn(ctx)
+	if err != nil {
+		return nil, d.fail(ctx, err)
+	}
+	return &session{database: d, conn: c, prepared: map[string]*sql.Stmt{}}, nil
+}
+
+// soon bounds one step.
+func (d *database) soon(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d.conf.QueryTimeout)
+}
+
+// transaction runs do in a transaction that sees one moment; at is the server's
+// time just before it.
+func (d *database) transaction(ctx context.Context, do func(s *session, at time.Time) error) error {
+	s, at, err := d.alive(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.end(ctx)
+	if err := s.exec(ctx, d.begin()); err != nil {
+		return err
+	}
+	s.begun = true
+	return do(s, at)
+}
+
+// alive takes a connection that answers, and the server's time. The pool's may be of a
+// server's life before: those are ended, and the next one is taken.
+func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
+	for stale := 0; ; stale++ {
+		s, err := d.take(ctx)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		at, err := s.time(ctx)
+		if err == nil {
+			return s, at, nil
+		}
+		s.end(ctx)
+		if TroubleOf(err) != Unreachable || stale == d.conf.Connections {
+			return nil, time.Time{}, err
+		}
+	}
+}
+
+// end gives the connection back, or ends it when it cannot be used again.
+func (s *session) end(ctx context.Context) {
+	if !s.broken {
+		for _, p := range s.prepared {
+			_ = p.Close() // it lives no longer than the connection
+		}
+	}
+	if s.begun && !s.broken {
+		_ = s.exec(ctx, "ROLLBACK") // broken then, and nothing was written
+	}
+	if s.broken {
+		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn }) // ends it
+	}
+	_ = s.conn.Close() // gives it back
+}
+
+// failed notes that the connection is of no use, and makes the error.
+func (s *session) failed(ctx context.Context, err error) error {
+	if err != nil {
+		s.broken = true
+	}
+	return s.fail(ctx, err)
+}
+
+func (s *session) exec(ctx context.Context, statement string) error {
+	ctx, cancel := s.soon(ctx)
+	defer cancel()
+	_, err := s.conn.ExecContext(ctx, statement)
+	return s.failed(ctx, err)
+}
+
+// time is the server's.
+func (s *session) time(ctx context.Context) (at time.Time, err error) {
+	_, err = s.each(ctx, s.now(), nil, func(r *sql.Rows) error { return r.Scan(&at) })
+	return at.UTC(), err
+}
+
+// each runs a query under its deadline and hands every row to scan.
+func (s *session) each(ctx context.Context, text string, args []any, scan func(*sql.Rows) error) (n int, err error) {
+	ctx, cancel := s.soon(ctx)
+	defer cancel()
+	rows, err := s.query(ctx, text, args)
+	if err != nil {
+		return 0, s.failed(ctx, err)
+	}
+	for rows.Next() {
+		n++
+		if err := scan(rows); err != nil {
+			_ = rows.Close() // the error that counts is the other one
+			return n, s.failed(ctx, err)
+		}
+	}
+	return n, s.failed(ctx, rows.Err())
+}
+
+func (s *session) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
+	if !s.prepares() || len(args) == 0 {
+		return s.conn.QueryContext(ctx, s.sql(text), args...)
+	}
+	p := s.prepared[text]
+	if p == nil {
+		var err error
+		if p, err = s.conn.PrepareContext(ctx, s.sql(text)); err != nil {
+			return nil, err
+		}
+		s.prepared[text] = p
+	}
+	return p.QueryContext(ctx, args...)
+}
+
+// column gives a column of a table by its name, or what stands for it in a query of a
+// database that lacks it, as those of older releases of Nova do. One that it has is not
+// looked for again.
+func (s *session) column(ctx context.Context, table, column, instead string) (string, error) {
+	of := table + "." + column
+	if _, known := s.known.Load(of); known {
+		return column, nil
+	}
+	has := 0
+	_, err := s.each(ctx, "SELECT count(*) FROM information_schema.columns WHERE table_schema = "+s.schema()+" AND table_name = ? AND column_name = ?",
+		[]any{table, column}, func(rows *sql.Rows) error { return rows.Scan(&has) })
+	if err != nil || has == 0 {
+		return instead, err
+	}
+	s.known.Store(of, true)
+	return column, nil
+}
+
+// list is a query that gives the rows of a table by id, a page at a time. Its text
+// ends in "… AND id > ? ORDER BY id LIMIT ?", in whatever way the table is named.
+type list struct {
+	table string
+	text  string
+	args  []any
+	page  int
+	// max is how many rows are not too many.
+	max int
+}
+
+// pages runs the query until a page is not full. scan gives the row's id.
+func (s *session) pages(ctx context.Context, l list, scan func(*sql.Rows) (id int64, err error)) (total int, err error) {
+	for after := int64(0); ; {
+		n, err := s.each(ctx, l.text, append(l.args[:len(l.args):len(l.args)], after, l.page), func(r *sql.Rows) error {
+			id, err := scan(r)
+			after = id
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += n; total > l.max {
+			return total, s.unavailable(TooManyRows, nil, fmt.Sprintf("has more than %d rows in %s", l.max, l.table))
+		}
+		if n < l.page {
+			return total, nil
+		}
+	}
+}
+
+// few is how many values an IN list has: one statement serves lists of every length.
+const few = 100
+
+// inFew runs a query that ends in "IN (LIST) …" for all values, few at a time; the
+// last value fills up a list.
+func inFew[T any](ctx context.Context, s *session, text string, values []T, scan func(*sql.Rows) error) (total int, err error) {
+	for len(values) > 0 {
+		some := values[:min(few, len(values))]
+		values = values[len(some):]
+		args := make([]any, few)
+		for i := range args {
+			args[i] = some[min(i, len(some)-1)]
+		}
+		n, err := s.each(ctx, text, args, scan)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// listOfFew are its placeholders.
+var listOfFew = strings.TrimSuffix(strings.Repeat("?,", few), ",")

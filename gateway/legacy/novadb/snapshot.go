@@ -1,0 +1,299 @@
+package novadb
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"cellgate/schedule"
+)
+
+// Snapshot is what a cell's databases said. It never changes, and shares with the
+// one before it what stayed the same.
+type Snapshot struct {
+	Cell     string
+	CellUUID string
+	// CellDisabled is the word of cell_mappings.
+	CellDisabled bool
+	// TransportURL is that of the cell's message bus, by cell_mappings, as Nova wrote it: with a
+	// password, or names in braces that stand for parts of Nova's own transport_url.
+	TransportURL string
+	// HasAggregates: hosts have theirs, since there is an API database.
+	HasAggregates bool
+	// At is the time of the cell's database server when it was read, in UTC. Age is
+	// counted from it with a clock of one's own.
+	At time.Time
+	// Heartbeat is the newest one of any live service, nova-compute's or not, and Written the
+	// newest time of those, of their rows and of compute_nodes: of two snapshots that with
+	// the later one has the newer data, wherever the database has a replica that is behind.
+	// Times that are later than At by more than service_down_time do not count; zero: there is
+	// none.
+	Heartbeat, Written time.Time
+	// Ahead is by how much the newest heartbeat of all is later than At, where those that do not
+	// count are no fewer than those within service_down_time of Heartbeat; else 0: a dead row of the
+	// far future tells nothing of clocks.
+	Ahead time.Duration
+	// Took is how long it took to read and to make, by the clock here.
+	Took time.Duration
+	// Full: every row was read. Else those that were not known.
+	Full bool
+	Read RowsRead
+	// Hosts by the ids of their compute nodes, no two of one uuid.
+	Hosts []Host
+	// Services by id, of all hosts: left out or not.
+	Services []Service
+	// Others are the heartbeats of the live services that are no nova-compute, the newest 1,024.
+	Others []Beat
+	// LeftOut are the first rows, by id, that are no hosts; at most Config.MaxLeftOut.
+	LeftOut []LeftOut
+	// LeftOutBy counts all of them.
+	LeftOutBy map[Reason]int
+	// Unusable are, by the id of their service, the uuids of all rows that are no hosts for what
+	// is written in them alone: Nova has these compute nodes.
+	Unusable map[int64][]schedule.ID
+	// Awaited are the instances that were asked for; nil when they could not be read. See Stage.
+	Awaited map[schedule.ID]Awaited
+
+	pulse    pulse
+	of       *Reader
+	revision uint64
+	nodes    []tracked
+	api      *apiData
+	down     time.Duration
+	lower    map[string]string // of caseless, while join runs
+}
+
+// RowsRead are how many rows the servers sent.
+type RowsRead struct {
+	ComputeNodes, Stamps, Services, HostMappings, Aggregates, Instances int
+}
+
+// Host is a host of a snapshot.
+type Host struct {
+	// Host has Down as of Snapshot.At.
+	schedule.Host
+	// NodeID is the id of its compute_nodes row, ServiceID that of its services row.
+	NodeID, ServiceID int64
+	// Changed is the row's updated_at, else its created_at, in UTC, to the second.
+	Changed time.Time
+	// Revision differs from that in the snapshot before, and is greater, when the row
+	// was found to be another. It says nothing of service and aggregates.
+	Revision uint64
+	// DiskMeasured: the row has a disk_available_least, which nova-compute measures now and then.
+	DiskMeasured bool
+
+	service *Service
+}
+
+// LeftOut is a live row of compute_nodes that is no host.
+type LeftOut struct {
+	NodeID           int64
+	UUID, Host, Node string
+	Reason           Reason
+	// Column that is to blame; empty when it is none.
+	Column string
+	Detail string
+}
+
+// Reason says why a row is no host.
+type Reason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	// NoHost: no host name, as in rows from before Kilo, and no live service has the
+	// row's service_id.
+	NoHost Reason = "no_host"
+	// NoService: no live nova-compute service has the host's name.
+	NoService Reason = "no_service"
+	// MappedElsewhere: the host is mapped to another cell.
+	MappedElsewhere Reason = "mapped_elsewhere"
+	// Unmapped: the host is mapped to no cell (nova-manage cell_v2 discover_hosts).
+	Unmapped Reason = "unmapped"
+	// BadUUID: no uuid, or one that another row has.
+	BadUUID Reason = "bad_uuid"
+	// TooLarge: the row has more text than is read.
+	TooLarge Reason = "too_large"
+	// NoNode: no hypervisor_hostname.
+	NoNode Reason = "no_node"
+	// NullColumn: a column that Nova needs is NULL.
+	NullColumn Reason = "null_column"
+	// NegativeTotal: a total below zero.
+	NegativeTotal Reason = "negative_total"
+	// NotReported: free_disk_gb is NULL, the compute has not reported yet.
+	NotReported Reason = "not_reported"
+	// Unreadable: a text that is not what it should be, JSON most often.
+	Unreadable Reason = "unreadable"
+	// NotImportable: a cell would not take the host, so that nothing could be claimed there.
+	NotImportable Reason = "not_importable"
+)
+
+// NamelessAggregates are the aggregates of hosts that have no uuid of their own, by id.
+func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
+	if x.api == nil {
+		return nil
+	}
+	return x.api.nameless
+}
+
+// Reader is the one that made the snapshot.
+func (x *Snapshot) Reader() *Reader { return x.of }
+
+// HostsAt gives the hosts as they are at a later time of the server, by At and a
+// clock of one's own; see Up.
+func (x *Snapshot) HostsAt(now time.Time) []Host {
+	hosts := make([]Host, len(x.Hosts))
+	for i, h := range x.Hosts {
+		h.Down = h.DownAt(x, now)
+		hosts[i] = h
+	}
+	return hosts
+}
+
+// DownAt reports whether a host of x is down at a later time of the server, as in
+// HostsAt.
+func (h *Host) DownAt(x *Snapshot, now time.Time) bool {
+	return !x.Up(h.service, now, x.down)
+}
+
+// Follows reports whether the revisions of x and of one before it can be compared: both
+// are of one Reader.
+func (x *Snapshot) Follows(before *Snapshot) bool { return before != nil && x.of == before.of }
+
+// names are the hosts of the live rows; those of ancient ones are their services'.
+func (x *Snapshot) names() []string {
+	byID := x.servicesByID()
+	seen := map[string]bool{}
+	var names []string
+	for i := range x.nodes {
+		if h := x.nodes[i].hostName(byID); h != "" && !seen[h] {
+			seen[h] = true
+			names = append(names, h)
+		}
+	}
+	return names
+}
+
+func (x *Snapshot) servicesByID() map[int64]*Service {
+	m := make(map[int64]*Service, len(x.Services))
+	for i := range x.Services {
+		m[x.Services[i].ID] = &x.Services[i]
+	}
+	return m
+}
+
+// hostName is the row's, or that of the service it is of.
+func (n *node) hostName(services map[int64]*Service) string {
+	if n.row.host.Valid {
+		return n.row.host.String
+	}
+	if s := services[n.row.serviceID.Int64]; s != nil && n.row.serviceID.Valid {
+		return s.Host
+	}
+	return ""
+}
+
+// join makes Hosts and LeftOut of what was read.
+func (x *Snapshot) join(most int) {
+	byID := x.servicesByID()
+	byHost := make(map[string]*Service, len(x.Services))
+	for i := range x.Services {
+		byHost[x.Services[i].Host] = &x.Services[i]
+	}
+	x.Hosts = make([]Host, 0, len(x.nodes))
+	x.LeftOutBy, x.Unusable = map[Reason]int{}, map[int64][]schedule.ID{}
+	rows := make(map[schedule.ID]int64, len(x.nodes))
+	for i := range x.nodes {
+		n := x.nodes[i].node
+		name := n.hostName(byID)
+		service := byHost[name]
+		misplaced := x.misplaced(n, name, service)
+		why := cmp.Or(misplaced, n.why)
+		if why == nil && x.api != nil && !x.of.conf.KeepUnreadable {
+			why = n.tooManyAggregates(x.api.aggregates[name])
+		}
+		if why == nil {
+			if other, there := rows[n.host.UUID]; there {
+				why = n.row.leave(BadUUID, "uuid", "is that of row %d too", other)
+			}
+		}
+		if why != nil {
+			x.leave(why, most)
+			if id, err := schedule.ParseID(n.row.uuid.String); misplaced == nil && err == nil && why.Reason != BadUUID {
+				x.Unusable[service.ID] = append(x.Unusable[service.ID], id)
+			}
+			continue
+		}
+		rows[n.host.UUID] = n.row.id
+		h := Host{
+			Host: n.host, NodeID: n.row.id, ServiceID: service.ID, Changed: n.row.stamp.changed(),
+			Revision: n.revision, DiskMeasured: n.row.diskAvailableLeast.Valid, service: service,
+		}
+		h.Cell = x.CellUUID
+		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !x.Up(service, x.At, x.down)
+		if x.api != nil {
+			h.Aggregates = x.api.aggregates[name]
+		}
+		x.Hosts = append(x.Hosts, h)
+	}
+}
+
+// A cell takes a host in so many aggregates at most, of so many pairs of metadata each.
+const mostAggregates, mostMetadata = 256, 256
+
+func (n *node) tooManyAggregates(in []schedule.Aggregate) *LeftOut {
+	if len(in) > mostAggregates {
+		return n.row.leave(NotImportable, "", "it is in %d aggregates, a cell takes a host in %d at most", len(in), mostAggregates)
+	}
+	for i := range in {
+		if pairs := len(in[i].Metadata); pairs > mostMetadata {
+			return n.row.leave(NotImportable, "", "its aggregate %s has %d pairs of metadata, a cell takes %d at most", in[i].UUID, pairs, mostMetadata)
+		}
+	}
+	return nil
+}
+
+func (x *Snapshot) leave(why *LeftOut, most int) {
+	x.LeftOutBy[why.Reason]++
+	if len(x.LeftOut) < most {
+		x.LeftOut = append(x.LeftOut, *why)
+	}
+}
+
+// caseless are the services' hosts by their names in lower case.
+func (x *Snapshot) caseless() map[string]string {
+	if x.lower == nil {
+		x.lower = make(map[string]string, len(x.Services))
+		for i := range x.Services {
+			x.lower[strings.ToLower(x.Services[i].Host)] = x.Services[i].Host
+		}
+	}
+	return x.lower
+}
+
+// misplaced says why a row is no host whatever it has.
+func (x *Snapshot) misplaced(n *node, name string, service *Service) *LeftOut {
+	switch {
+	case name == "":
+		return n.row.leave(NoHost, "host", "is NULL, and service_id names no live service")
+	case service == nil:
+		why := n.row.leave(NoService, "", "no live nova-compute service of that host")
+		why.Host = name
+		if other, there := x.caseless()[strings.ToLower(name)]; there {
+			why.Detail = fmt.Sprintf("the service is of host %q: names are compared with case", other)
+		}
+		return why
+	case x.api == nil || x.api.mapped[x.api.sameHost(name)]:
+		return nil
+	case x.api.elsewhere[x.api.sameHost(name)]:
+		why := n.row.leave(MappedElsewhere, "", "host_mappings has it in another cell")
+		why.Host = name
+		return why
+	}
+	why := n.row.leave(Unmapped, "", "host_mappings does not have it: nova-manage cell_v2 discover_hosts")
+	why.Host = name
+	if !x.api.asked {
+		why.Detail = "it is not mapped to the cell; so many are not that other cells were not looked at for all"
+	}
+	return why
+}
