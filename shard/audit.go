@@ -86,7 +86,7 @@ func (t *transaction) whyNotGone(c *Claim, said Registration, deleted time.Time)
 		return "no report had its instance before"
 	case c.TransferredFrom != "":
 		return "it was transferred"
-	case !byRow && len(t.claimsOfInstance(c.Instance())) > 1:
+	case !byRow && len(t.claimsOfInstance(c.Instance(), c.HostUUID)) > 1:
 		return "its instance has another claim"
 	case h == nil || h.Imported || h.InstancesUnknown:
 		return "no agent that knows its instances speaks for its host"

@@ -31,7 +31,8 @@ func (t *transaction) makeClaim(n *NewClaim) Outcome {
 		ProjectID: n.ProjectID, UserID: n.UserID,
 		RequestID: n.RequestID, Fingerprint: n.Fingerprint, DecisionID: n.DecisionID,
 		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell, Attempt: n.Attempt, Guest: n.Guest,
-		TTL: n.TTL, ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
+		ConsumerGeneration: t.consumerGeneration(n.ConsumerUUID) + 1,
+		TTL:                n.TTL, ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	if r := t.roomFor(h, c); r != nil {
 		return Outcome{Refusal: r}
@@ -42,12 +43,16 @@ func (t *transaction) makeClaim(n *NewClaim) Outcome {
 }
 
 // inTheWay gives the live claim that keeps a consumer from a new one: any, but
-// for the one the new claim moves when there is no other. Nil when none does.
+// for the one the new claim moves when there is no other. Nil when none does. What it holds on roots without a
+// compute service is in no claim's way.
 func (t *transaction) inTheWay(consumer, moves string) *Claim {
 	var first, other *Claim
 	beside := false
 	for _, id := range t.view.LiveByConsumer[consumer] {
 		c := t.view.Claims[id]
+		if !t.isOnCompute(id) {
+			continue
+		}
 		if first == nil || comesFirst(c, first) {
 			first = c
 		}
@@ -83,6 +88,12 @@ func (t *transaction) openHost(uuid string) (*Host, *Refusal) {
 	h := t.view.Hosts[uuid]
 	if h == nil {
 		return nil, &Refusal{Kind: fault.NotFound, Message: fmt.Sprintf("host_uuid: no host %s in this cell", uuid)}
+	}
+	if h.ServiceHost == "" {
+		return nil, &Refusal{
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("resource provider %s has no compute service", uuid),
+			Filter: "ComputeFilter", Detail: "no compute service",
+		}
 	}
 	if h.Disabled {
 		return nil, &Refusal{

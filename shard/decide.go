@@ -58,6 +58,7 @@ const (
 	gateRow
 	namespaceRow
 	adminRow
+	nameRow
 )
 
 type rowKey struct {
@@ -71,7 +72,7 @@ func (t *transaction) decideOp(op *Op) Outcome {
 		op.PutHost != nil, op.Claim != nil, op.Confirm != nil, op.Release != nil,
 		op.Expire != nil, op.Pin != nil, op.Unpin != nil, op.Swap != nil, op.Transfer != nil, op.TakeOver != nil, op.MoveGate != nil,
 		op.PutFacts != nil, op.RecordVerdict != nil, op.Audit != nil, op.SetAdminState != nil, op.EndMaintenance != nil, op.SetNovaState != nil,
-		op.SetSilent != nil, op.RemoveHost != nil,
+		op.SetSilent != nil, op.RemoveHost != nil, op.WritePlacement != nil, op.PutName != nil, op.DeleteName != nil,
 	} {
 		if is {
 			set++
@@ -117,6 +118,12 @@ func (t *transaction) decideOp(op *Op) Outcome {
 		return t.endMaintenance(op.EndMaintenance)
 	case op.RemoveHost != nil:
 		return t.removeHost(op.RemoveHost)
+	case op.WritePlacement != nil:
+		return t.writePlacement(op.WritePlacement)
+	case op.PutName != nil:
+		return t.putName(*op.PutName)
+	case op.DeleteName != nil:
+		return t.deleteName(*op.DeleteName)
 	default:
 		return t.unpinGroup(op.Unpin)
 	}
@@ -156,6 +163,10 @@ func (t *transaction) changeOf(k rowKey) Change {
 	case namespaceRow:
 		host, name, _ := strings.Cut(k.id, " ")
 		return Change{Namespace: t.view.Namespaces[host][name]}
+	case nameRow:
+		kind, name, _ := strings.Cut(k.id, " ")
+		ref := NameRef{NameKind(kind), name}
+		return Change{Name: &CustomName{NameRef: ref, Gone: !t.view.Names[ref]}}
 	case adminRow:
 		return Change{AdminState: t.view.AdminStates[k.id]}
 	default:

@@ -31,6 +31,9 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 			batch := rapid.SliceOfN(ops, 1, 4).Draw(t, "batch")
 			if n == 0 {
 				batch = startHosts(3)
+				if rapid.Bool().Draw(t, "trees of Placement") {
+					batch = append(batch[:1], createRoots("1", "2")...)
+				}
 			}
 			asItIs(t, w.gate, batch)
 			nameLeases(t, w.claims, batch)
@@ -62,8 +65,13 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 					adopting = true // and ratios may be others
 				}
 				// Adopted claims' names are Decide's own.
-				if strings.HasPrefix(got.claim, "adopted") && strings.HasPrefix(want.claim, "adopted") {
-					got.claim, want.claim = "", ""
+				for _, made := range []string{"adopted", "allocated"} {
+					if strings.HasPrefix(got.claim, made) && strings.HasPrefix(want.claim, made) {
+						got.claim, want.claim = "", ""
+						if made == "allocated" { // of several, which comes first is its name's
+							got.host, want.host = "", ""
+						}
+					}
 				}
 				if op.Claim != nil && op.Claim.Moves != "" && got.kind == "" {
 					seen["a claim that moves"]++
@@ -108,6 +116,10 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 					seen["an import that moves claims"]++
 				}
 				seen[fmt.Sprintf("%s %s %s", kindOf(op), got.kind, got.filter)]++
+				if op.WritePlacement != nil {
+					seen["place "+string(got.reason)]++
+					adopting = adopting || len(op.WritePlacement.Providers) > 0
+				}
 			}
 			seen["a maintenance that ended"] += o.ended
 			o.ended = 0
@@ -143,6 +155,8 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
 		"left to the agent", "held while the tables speak", "taken from the agent", "follows Nova", "imported already", "of another life", "over the life that was named", "an import that moves claims",
 		"an import of an older version", "an import that is older than a claim",
+		"place ", "place PROVIDER_NOT_FOUND", "place DUPLICATE_PROVIDER", "place PROVIDER_GENERATION", "place INVENTORY_IN_USE", "place PROVIDER_HAS_ALLOCATIONS",
+		"place CONSUMER_GENERATION", "place CAPACITY_EXCEEDED", "place INVENTORY_MISSING", "place AGENT_TREE",
 	} {
 		if seen[must] == 0 {
 			t.Errorf("no operation ended as %q: the generator does not reach it; it reached %v", must, seen)
@@ -288,11 +302,16 @@ func TestReadSetOf_AnyBatch_NamesEachRowOnce(t *testing.T) {
 		{EndMaintenance: &EndMaintenance{HostUUID: "h7"}},
 		{SetNovaState: &SetNovaState{HostUUID: "h8"}},
 		{SetSilent: &SetSilent{HostUUID: "h9"}},
+		{WritePlacement: &WritePlacement{
+			Providers: []ProviderWrite{{UUID: "p1", HostUUID: "h10", Parent: new("")}, {UUID: "p2", HostUUID: "h10", Parent: new("p3"), ParentHost: "h11"}},
+			Consumers: []ConsumerWrite{{UUID: "i10", Allocations: []RootAllocations{{HostUUID: "h12"}}}},
+		}},
+		{PutName: &NameRef{ClassName, "CUSTOM_A"}},
 		{},
 	})
 	want := ReadSet{
-		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9"}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
-		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9", "h10", "p1", "h11", "h12"}, Names: []NameRef{{ClassName, "CUSTOM_A"}}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
+		Consumers: []string{"i1", "i2", "i3", "i6", "i7", "i8", "i10"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read set is %+v, want %+v", got, want)

@@ -16,8 +16,8 @@
 //   - I1: a new claim never takes a provider over capacity, nor a NUMA cell's pages, a
 //     dedicated CPU or a PCI device that another claim has. Adopted claims
 //     (instances a host reports) may; they are counted.
-//   - I2: a consumer has at most one live claim in a shard, and beside it one
-//     that moves it.
+//   - I2: a consumer has at most one live claim on a compute in a shard, and beside it one
+//     that moves it. The Placement API may write more (MayCoexist).
 //   - I3: what Apply acknowledged is durable.
 //   - I9: anti-affinity limits and pins of affinity groups hold.
 //   - A lane's journal has no gaps; a reader's cursor is a position in every

@@ -39,8 +39,10 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		ref := &ClaimRef{ClaimID: id, ConsumerUUID: of}
 		switch rapid.SampledFrom([]string{
 			"claim", "claim", "claim", "claim", "claim", "claim", "expire", "expire", "confirm", "confirm", "release", "put", "pin", "unpin",
-			"swap", "swap", "transfer", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end", "nova", "silent",
+			"swap", "swap", "transfer", "place", "place", "place", "keep", "keep", "import", "import", "gate", "judge", "judge", "admin", "admin", "end", "nova", "silent",
 		}).Draw(t, "op") {
+		case "place":
+			return Op{WritePlacement: genWrite(t, host, consumer)}
 		case "judge":
 			v := Verdict{Outcome: VerdictOK, BootID: rapid.SampledFrom(small[:2]).Draw(t, "boot"), Version: rapid.Uint64Range(1, 9).Draw(t, "version")}
 			end := false
@@ -288,6 +290,8 @@ func kindOf(op Op) string {
 		return "transfer"
 	case op.TakeOver != nil:
 		return "keep"
+	case op.WritePlacement != nil:
+		return "place"
 	case op.Pin != nil:
 		return "pin"
 	case op.RecordVerdict != nil:

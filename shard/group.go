@@ -40,7 +40,7 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 	}
 	members := slices.Clone(t.view.LiveByGroup[c.Group.UUID])
 	for _, m := range c.Group.Members {
-		members = append(members, t.claimsOfInstance(m)...)
+		members = append(members, t.claimsOfInstance(m, "")...)
 	}
 	slices.Sort(members)
 	self := c.Instance()
@@ -58,7 +58,7 @@ func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 		}
 		return nil
 	}
-	for _, id := range t.claimsOfInstance(self) {
+	for _, id := range t.claimsOfInstance(self, h.UUID) {
 		if t.view.Claims[id].HostUUID == h.UUID {
 			return nil
 		}
@@ -89,14 +89,18 @@ func (t *transaction) hostsOf(claims []string) []string {
 	return slices.Compact(hosts)
 }
 
-// claimsOfInstance gives the live claims that hold an instance's resources: its
-// own as a consumer, and those transferred from it.
-func (t *transaction) claimsOfInstance(instance string) []string {
+// claimsOfInstance gives the live claims that hold an instance's resources on computes, and
+// on one host of which that may not be known yet: its own as a consumer, and those transferred from it.
+func (t *transaction) claimsOfInstance(instance, host string) []string {
 	var ids []string
 	for _, id := range t.view.LiveByConsumer[instance] {
 		if t.view.Claims[id].TransferredFrom == "" {
 			ids = append(ids, id)
 		}
 	}
-	return append(ids, t.view.TransferredFrom[instance]...)
+	ids = append(ids, t.view.TransferredFrom[instance]...)
+	return slices.DeleteFunc(ids, func(id string) bool { return !t.isOnCompute(id) && t.view.Claims[id].HostUUID != host })
 }
+
+// isOnCompute reports whether a claim is on a root that is known to have a compute service.
+func (t *transaction) isOnCompute(claim string) bool { return t.view.Claims[claim].ServiceHost != "" }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -49,6 +50,7 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 			return rejection(c)
 		}
 		again := *c
+		again.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
 		if why := t.whyLost(&again); why != "" {
 			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 			o.Claim = c
@@ -83,16 +85,13 @@ func (c *Claim) inFirstLease() bool { return c.ExpiresAt.Equal(c.CreatedAt.Add(c
 
 // confirmClaim ends a claim's lease, and the claim that it moves.
 func (t *transaction) confirmClaim(c *Claim) *Claim {
-	n := t.setState(c, Confirmed)
-	if c.TransferredFrom != "" {
-		return n
+	if c.TransferredFrom != "" || !slices.Contains(t.view.LiveByConsumer[c.ConsumerUUID], c.Moves) {
+		return t.setState(c, Confirmed)
 	}
-	for _, id := range t.view.LiveByConsumer[c.ConsumerUUID] {
-		if id == c.Moves {
-			t.setState(t.view.Claims[id], Released)
-			break
-		}
-	}
+	alone := *c
+	alone.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
+	n := t.setState(&alone, Confirmed)
+	t.setState(t.view.Claims[c.Moves], Released)
 	return n
 }
 

@@ -35,6 +35,10 @@ type Op struct {
 	SetNovaState   *SetNovaState
 	SetSilent      *SetSilent
 	RemoveHost     *RemoveHost
+	// WritePlacement, PutName and DeleteName are the Placement API's.
+	WritePlacement *WritePlacement
+	PutName        *NameRef
+	DeleteName     *NameRef
 }
 
 // PutHost registers a host, or replaces its state. Instances are those that
@@ -68,6 +72,8 @@ type Op struct {
 // With InstancesAt an import neither ends a claim that was written later nor takes from it:
 // its rows may be older than the instance, as those of a replica that is behind are. Such
 // claims are counted (Outcome.NewerClaimsSkipped).
+//
+// An import leaves the providers of a host that the Placement API reports (Host.PlacementTree) as they are.
 type PutHost struct {
 	Host      Host
 	Instances []Instance
@@ -101,7 +107,8 @@ type Instance struct {
 // With Moves it may be made beside the consumer's live claim of that id: the two
 // are one set, and the consumer has no third. A consumer without a live claim in
 // this shard gets it too: the claim it moves is in another cell, or has ended
-// since. Any other live claim of the consumer is in the way, ALREADY_EXISTS.
+// since. Any other live claim of the consumer on a compute is in the way, ALREADY_EXISTS; one on a
+// root without a compute service is not.
 type NewClaim struct {
 	ClaimID       string
 	ConsumerUUID  string
@@ -247,6 +254,8 @@ type Outcome struct {
 	// AdminState is the host's after SetAdminState, EndMaintenance, SetNovaState and
 	// SetSilent; nil for none.
 	AdminState *AdminState
+	// Created: PutName made the name.
+	Created bool
 	// Newest is the host's generation after SetAdminState and PutFacts that were refused for
 	// their AsOf.
 	Newest int64
@@ -266,4 +275,6 @@ type Refusal struct {
 	// GroupHosts are the service hosts of the members, of a refusal for the group: each
 	// once, by name.
 	GroupHosts []string
+	// Placement is set with what the Placement API is told.
+	Placement *PlacementRefusal
 }

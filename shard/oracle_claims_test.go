@@ -67,7 +67,7 @@ func has(cs []*Claim, id string) bool {
 // beside gives the claim that keeps a consumer from having one more, that moves
 // another.
 func (o *oracle) beside(consumer, moves string) *Claim {
-	cs := o.live(consumer)
+	cs := o.onComputes(consumer)
 	if has(cs, moves) {
 		return unlike(cs, moves)
 	}
@@ -79,8 +79,10 @@ func (o *oracle) confirm(c *Claim) {
 	if c.State == Confirmed {
 		return
 	}
+	next := o.generation(c.ConsumerUUID) + 1
 	c.State = Confirmed
 	if m := o.find(c.Moves); m != nil && m.State.Live() && m.ConsumerUUID == c.ConsumerUUID && c.TransferredFrom == "" {
+		c.ConsumerGeneration = next
 		m.State = Released
 	}
 }
@@ -118,7 +120,7 @@ func (o *oracle) refuses(c *Claim) *answer {
 	}
 	here := map[string]bool{}
 	for _, m := range o.claims {
-		if !m.State.Live() || instanceOf(m) == instanceOf(c) {
+		if !m.State.Live() || instanceOf(m) == instanceOf(c) || !o.onCompute(m) {
 			continue
 		}
 		if (m.Group == nil || m.Group.UUID != c.Group.UUID) && !slices.Contains(c.Group.Members, instanceOf(m)) {

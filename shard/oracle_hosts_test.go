@@ -120,13 +120,11 @@ func (o *oracle) putHost(p *PutHost) answer {
 	var a answer
 	old, known := o.hosts[p.Host.UUID]
 	next := p.Host
-	closed := o.revision > 0 && o.gate != GateNative
-	ratios := map[string]float64{}
-	for _, i := range next.Providers[0].Inventories {
-		if i.Total > 0 {
-			ratios[i.ResourceClass] = i.AllocationRatio
-		}
+	if next.Imported && old.PlacementTree {
+		next.Providers, next.PlacementTree = old.Providers, true
 	}
+	closed := o.revision > 0 && o.gate != GateNative
+	ratios := ratiosOf(next)
 	sameLife := known && old.Imported == next.Imported && old.BootID == next.BootID
 	content := func(h Host) Host {
 		h.BootID, h.StateVersion = "", 0
@@ -154,19 +152,43 @@ func (o *oracle) putHost(p *PutHost) answer {
 	case known && next.Imported && reflect.DeepEqual(content(next), content(old)):
 		a.same = true
 		o.instances(p, &a)
+		o.nameCompute(next)
 		o.reassign(p.Host.UUID)
 	default:
 		if next.Imported {
 			o.ratios[p.Host.UUID] = ratios
+		} else if old.Imported {
+			o.ratios[p.Host.UUID] = ratiosOf(old)
 		}
 		o.putRow(next)
 		if !next.InstancesUnknown {
 			o.instances(p, &a)
 		}
+		o.nameCompute(next)
 		o.reassign(p.Host.UUID)
 	}
 	a.over = len(o.over(p.Host.UUID))
 	return a
+}
+
+// nameCompute tells the claims on a root which compute service it has.
+func (o *oracle) nameCompute(h Host) {
+	for _, c := range o.claims {
+		if c.State.Live() && c.HostUUID == h.UUID {
+			c.ServiceHost = h.ServiceHost
+		}
+	}
+}
+
+// ratiosOf are the ratios of what the root has.
+func ratiosOf(h Host) map[string]float64 {
+	ratios := map[string]float64{}
+	for _, i := range h.Providers[0].Inventories {
+		if i.Total > 0 {
+			ratios[i.ResourceClass] = i.AllocationRatio
+		}
+	}
+	return ratios
 }
 
 // putRow puts a host: what an import said of an agent's counts.
@@ -197,16 +219,16 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 		}
 	}
 	for _, i := range p.Instances {
-		all := o.forInstance(i.UUID)
+		all := slices.DeleteFunc(o.forInstance(i.UUID), func(c *Claim) bool { return !o.onCompute(c) && c.HostUUID != p.Host.UUID })
 		here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
 		switch {
-		case len(all) == 0 && len(o.live(i.UUID)) > 0:
+		case len(all) == 0 && len(o.onComputes(i.UUID)) > 0:
 			a.conflicts++
 		case len(all) == 0:
 			a.adopted++
 			o.claims = append(o.claims, &Claim{
 				ClaimID: fmt.Sprintf("adopted %d", len(o.claims)), ConsumerUUID: i.UUID, State: Confirmed,
-				HostUUID: p.Host.UUID, Allocations: i.Allocations, Adopted: true, Seen: true,
+				HostUUID: p.Host.UUID, ServiceHost: p.Host.ServiceHost, Allocations: i.Allocations, Adopted: true, Seen: true, ConsumerGeneration: 1,
 			})
 		case len(here) == 0:
 			a.conflicts++
@@ -222,6 +244,9 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 				}
 				if !reflect.DeepEqual(takes, i.Allocations) {
 					a.kept++
+				}
+				if !sameAllocations(here[0].Allocations, takes) {
+					here[0].ConsumerGeneration++
 				}
 				here[0].Allocations = takes
 			case here[0].State == Pending:

@@ -68,6 +68,9 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	if !ok {
 		return answer{kind: fault.NotFound}
 	}
+	if h.ServiceHost == "" {
+		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "no compute service"}
+	}
 	if h.Disabled {
 		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "disabled"}
 	}
@@ -75,12 +78,13 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 		return *a
 	}
 	c := &Claim{
-		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, State: Pending,
+		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, ServiceHost: h.ServiceHost, State: Pending,
 		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), CreatedAt: now, Moves: n.Moves, Attempt: n.Attempt, Guest: n.Guest,
 	}
 	if r := o.refuses(c); r != nil {
 		return *r
 	}
+	c.ConsumerGeneration = o.generation(n.ConsumerUUID) + 1
 	o.claims = append(o.claims, c)
 	return of(c)
 }
@@ -98,6 +102,9 @@ func (o *oracle) confirmAs(now time.Time, ref *ClaimRef) answer {
 		a := of(c)
 		a.kind = fault.ClaimExpired
 		return a
+	}
+	if c.State == Expired {
+		c.ConsumerGeneration = o.generation(c.ConsumerUUID) + 1
 	}
 	if c.State == Expired && ref.Reinstate {
 		c.State, c.ExpiresAt = Pending, now.Add(min(ReinstateTTL, c.TTL))
@@ -150,7 +157,7 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 		return no(fault.AlreadyExists, c)
 	}
 	if c.State == Expired {
-		cs := o.live(c.ConsumerUUID)
+		cs := o.onComputes(c.ConsumerUUID)
 		if len(cs) > 1 || len(cs) == 1 && cs[0].ClaimID != c.Moves && cs[0].Moves != c.ClaimID {
 			return no(fault.AlreadyExists, cs[0])
 		}
@@ -161,6 +168,9 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 	h, ok := o.hosts[s.HostUUID]
 	if !ok {
 		return answer{kind: fault.NotFound}
+	}
+	if h.ServiceHost == "" {
+		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "no compute service"}
 	}
 	if h.Disabled {
 		return answer{kind: fault.NoValidHost, filter: "ComputeFilter", detail: "disabled"}
@@ -181,7 +191,8 @@ func (o *oracle) swap(now time.Time, s *Swap) answer {
 		c.Rejections = append(c.Rejections, Rejection{HostUUID: c.HostUUID, Verdict: *c.Verdict})
 	}
 	c.Verdict = nil
-	c.HostUUID, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, s.Allocations, Pending, s.TTL, now.Add(s.TTL)
+	c.ConsumerGeneration = o.generation(c.ConsumerUUID) + 1
+	c.HostUUID, c.ServiceHost, c.Allocations, c.State, c.TTL, c.ExpiresAt = s.HostUUID, h.ServiceHost, s.Allocations, Pending, s.TTL, now.Add(s.TTL)
 	if now.After(c.CreatedAt) {
 		o.renewed[c.ClaimID] = true
 	}
@@ -198,10 +209,11 @@ func (o *oracle) transfer(f *Transfer) answer {
 	case c.ConsumerUUID == f.ToConsumer:
 		return of(c)
 	}
-	if cs := o.live(f.ToConsumer); len(cs) > 0 {
+	if cs := o.onComputes(f.ToConsumer); len(cs) > 0 {
 		return no(fault.AlreadyExists, cs[0])
 	}
 	first := instanceOf(c)
+	c.ConsumerGeneration = o.generation(f.ToConsumer) + 1
 	c.ConsumerUUID, c.TransferredFrom = f.ToConsumer, ""
 	if first != f.ToConsumer {
 		c.TransferredFrom = first

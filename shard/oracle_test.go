@@ -80,6 +80,8 @@ type answer struct {
 	nova  NovaState
 	// silent: of its agent.
 	silent bool
+	// reason, of a refused write of the Placement API.
+	reason PlacementReason
 }
 
 func answerOf(o Outcome) answer {
@@ -92,6 +94,9 @@ func answerOf(o Outcome) answer {
 	}
 	if o.Refusal != nil {
 		a.kind, a.filter, a.detail = o.Refusal.Kind, o.Refusal.Filter, o.Refusal.Detail
+		if o.Refusal.Placement != nil {
+			a.reason = o.Refusal.Placement.Reason
+		}
 	}
 	if o.Claim != nil {
 		claim := of(o.Claim)
@@ -131,6 +136,13 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			if !now.After(was.UpdatedAt) {
 				c.UpdatedAt = was.UpdatedAt.Add(time.Microsecond)
 			}
+			// A report that names the compute of a claim's root writes it once more.
+			if op.PutHost != nil && was.State.Live() && was.ServiceHost != c.ServiceHost {
+				was.ServiceHost, was.UpdatedAt = c.ServiceHost, c.UpdatedAt
+				if !reflect.DeepEqual(was, *c) {
+					c.UpdatedAt = c.UpdatedAt.Add(time.Microsecond)
+				}
+			}
 		}
 	}
 	return a
@@ -161,6 +173,8 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 	case op.SetSilent != nil:
 		p := op.SetSilent
 		return o.counted(p.HostUUID, false, func() answer { return o.hush(p.HostUUID, p.Silent) })
+	case op.WritePlacement != nil:
+		return o.writePlacement(op.WritePlacement)
 	case op.Claim != nil:
 		return o.claim(now, op.Claim)
 	case op.Confirm != nil:

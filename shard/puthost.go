@@ -38,9 +38,11 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		return Outcome{Unchanged: p.Host.Imported, Outdated: p.Host.Imported, Overcommitted: overcommitted(old, t.view.Usages[id])}
 	}
 	var o Outcome
-	h := old
-	if o.Unchanged = p.Host.Imported && old != nil && old.Imported && sameHost(old, &p.Host); !o.Unchanged {
-		next := p.Host
+	h, next := old, p.Host
+	if next.PlacementTree = false; next.Imported && old != nil && old.PlacementTree {
+		next.keepPlacementTree(old)
+	}
+	if o.Unchanged = next.Imported && old != nil && old.Imported && sameHost(old, &next); !o.Unchanged {
 		h = &next
 		h.Nova = nil
 		switch {
@@ -140,8 +142,8 @@ func sameHost(a, b *Host) bool {
 
 // alignInstance brings the claim of an instance that exists on the host in line.
 func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome) {
-	ids := t.claimsOfInstance(i.UUID)
-	if len(ids) == 0 && len(t.view.LiveByConsumer[i.UUID]) > 0 {
+	ids := t.claimsOfInstance(i.UUID, h.UUID)
+	if len(ids) == 0 && slices.ContainsFunc(t.view.LiveByConsumer[i.UUID], t.isOnCompute) {
 		o.ClaimedElsewhere++ // holds what was another's: nothing is adopted beside it (I2)
 		return
 	}
@@ -150,7 +152,7 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 			ClaimID: t.adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
 			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
 			ProjectID: i.ProjectID, UserID: i.UserID,
-			Adopted: true, Seen: true, CreatedAt: t.now, UpdatedAt: t.now,
+			Adopted: true, Seen: true, ConsumerGeneration: 1, CreatedAt: t.now, UpdatedAt: t.now,
 		}
 		t.moveUsage(h.UUID, nil, c)
 		t.putClaim(c)
@@ -197,6 +199,7 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 		}
 		n := *c
 		n.Allocations, n.UpdatedAt = takes, t.nextWriteTime(c)
+		n.ConsumerGeneration++
 		t.moveUsage(h.UUID, c, &n)
 		t.putClaim(&n)
 	}

@@ -74,6 +74,26 @@ func ReadSetOf(ops []Op) ReadSet {
 		case op.RemoveHost != nil:
 			hosts.add(&f.Hosts, op.RemoveHost.HostUUID)
 			hostClaims.add(&f.HostClaims, op.RemoveHost.HostUUID)
+		case op.WritePlacement != nil:
+			for i := range op.WritePlacement.Providers {
+				p := &op.WritePlacement.Providers[i]
+				hosts.add(&f.Hosts, p.HostUUID)
+				hosts.add(&f.Hosts, p.ParentHost)
+				if p.Parent != nil && *p.Parent == "" {
+					hosts.add(&f.Hosts, p.UUID)
+				}
+			}
+			for i := range op.WritePlacement.Consumers {
+				c := &op.WritePlacement.Consumers[i]
+				consumers.add(&f.Consumers, c.UUID)
+				for _, root := range c.Allocations {
+					hosts.add(&f.Hosts, root.HostUUID)
+				}
+			}
+		case op.PutName != nil:
+			f.Names = append(f.Names, *op.PutName)
+		case op.DeleteName != nil:
+			f.Names = append(f.Names, *op.DeleteName)
 		case op.EndMaintenance != nil:
 			hosts.add(&f.Hosts, op.EndMaintenance.HostUUID)
 		case op.MoveGate != nil:

@@ -7,11 +7,13 @@ import (
 	"cellgate/schedule"
 )
 
-// Host is what an agent says of its host: the row a registration writes. Rows
+// Host is a root provider with its tree, and the compute service that runs on it, if one does: the row that a
+// registration or a write of the Placement API writes. Rows
 // are immutable once they are in a store or a view; a change is a new row.
 type Host struct {
 	// UUID is the root provider's, Nova's compute node uuid. Canonical text.
-	UUID        string
+	UUID string
+	// ServiceHost is empty for a root without a compute service, as a shared storage: no instance goes there.
 	ServiceHost string
 	NodeName    string
 	Disabled    bool
@@ -31,6 +33,9 @@ type Host struct {
 	AgentVersion int32
 	// Imported: the row is what Nova's tables say, not an agent; see Gone.
 	Imported bool
+	// PlacementTree: the Placement API reports the providers, and imports leave them alone. Only with Imported;
+	// WritePlacement sets it.
+	PlacementTree bool
 	// InstancesUnknown: the agent does not know which instances exist on its host.
 	InstancesUnknown bool
 	// Nova is what Nova's tables say of an agent's host. Aggregates and the ratios of the root
@@ -51,7 +56,7 @@ type Host struct {
 // has no room; the row stays for its generation, and for what claims hold there. Without
 // claims it is no host. Another registration makes it one again.
 func (h *Host) Gone() bool {
-	return h.Imported && h.Disabled && len(h.Providers) == 1 && len(h.Providers[0].Inventories) == 0
+	return h.Imported && !h.PlacementTree && h.Disabled && len(h.Providers) == 1 && len(h.Providers[0].Inventories) == 0
 }
 
 // Registration is that of the row.
@@ -82,6 +87,10 @@ type Provider struct {
 	Name        string
 	Traits      []string
 	Inventories []Inventory
+	// Generation counts the writes of the Placement API to the provider and to allocations of it, from 0; Aggregates are
+	// the uuids that it put the provider in. Of a tree that it does not report, both are empty.
+	Generation int64
+	Aggregates []string
 }
 
 // Inventory is Placement's: what a provider has of one resource class. Nothing
@@ -230,6 +239,12 @@ type Claim struct {
 	TransferredFrom string
 	// Adopted: made from an instance its host reported.
 	Adopted bool
+	// Allocated: the Placement API wrote it.
+	Allocated bool
+	// ConsumerGeneration counts the writes to what the consumer holds; the consumer's is the highest of its live claims.
+	ConsumerGeneration int64
+	// ConsumerType is the one given through the Placement API; empty for none.
+	ConsumerType string
 	// Seen: a report of its host has had the instance since the claim is on the host.
 	// Rows from before it was kept are not Seen until the next report.
 	Seen bool
@@ -325,4 +340,6 @@ type Change struct {
 	// Namespace with no Facts is gone.
 	Namespace  *Namespace
 	AdminState *AdminState
+	// Name that is Gone is not there any more. Of one name the later Entry.At wins, as of a pin.
+	Name *CustomName
 }

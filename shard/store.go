@@ -40,15 +40,15 @@ var ErrFenced = errors.New("the replica was fenced")
 // Store's is its rows and its journal; a scheduler asks for no more of what stands
 // behind it, so it can be something else that hears of every entry.
 type Synchronizer interface {
-	// Load visits the gate, every host, every usage, every live claim, every pin and every
-	// namespace, in this order, as of one point, and gives the journal position of that point: Tail from
+	// Load visits the gate, every host, every usage, every live claim, every pin, every namespace,
+	// every admin state and every custom name, in this order, as of one point, and gives the journal position of that point: Tail from
 	// there gives exactly the later changes. An error of visit ends it.
 	Load(ctx context.Context, visit func(Change) error) (Cursor, error)
 	// Tail gives at most limit entries after the cursor and the cursor after
 	// them; none when there are none. In one lane entries come in order and
 	// without gaps; between lanes there is no order: rows are absolute, the
 	// higher Generation (hosts, usage, namespaces, admin states), later UpdatedAt (claims), later
-	// Entry.At (pins) or higher Revision (the gate) wins. What was acknowledged before it was called is there. A cursor
+	// Entry.At (pins, names) or higher Revision (the gate) wins. What was acknowledged before it was called is there. A cursor
 	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
 	// Load again. The new cursor takes the place of the old one whole: it does not name
 	// lanes that were dropped. A Store fails with ErrFenced when the lane that it opened

@@ -1,6 +1,10 @@
 package shard
 
-import "cellgate/internal/fault"
+import (
+	"slices"
+
+	"cellgate/internal/fault"
+)
 
 // swap puts a claim on another host; see Swap.
 func (t *transaction) swap(s *Swap) Outcome {
@@ -36,6 +40,7 @@ func (t *transaction) swap(s *Swap) Outcome {
 	n := *c
 	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
 	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.nextWriteTime(c), false
+	n.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
 	n.Verdict, n.Rejections = nil, c.rejections() // of the host before
 	// A live claim is on another host: what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
@@ -49,10 +54,16 @@ func (t *transaction) swap(s *Swap) Outcome {
 	return Outcome{Claim: &n}
 }
 
+// MayCoexist reports whether two live claims may be of one consumer (I2): one moves the other, the Placement API wrote
+// one of them, or one is on a root without a compute service.
+func MayCoexist(a, b *Claim) bool {
+	return a.Moves == b.ClaimID || b.Moves == a.ClaimID || a.Allocated || b.Allocated || a.ServiceHost == "" || b.ServiceHost == ""
+}
+
 // inTheWayBack gives the live claim that keeps an expired one from coming back:
 // any, but for a single one that it moves or that moves it. Nil when none does.
 func (t *transaction) inTheWayBack(c *Claim) *Claim {
-	ids := t.view.LiveByConsumer[c.ConsumerUUID]
+	ids := slices.DeleteFunc(slices.Clone(t.view.LiveByConsumer[c.ConsumerUUID]), func(id string) bool { return !t.isOnCompute(id) })
 	if len(ids) == 1 {
 		if o := t.view.Claims[ids[0]]; o.ClaimID == c.Moves || o.Moves == c.ClaimID {
 			return nil
@@ -86,6 +97,7 @@ func (t *transaction) transfer(f *Transfer) Outcome {
 		return hasClaim(f.ToConsumer, other)
 	}
 	n := *c
+	n.ConsumerGeneration = t.consumerGeneration(f.ToConsumer) + 1
 	n.ConsumerUUID, n.TransferredFrom, n.UpdatedAt = f.ToConsumer, c.Instance(), t.nextWriteTime(c)
 	if n.TransferredFrom == n.ConsumerUUID {
 		n.TransferredFrom = ""

@@ -17,6 +17,7 @@ package shard
 //   - every live claim in every group named, with its host and usage;
 //   - every pin named;
 //   - every namespace of the hosts in Namespaces;
+//   - every custom name in Names;
 //   - the gate, if Gate. One that is only read (not MovesGate) need not be kept from
 //     moving until the commit: a state then counts as put before the move. It is read
 //     after what keeps others from the rows of the hosts and claims.
@@ -29,6 +30,7 @@ type ReadSet struct {
 	Groups     []string
 	Pins       []string
 	Namespaces []string
+	Names      []NameRef
 	Gate       bool
 	MovesGate  bool
 }
@@ -63,6 +65,8 @@ type View struct {
 	Namespaces map[string]map[string]*Namespace
 	// AdminStates by host uuid.
 	AdminStates map[string]*AdminState
+	// Names are the custom names that there are.
+	Names map[NameRef]bool
 	// Gate is nil when there is none, or none was asked for.
 	Gate *Gate
 }
@@ -81,5 +85,6 @@ func NewView(f ReadSet) *View {
 		Pins:            map[string]*Pin{},
 		Namespaces:      map[string]map[string]*Namespace{},
 		AdminStates:     map[string]*AdminState{},
+		Names:           map[NameRef]bool{},
 	}
 }

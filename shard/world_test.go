@@ -136,6 +136,7 @@ func (w *world) write(changes []Change) {
 
 func checkWorld(t rapid.TB, w *world, o *oracle) {
 	checkDevices(t, w, o)
+	checkTrees(t, w, o)
 	perConsumer := map[string][]*Claim{}
 	for _, c := range w.claims {
 		if c.State.Live() {
@@ -149,8 +150,12 @@ func checkWorld(t rapid.TB, w *world, o *oracle) {
 		}
 	}
 	for id, cs := range perConsumer {
-		if len(cs) > 2 || len(cs) == 2 && cs[0].Moves != cs[1].ClaimID && cs[1].Moves != cs[0].ClaimID {
-			t.Fatalf("I2: consumer %s has live claims %+v", id, cs)
+		for i, c := range cs {
+			for _, other := range cs[:i] {
+				if !MayCoexist(c, other) {
+					t.Fatalf("I2: consumer %s has live claims %+v", id, cs)
+				}
+			}
 		}
 	}
 	if got, want := len(w.claims), len(o.claims); got != want {
@@ -180,6 +185,9 @@ func checkWorld(t rapid.TB, w *world, o *oracle) {
 		}
 	}
 	for _, c := range o.claims {
+		if row := w.claims[c.ClaimID]; row != nil && c.State.Live() && row.ConsumerGeneration != c.ConsumerGeneration {
+			t.Fatalf("claim %s has generation %d, by the naive rules %d", c.ClaimID, row.ConsumerGeneration, c.ConsumerGeneration)
+		}
 		if row := w.claims[c.ClaimID]; row != nil && !c.Adopted && c.State.Live() && row.Seen != c.Seen {
 			t.Fatalf("claim %s was seen: %v, by the naive rules %v", c.ClaimID, row.Seen, c.Seen)
 		}

@@ -2,7 +2,6 @@ package pebbleshard
 
 import (
 	"fmt"
-	"strings"
 
 	"cellgate/shard"
 )
@@ -19,6 +18,7 @@ type cache struct {
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
 	admins map[string]*shard.AdminState
+	names  map[shard.NameRef]bool
 	// Ids of live claims.
 	byConsumer consumers
 	byHost     map[string]ids
@@ -34,7 +34,7 @@ func newCache() *cache {
 	return &cache{
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
 		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
-		admins:     map[string]*shard.AdminState{},
+		admins: map[string]*shard.AdminState{}, names: map[shard.NameRef]bool{},
 		byConsumer: consumers{one: map[string]string{}, more: map[string]ids{}},
 		byHost:     map[string]ids{}, byGroup: map[string]ids{}, transferred: map[string]ids{},
 	}
@@ -55,6 +55,10 @@ func (c *cache) put(ch shard.Change) {
 		c.putNamespace(ch.Namespace)
 	case ch.AdminState != nil:
 		c.admins[ch.AdminState.HostUUID] = ch.AdminState
+	case ch.Name != nil && ch.Name.Gone:
+		delete(c.names, ch.Name.NameRef)
+	case ch.Name != nil:
+		c.names[ch.Name.NameRef] = true
 	case len(ch.Pin.Holders) == 0:
 		delete(c.pins, ch.Pin.GroupUUID)
 	default:
@@ -112,12 +116,8 @@ func (c *cache) load(n *shard.Claim) error {
 	if !n.State.Live() {
 		return fmt.Errorf("claim %s is %s among the live ones", n.ClaimID, n.State)
 	}
-	others := c.byConsumer.claimsOf(n.ConsumerUUID)
-	if len(others) > 1 {
-		return fmt.Errorf("consumer %s has three live claims: %s and %s", n.ConsumerUUID, strings.Join(others, ", "), n.ClaimID)
-	}
-	for _, id := range others {
-		if id != n.Moves && c.claims[id].Moves != n.ClaimID {
+	for _, id := range c.byConsumer.claimsOf(n.ConsumerUUID) {
+		if !shard.MayCoexist(c.claims[id], n) {
 			return fmt.Errorf("consumer %s has two live claims and neither moves the other: %s and %s", n.ConsumerUUID, id, n.ClaimID)
 		}
 	}
@@ -126,8 +126,8 @@ func (c *cache) load(n *shard.Claim) error {
 }
 
 // consumers are the live claims by consumer: one nearly always, one that moves it
-// beside it at times (I2), and more only while the rows of one transaction, which
-// come in no particular order, are taken over.
+// beside it at times (I2), and more when the Placement API wrote them, or while the rows of one
+// transaction, which come in no particular order, are taken over.
 type consumers struct {
 	one  map[string]string
 	more map[string]ids

@@ -3,6 +3,8 @@ package pebbleshard
 import (
 	"encoding/binary"
 	"time"
+
+	"cellgate/shard"
 )
 
 // Keys are a letter and what follows it. Numbers are big-endian, so that they
@@ -18,6 +20,7 @@ import (
 //	g                                    Gate
 //	f <host uuid> 0 <name>               Namespace
 //	a <host uuid>                        AdminState
+//	r <kind> 0 <name>                    CustomName
 //	j <life> <seq>                       Entry
 //	l <life>                             Lane
 //	d <decision id>                      Decision
@@ -37,6 +40,7 @@ const (
 	gateKey          = 'g'
 	namespaceKey     = 'f'
 	adminKey         = 'a'
+	customNameKey    = 'r'
 	entryKey         = 'j'
 	laneKey          = 'l'
 	decisionKey      = 'd'
@@ -72,6 +76,10 @@ func endedOfKey(consumer, id string) []byte {
 
 func namespaceKeyOf(host, name string) []byte {
 	return append(append(nameKey(namespaceKey, host), 0), name...)
+}
+
+func customNameKeyOf(n shard.NameRef) []byte {
+	return append(append(nameKey(customNameKey, string(n.Kind)), 0), n.Name...)
 }
 
 // after is the end of the range of keys that begin with a prefix. The prefix's

@@ -194,6 +194,10 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 		return b.Set(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), row, nil)
 	case ch.AdminState != nil:
 		return b.Set(nameKey(adminKey, ch.AdminState.HostUUID), row, nil)
+	case ch.Name != nil && ch.Name.Gone:
+		return b.Delete(customNameKeyOf(ch.Name.NameRef), nil)
+	case ch.Name != nil:
+		return b.Set(customNameKeyOf(ch.Name.NameRef), row, nil)
 	case len(ch.Pin.Holders) == 0:
 		return b.Delete(nameKey(pinKey, ch.Pin.GroupUUID), nil)
 	default:

@@ -281,6 +281,13 @@ func (s *Store) load() error {
 			}
 			return err
 		}),
+		s.each(customNameKey, func(b []byte) error {
+			n, err := rowcodec.Name(b)
+			if err == nil {
+				s.rows.put(shard.Change{Name: n})
+			}
+			return err
+		}),
 		s.each(laneKey, func(b []byte) error {
 			m := &storagev1.Lane{}
 			if err := proto.Unmarshal(b, m); err != nil {

@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits the gate, and hosts, usages, claims, pins, namespaces and admin states,
+// Load visits the gate, and hosts, usages, claims, pins, namespaces, admin states and names,
 // each by id.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
@@ -36,6 +36,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 		}
 	}
 	admins := slices.Collect(maps.Values(s.rows.admins))
+	names := slices.Collect(maps.Keys(s.rows.names))
 	at := s.position()
 	seen := s.last
 	s.mu.Unlock()
@@ -69,6 +70,10 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	if err == nil {
 		slices.SortFunc(admins, func(a, b *shard.AdminState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
 		err = visitAll(ctx, admins, func(a *shard.AdminState) error { return visit(shard.Change{AdminState: a}) })
+	}
+	if err == nil {
+		slices.SortFunc(names, func(a, b shard.NameRef) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+		err = visitAll(ctx, names, func(n shard.NameRef) error { return visit(shard.Change{Name: &shard.CustomName{NameRef: n}}) })
 	}
 	if err != nil {
 		return nil, err

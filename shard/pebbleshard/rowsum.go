@@ -29,7 +29,7 @@ func newRowSum() *rowSum { return &rowSum{rows: map[uint64]uint64{}, seed: mapha
 // isSummed reports whether rows under a letter count: those that Open reads.
 func isSummed(prefix byte) bool {
 	switch prefix {
-	case hostKey, usageKey, claimKey, pinKey, gateKey, namespaceKey, adminKey, laneKey:
+	case hostKey, usageKey, claimKey, pinKey, gateKey, namespaceKey, adminKey, customNameKey, laneKey:
 		return true
 	}
 	return false

@@ -69,6 +69,11 @@ func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 			v.Namespaces[id] = maps.Clone(of)
 		}
 	}
+	for _, n := range f.Names {
+		if s.rows.names[n] {
+			v.Names[n] = true
+		}
+	}
 	if f.Gate {
 		v.Gate = s.rows.gate
 	}

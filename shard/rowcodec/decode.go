@@ -37,7 +37,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		HypervisorType: m.HypervisorType, HypervisorVersion: m.HypervisorVersion,
 		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
 		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation, Imported: m.Imported,
-		InstancesUnknown: m.InstancesUnknown,
+		InstancesUnknown: m.InstancesUnknown, PlacementTree: m.PlacementTree,
 	}
 	if f := m.Facts; f != nil {
 		h.Facts = &shard.Facts{
@@ -46,7 +46,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		}
 	}
 	for _, p := range m.Providers {
-		row := shard.Provider{UUID: p.Uuid, ParentUUID: p.ParentUuid, Name: p.Name, Traits: p.Traits}
+		row := shard.Provider{UUID: p.Uuid, ParentUUID: p.ParentUuid, Name: p.Name, Traits: p.Traits, Generation: p.Generation, Aggregates: p.Aggregates}
 		for _, i := range p.Inventories {
 			row.Inventories = append(row.Inventories, shard.Inventory{
 				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
@@ -115,6 +115,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		ProjectID: m.ProjectId, UserID: m.UserId,
 		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
 		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted, Seen: m.Seen,
+		Allocated: m.Allocated, ConsumerGeneration: m.ConsumerGeneration, ConsumerType: m.ConsumerType,
 		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt, TTL: time.Duration(m.Ttl),
 		ExpiresAt: Instant(m.ExpiresAt), CreatedAt: Instant(m.CreatedAt), UpdatedAt: Instant(m.UpdatedAt),
 	}
@@ -210,6 +211,19 @@ func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
 	}
 }
 
+// Name reads a custom name from its bytes.
+func Name(b []byte) (*shard.CustomName, error) {
+	m := &storagev1.CustomName{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	return rowName(m), nil
+}
+
+func rowName(m *storagev1.CustomName) *shard.CustomName {
+	return &shard.CustomName{NameRef: shard.NameRef{Kind: shard.NameKind(m.Kind), Name: m.Name}, Gone: m.Gone}
+}
+
 // Time reads only when an entry was made; it stands first.
 func Time(b []byte) (time.Time, error) {
 	field, kind, n := protowire.ConsumeTag(b)
@@ -248,6 +262,8 @@ func Entry(b []byte) (at time.Time, changes []shard.Change, err error) {
 			changes[i].Namespace = rowNamespace(r.Namespace)
 		case *storagev1.Change_AdminState:
 			changes[i].AdminState = rowAdminState(r.AdminState)
+		case *storagev1.Change_Name:
+			changes[i].Name = rowName(r.Name)
 		default:
 			return time.Time{}, nil, fmt.Errorf("a change of an unknown row: %v", c)
 		}

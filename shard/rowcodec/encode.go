@@ -24,6 +24,7 @@ const (
 
 	changeNamespace  protowire.Number = 6
 	changeAdminState protowire.Number = 7
+	changeName       protowire.Number = 8
 )
 
 // AppendRow adds an encoded row to an encoded storagev1.Entry, so that a row
@@ -65,6 +66,9 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 	case c.AdminState != nil:
 		field = changeAdminState
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, adminRow(c.AdminState))
+	case c.Name != nil:
+		field = changeName
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, nameRow(c.Name))
 	default:
 		field = changePin
 		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
@@ -91,7 +95,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
 		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
 		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation, Imported: h.Imported,
-		InstancesUnknown: h.InstancesUnknown,
+		InstancesUnknown: h.InstancesUnknown, PlacementTree: h.PlacementTree,
 	}
 	if f := h.Facts; f != nil {
 		m.Facts = &storagev1.Facts{
@@ -100,7 +104,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		}
 	}
 	for _, p := range h.Providers {
-		row := &storagev1.Provider{Uuid: p.UUID, ParentUuid: p.ParentUUID, Name: p.Name, Traits: p.Traits}
+		row := &storagev1.Provider{Uuid: p.UUID, ParentUuid: p.ParentUUID, Name: p.Name, Traits: p.Traits, Generation: p.Generation, Aggregates: p.Aggregates}
 		for _, i := range p.Inventories {
 			row.Inventories = append(row.Inventories, &storagev1.Inventory{
 				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
@@ -158,6 +162,10 @@ func adminRow(a *shard.AdminState) *storagev1.AdminState {
 		Since: Nanos(a.Since), Until: Nanos(a.Until), Generation: a.Generation,
 		Nova: string(a.Nova), NovaReason: a.NovaReason, NovaAt: Nanos(a.NovaAt), Silent: a.Silent,
 	}
+}
+
+func nameRow(n *shard.CustomName) *storagev1.CustomName {
+	return &storagev1.CustomName{Kind: string(n.Kind), Name: n.Name, Gone: n.Gone}
 }
 
 // assignedRow is Guest.Assigned as JSON; empty for none.

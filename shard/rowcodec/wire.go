@@ -133,6 +133,9 @@ func (w *wire) claim(c *shard.Claim) {
 			w.message(3, func() { w.verdict(&r.Verdict) })
 		})
 	}
+	w.flag(28, c.Allocated)
+	w.number(29, c.ConsumerGeneration)
+	w.text(30, c.ConsumerType)
 }
 
 // verdict writes storagev1.Verdict.

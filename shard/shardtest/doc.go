@@ -26,6 +26,7 @@
 //	               RecordVerdict         verdict.go
 //	               Pin, Unpin            pins.go
 //	               PutHost               puthost.go, imports.go
+//	               WritePlacement, PutName, DeleteName  placement.go
 //	               MoveGate              gate.go
 //	I1, I2         any concurrency       concurrency.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go

@@ -11,11 +11,11 @@ func loadClauses() []clause {
 	return []clause{
 		{name: "AnEmptyShardHasNothing", test: func(s *suite) {
 			rows, at, err := LoadRows(s.ctx, s)
-			if err != nil || len(rows.Hosts)+len(rows.Usages)+len(rows.Claims)+len(rows.Pins)+len(rows.Namespaces)+len(rows.AdminStates) != 0 || len(at) != 0 {
+			if err != nil || len(rows.Hosts)+len(rows.Usages)+len(rows.Claims)+len(rows.Pins)+len(rows.Namespaces)+len(rows.AdminStates)+len(rows.Names) != 0 || len(at) != 0 {
 				s.Errorf("loaded %+v at %v, %v", rows, at, err)
 			}
 		}},
-		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPinsThenNamespacesThenAdminStates", test: func(s *suite) {
+		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPinsThenNamespacesThenAdminStatesThenNames", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.do(NewHost(2, 8))
 			s.do(NewClaim(1, 1, 1))
@@ -26,6 +26,7 @@ func loadClauses() []clause {
 			s.do(moveGate(0, shard.GateLegacy))
 			s.do(putFacts(2, "cinder", `{}`))
 			s.do(setAdmin(1, shard.AdminDisabled))
+			s.do(shard.Op{PutName: &shard.NameRef{Kind: shard.TraitName, Name: "CUSTOM_T"}})
 			var kinds []int
 			_, err := s.Load(s.ctx, func(c shard.Change) error {
 				switch {
@@ -43,10 +44,12 @@ func loadClauses() []clause {
 					kinds = append(kinds, 5)
 				case c.AdminState != nil:
 					kinds = append(kinds, 6)
+				case c.Name != nil:
+					kinds = append(kinds, 7)
 				}
 				return nil
 			})
-			if want := []int{4, 0, 0, 1, 1, 2, 2, 3, 5, 6}; err != nil || !slices.Equal(kinds, want) {
+			if want := []int{4, 0, 0, 1, 1, 2, 2, 3, 5, 6, 7}; err != nil || !slices.Equal(kinds, want) {
 				s.Errorf("visited %v, %v; want %v", kinds, err, want)
 			}
 		}},

@@ -145,7 +145,7 @@ func (s *storyteller) readJournal(step int) {
 		for _, w := range rows.Check() {
 			s.Error(w)
 		}
-		s.writeLine("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, rows.AdminStates, len(at)}, nil)
+		s.writeLine("rows", []any{rows.Hosts, rows.Usages, rows.Claims, rows.Pins, rows.Gates, rows.Namespaces, rows.AdminStates, rows.Names, len(at)}, nil)
 	case 1:
 		due, err := s.Due(s.ctx, 1000)
 		slices.SortFunc(due, func(a, b shard.ClaimRef) int { return strings.Compare(a.ClaimID, b.ClaimID) })

@@ -24,7 +24,9 @@ type Rows struct {
 	Namespaces map[string]*shard.Namespace
 	// AdminStates by host uuid.
 	AdminStates map[string]*shard.AdminState
-	// pinned is when the journal last spoke of a pin.
+	// Names of those that are not gone.
+	Names map[string]*shard.CustomName
+	// pinned is when the journal last spoke of a pin or a name.
 	pinned map[string]time.Time
 }
 
@@ -33,7 +35,7 @@ func NewRows() *Rows {
 	return &Rows{
 		Hosts: map[string]*shard.Host{}, Usages: map[string]*shard.Usage{},
 		Claims: map[string]*shard.Claim{}, Pins: map[string]*shard.Pin{}, Gates: map[string]*shard.Gate{},
-		Namespaces: map[string]*shard.Namespace{}, AdminStates: map[string]*shard.AdminState{},
+		Namespaces: map[string]*shard.Namespace{}, AdminStates: map[string]*shard.AdminState{}, Names: map[string]*shard.CustomName{},
 		pinned: map[string]time.Time{},
 	}
 }
@@ -81,6 +83,16 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		if old := r.AdminStates[c.AdminState.HostUUID]; old == nil || old.Generation < c.AdminState.Generation {
 			r.AdminStates[c.AdminState.HostUUID] = c.AdminState
 		}
+	case c.Name != nil:
+		key := string(c.Name.Kind) + " " + c.Name.Name
+		if r.pinned[key].After(at) {
+			return
+		}
+		r.pinned[key] = at
+		r.Names[key] = c.Name
+		if c.Name.Gone {
+			delete(r.Names, key)
+		}
 	case c.Pin != nil:
 		if r.pinned[c.Pin.GroupUUID].After(at) {
 			return
@@ -122,7 +134,7 @@ func (r *Rows) Check() []string {
 			continue
 		}
 		for _, other := range byConsumer[c.ConsumerUUID] {
-			if len(byConsumer[c.ConsumerUUID]) > 1 || other.Moves != id && c.Moves != other.ClaimID {
+			if !shard.MayCoexist(other, c) {
 				wrong = append(wrong, fmt.Sprintf("I2: consumer %s has live claims %s and %s", c.ConsumerUUID, id, other.ClaimID))
 			}
 		}
@@ -198,6 +210,7 @@ func (r *Rows) Diff(other *Rows) []string {
 	d = append(d, diff("pin", r.Pins, other.Pins)...)
 	d = append(d, diff("namespace", r.Namespaces, other.Namespaces)...)
 	d = append(d, diff("admin state", r.AdminStates, other.AdminStates)...)
+	d = append(d, diff("name", r.Names, other.Names)...)
 	return append(d, diff("gate", r.Gates, other.Gates)...)
 }
 

@@ -74,6 +74,7 @@ func topics() []topic {
 		{"facts", append(factsClauses(), goneClauses()...)},
 		{"adminstates", adminStateClauses()},
 		{"removehost", removeHostClauses()},
+		{"placement", placementClauses()},
 		{"badinput", badInputClauses()},
 		{"lanes", laneClauses()},
 		{"journal", journalClauses()},

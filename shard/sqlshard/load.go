@@ -52,7 +52,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at sh
 			refused = visit(ch)
 			return refused
 		}}
-		for _, part := range []func(context.Context) error{l.gate, l.hosts, l.usages, l.claims, l.pins, l.namespaces, l.adminStates} {
+		for _, part := range []func(context.Context) error{l.gate, l.hosts, l.usages, l.claims, l.pins, l.namespaces, l.adminStates, l.customNames} {
 			if err := part(ctx); err != nil {
 				return err
 			}

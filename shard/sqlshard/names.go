@@ -12,7 +12,7 @@ import (
 // what an earlier try found that it has to lock as well. Lists are sorted and have
 // each name once.
 type names struct {
-	hosts, hostClaims, consumers, groups, pins, namespaces []string
+	hosts, hostClaims, consumers, groups, pins, namespaces, custom []string
 	// gate: it is read; movesGate: locked, too.
 	gate, movesGate bool
 	// claims are keys.
@@ -33,6 +33,9 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 	n := &names{
 		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
 		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{},
+	}
+	for _, name := range f.Names {
+		n.custom = append(n.custom, customKey(name))
 	}
 	for _, id := range f.Claims {
 		if h := s.homes.hostOfClaim(id); h != "" {
@@ -73,7 +76,7 @@ func unkeepable(s string) bool { return !keepable(s) }
 
 func (n *names) tidy() {
 	n.claims = slices.DeleteFunc(n.claims, unkeepable)
-	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins, &n.namespaces} {
+	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins, &n.namespaces, &n.custom} {
 		*l = slices.DeleteFunc(*l, unkeepable)
 		slices.Sort(*l)
 		*l = slices.Compact(*l)

@@ -30,6 +30,8 @@ WHERE group_uuid = ANY($1::text[]) ORDER BY group_uuid FOR UPDATE`
 WHERE group_uuid = ANY($1::text[]) ORDER BY group_uuid FOR UPDATE`
 )
 
+const lockNames = `SELECT name FROM custom_names WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE`
+
 // serverTime is of the moment it runs, after the locks: what waited is later than
 // what it waited for.
 const serverTime = `SELECT clock_timestamp()`
@@ -108,6 +110,9 @@ ON CONFLICT (host_uuid, name) DO UPDATE SET facts = excluded.facts, generation =
 
 	deleteNamespaces = `DELETE FROM host_namespaces WHERE host_uuid = $1::text AND name = ANY($2::text[])`
 
+	insertCustom = `INSERT INTO custom_names (name) SELECT unnest($1::text[])`
+	deleteCustom = `DELETE FROM custom_names WHERE name = ANY($1::text[])`
+
 	deletePins = `DELETE FROM pins WHERE group_uuid = ANY($1::text[])`
 )
 
@@ -130,9 +135,8 @@ const (
 	claimRows = `(claim_key, consumer_uuid, host_uuid, project_id, body)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bytea[])`
 
-	// A claim's project never changes.
 	overClaims = `
-ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, host_uuid = excluded.host_uuid, body = excluded.body`
+ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, host_uuid = excluded.host_uuid, project_id = excluded.project_id, body = excluded.body`
 
 	insertClaims = `INSERT INTO claims ` + claimRows
 	putClaims    = insertClaims + overClaims

@@ -27,7 +27,9 @@ type picture struct {
 	consumers map[string]bool
 	groups    map[string]bool
 	pins      map[string]*shard.Pin
-	gate      *shard.Gate
+	// custom are the names that there are, by customKey.
+	custom map[string]bool
+	gate   *shard.Gate
 	// namespaces by host uuid, then name.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
@@ -39,7 +41,7 @@ func newPicture(n *names) *picture {
 		usages: make(map[string]*shard.Usage, len(n.hosts)), generations: make(map[string]int64, len(n.hosts)),
 		hosts:  make(map[string]*shard.Host, len(n.hosts)),
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{}, admins: map[string]*shard.AdminState{},
+		custom: map[string]bool{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{}, admins: map[string]*shard.AdminState{},
 	}
 }
 
@@ -109,6 +111,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 	ask(n.pins, lockPins, func(r pgx.Rows) error {
 		return scanBodies(r, "pins", rowcodec.Pin, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
 	})
+	ask(n.custom, lockNames, func(r pgx.Rows) error { return scanNames(r, p.custom) })
 	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
 		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
 	})
@@ -198,6 +201,9 @@ func (p *picture) view(n *names) *shard.View {
 	}
 	for id, pin := range p.pins {
 		v.Pins[id] = pin
+	}
+	for key := range p.custom {
+		v.Names[customRef(key)] = true
 	}
 	for id, of := range p.namespaces {
 		v.Namespaces[id] = maps.Clone(of)

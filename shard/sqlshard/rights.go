@@ -10,7 +10,7 @@ import (
 
 // tables are those that a store reads and writes; it only reads schema_version.
 var tables = []string{
-	"cell", "claim_ends", "claims", "clock", "consumers", "decision_names", "decisions", "ended_claims", "gate",
+	"cell", "claim_ends", "claims", "clock", "consumers", "custom_names", "decision_names", "decisions", "ended_claims", "gate",
 	"group_members", "host_namespaces", "host_usages", "hosts", "journal", "lanes",
 	"leases", "pins", "server_groups", "transfers",
 }

@@ -41,6 +41,7 @@ func (w *writes) entry(e shard.Entry) error {
 	var gate []byte
 	var namespaces []*shard.Namespace
 	var admins []encoded[shard.AdminState]
+	var custom []*shard.CustomName
 	body := rowcodec.AppendTime(make([]byte, 0, 512*len(e.Changes)), e.At)
 	var buf []byte
 	for _, ch := range e.Changes {
@@ -60,6 +61,8 @@ func (w *writes) entry(e shard.Entry) error {
 			gate = row
 		case ch.Namespace != nil:
 			namespaces = append(namespaces, ch.Namespace)
+		case ch.Name != nil:
+			custom = append(custom, ch.Name)
 		case ch.AdminState != nil:
 			admins = append(admins, encoded[shard.AdminState]{ch.AdminState, row})
 		default:
@@ -74,6 +77,7 @@ func (w *writes) entry(e shard.Entry) error {
 	w.usageRows(hosts, usages)
 	w.guardRows(claims)
 	w.pinRows(pins)
+	w.customRows(custom)
 	w.claimRows(claims)
 	w.hostRows(hosts)
 	shard.SortNamespaces(namespaces)

@@ -71,7 +71,7 @@ func (w *writes) hostRows(hosts []encoded[shard.Host]) {
 		column(hosts, func(h encoded[shard.Host]) string { return h.row.UUID }),
 		column(hosts, func(h encoded[shard.Host]) string { return h.row.ServiceHost }),
 		column(hosts, func(h encoded[shard.Host]) string { return h.row.NodeName }),
-		column(hosts, func(h encoded[shard.Host]) bool { return h.row.Disabled }),
+		column(hosts, func(h encoded[shard.Host]) bool { return h.row.Disabled || h.row.ServiceHost == "" }),
 		column(search, func(s hostSearch) string { return s.inventories }),
 		column(search, func(s hostSearch) string { return s.traits }),
 		column(search, func(s hostSearch) string { return s.childClasses }),

@@ -41,8 +41,8 @@ CREATE TABLE IF NOT EXISTS journal (
   PRIMARY KEY (replica, life, seq)
 );
 
--- A host as its agent or Nova's tables registered it: body is storage.v1.Host, packed. The
--- other columns are what requests ask for (shard.HostQuery). inventories are those of the
+-- A root provider with its tree, and the compute that runs on it, if one does (service_host): body is storage.v1.Host, packed. The
+-- other columns are what requests ask for (shard.HostQuery); a root without a compute service is disabled. inventories are those of the
 -- root provider, {class: [capacity less unaccounted, max_unit, min_unit, step_size]}, and
 -- traits its own; the child_ columns have the classes and traits of its other providers.
 -- zones are the availability zones that the aggregates name, none when they name no zone.
@@ -173,6 +173,11 @@ CREATE TABLE IF NOT EXISTS claim_ends (
 CREATE TABLE IF NOT EXISTS pins (
   group_uuid {{key}} PRIMARY KEY,
   body bytea NOT NULL
+);
+
+-- Resource classes and traits of the Placement API: the kind, a blank, and the name.
+CREATE TABLE IF NOT EXISTS custom_names (
+  name {{key}} PRIMARY KEY
 );
 
 -- decision_key is a slot and the decision's id, as claim_key.

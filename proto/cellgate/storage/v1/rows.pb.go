@@ -105,6 +105,7 @@ type Host struct {
 	Imported          bool                   `protobuf:"varint,18,opt,name=imported,proto3" json:"imported,omitempty"`
 	InstancesUnknown  bool                   `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
 	Nova              *NovaHost              `protobuf:"bytes,20,opt,name=nova,proto3" json:"nova,omitempty"`
+	PlacementTree     bool                   `protobuf:"varint,21,opt,name=placement_tree,json=placementTree,proto3" json:"placement_tree,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -277,6 +278,13 @@ func (x *Host) GetNova() *NovaHost {
 		return x.Nova
 	}
 	return nil
+}
+
+func (x *Host) GetPlacementTree() bool {
+	if x != nil {
+		return x.PlacementTree
+	}
+	return false
 }
 
 // What Nova's tables say of an agent's host, and what its agent reported.
@@ -456,6 +464,8 @@ type Provider struct {
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Traits        []string               `protobuf:"bytes,4,rep,name=traits,proto3" json:"traits,omitempty"`
 	Inventories   []*Inventory           `protobuf:"bytes,5,rep,name=inventories,proto3" json:"inventories,omitempty"`
+	Generation    int64                  `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	Aggregates    []string               `protobuf:"bytes,7,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -521,6 +531,20 @@ func (x *Provider) GetTraits() []string {
 func (x *Provider) GetInventories() []*Inventory {
 	if x != nil {
 		return x.Inventories
+	}
+	return nil
+}
+
+func (x *Provider) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Provider) GetAggregates() []string {
+	if x != nil {
+		return x.Aggregates
 	}
 	return nil
 }
@@ -830,36 +854,39 @@ func (x *Used) GetAmount() int64 {
 }
 
 type Claim struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	ClaimId         string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	ConsumerUuid    string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
-	State           ClaimState             `protobuf:"varint,3,opt,name=state,proto3,enum=cellgate.storage.v1.ClaimState" json:"state,omitempty"`
-	HostUuid        string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	ServiceHost     string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	Allocations     []*Used                `protobuf:"bytes,6,rep,name=allocations,proto3" json:"allocations,omitempty"`
-	Group           *Group                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
-	ProjectId       string                 `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	UserId          string                 `protobuf:"bytes,9,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	RequestId       string                 `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Fingerprint     []byte                 `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	DecisionId      string                 `protobuf:"bytes,12,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	InstanceIndex   int32                  `protobuf:"varint,13,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
-	Answer          []byte                 `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
-	Adopted         bool                   `protobuf:"varint,15,opt,name=adopted,proto3" json:"adopted,omitempty"`
-	ExpiresAt       int64                  `protobuf:"varint,16,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	CreatedAt       int64                  `protobuf:"varint,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt       int64                  `protobuf:"varint,18,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	Moves           string                 `protobuf:"bytes,19,opt,name=moves,proto3" json:"moves,omitempty"`
-	MovesCell       string                 `protobuf:"bytes,20,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
-	TransferredFrom string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
-	Attempt         string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Guest           *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
-	Ttl             int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	Seen            bool                   `protobuf:"varint,25,opt,name=seen,proto3" json:"seen,omitempty"`
-	Verdict         *Verdict               `protobuf:"bytes,26,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	Rejections      []*Rejection           `protobuf:"bytes,27,rep,name=rejections,proto3" json:"rejections,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId            string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ConsumerUuid       string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
+	State              ClaimState             `protobuf:"varint,3,opt,name=state,proto3,enum=cellgate.storage.v1.ClaimState" json:"state,omitempty"`
+	HostUuid           string                 `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost        string                 `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Allocations        []*Used                `protobuf:"bytes,6,rep,name=allocations,proto3" json:"allocations,omitempty"`
+	Group              *Group                 `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
+	ProjectId          string                 `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	UserId             string                 `protobuf:"bytes,9,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	RequestId          string                 `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Fingerprint        []byte                 `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	DecisionId         string                 `protobuf:"bytes,12,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	InstanceIndex      int32                  `protobuf:"varint,13,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
+	Answer             []byte                 `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
+	Adopted            bool                   `protobuf:"varint,15,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	ExpiresAt          int64                  `protobuf:"varint,16,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	CreatedAt          int64                  `protobuf:"varint,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt          int64                  `protobuf:"varint,18,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Moves              string                 `protobuf:"bytes,19,opt,name=moves,proto3" json:"moves,omitempty"`
+	MovesCell          string                 `protobuf:"bytes,20,opt,name=moves_cell,json=movesCell,proto3" json:"moves_cell,omitempty"`
+	TransferredFrom    string                 `protobuf:"bytes,21,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
+	Attempt            string                 `protobuf:"bytes,22,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Guest              *Guest                 `protobuf:"bytes,23,opt,name=guest,proto3" json:"guest,omitempty"`
+	Ttl                int64                  `protobuf:"varint,24,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Seen               bool                   `protobuf:"varint,25,opt,name=seen,proto3" json:"seen,omitempty"`
+	Verdict            *Verdict               `protobuf:"bytes,26,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Rejections         []*Rejection           `protobuf:"bytes,27,rep,name=rejections,proto3" json:"rejections,omitempty"`
+	Allocated          bool                   `protobuf:"varint,28,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	ConsumerGeneration int64                  `protobuf:"varint,29,opt,name=consumer_generation,json=consumerGeneration,proto3" json:"consumer_generation,omitempty"`
+	ConsumerType       string                 `protobuf:"bytes,30,opt,name=consumer_type,json=consumerType,proto3" json:"consumer_type,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Claim) Reset() {
@@ -1079,6 +1106,27 @@ func (x *Claim) GetRejections() []*Rejection {
 		return x.Rejections
 	}
 	return nil
+}
+
+func (x *Claim) GetAllocated() bool {
+	if x != nil {
+		return x.Allocated
+	}
+	return false
+}
+
+func (x *Claim) GetConsumerGeneration() int64 {
+	if x != nil {
+		return x.ConsumerGeneration
+	}
+	return 0
+}
+
+func (x *Claim) GetConsumerType() string {
+	if x != nil {
+		return x.ConsumerType
+	}
+	return ""
 }
 
 type Verdict struct {
@@ -1810,6 +1858,68 @@ func (x *AdminState) GetNovaAt() int64 {
 	return 0
 }
 
+// CustomName is a resource class or trait of the Placement API.
+type CustomName struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// In the journal alone.
+	Gone          bool `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CustomName) Reset() {
+	*x = CustomName{}
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CustomName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CustomName) ProtoMessage() {}
+
+func (x *CustomName) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CustomName.ProtoReflect.Descriptor instead.
+func (*CustomName) Descriptor() ([]byte, []int) {
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CustomName) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CustomName) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CustomName) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
 // Decision is a decision's row without its body, which has its own.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1826,7 +1936,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1948,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[18]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1961,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Decision) GetAt() int64 {
@@ -1910,7 +2020,7 @@ type Lane struct {
 
 func (x *Lane) Reset() {
 	*x = Lane{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2032,7 @@ func (x *Lane) String() string {
 func (*Lane) ProtoMessage() {}
 
 func (x *Lane) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[19]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2045,7 @@ func (x *Lane) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lane.ProtoReflect.Descriptor instead.
 func (*Lane) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lane) GetReplica() string {
@@ -1977,7 +2087,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2099,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[20]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2112,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Entry) GetAt() int64 {
@@ -2030,6 +2140,7 @@ type Change struct {
 	//	*Change_Gate
 	//	*Change_Namespace
 	//	*Change_AdminState
+	//	*Change_Name
 	Row           isChange_Row `protobuf_oneof:"row"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2037,7 +2148,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2160,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[21]
+	mi := &file_cellgate_storage_v1_rows_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2173,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_storage_v1_rows_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Change) GetRow() isChange_Row {
@@ -2135,6 +2246,15 @@ func (x *Change) GetAdminState() *AdminState {
 	return nil
 }
 
+func (x *Change) GetName() *CustomName {
+	if x != nil {
+		if x, ok := x.Row.(*Change_Name); ok {
+			return x.Name
+		}
+	}
+	return nil
+}
+
 type isChange_Row interface {
 	isChange_Row()
 }
@@ -2167,6 +2287,10 @@ type Change_AdminState struct {
 	AdminState *AdminState `protobuf:"bytes,7,opt,name=admin_state,json=adminState,proto3,oneof"`
 }
 
+type Change_Name struct {
+	Name *CustomName `protobuf:"bytes,8,opt,name=name,proto3,oneof"`
+}
+
 func (*Change_Host) isChange_Row() {}
 
 func (*Change_Usage) isChange_Row() {}
@@ -2181,11 +2305,13 @@ func (*Change_Namespace) isChange_Row() {}
 
 func (*Change_AdminState) isChange_Row() {}
 
+func (*Change_Name) isChange_Row() {}
+
 var File_cellgate_storage_v1_rows_proto protoreflect.FileDescriptor
 
 const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\x84\x06\n" +
+	"\x1ecellgate/storage/v1/rows.proto\x12\x13cellgate.storage.v1\"\xab\x06\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1b\n" +
@@ -2212,7 +2338,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x05facts\x18\x11 \x01(\v2\x1a.cellgate.storage.v1.FactsR\x05facts\x12\x1a\n" +
 	"\bimported\x18\x12 \x01(\bR\bimported\x12+\n" +
 	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x121\n" +
-	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.storage.v1.NovaHostR\x04nova\"\xcc\x03\n" +
+	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.storage.v1.NovaHostR\x04nova\x12%\n" +
+	"\x0eplacement_tree\x18\x15 \x01(\bR\rplacementTree\"\xcc\x03\n" +
 	"\bNovaHost\x12>\n" +
 	"\n" +
 	"aggregates\x18\x01 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\n" +
@@ -2236,14 +2363,20 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\tpci_stats\x18\x06 \x01(\tR\bpciStats\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\a \x01(\tR\n" +
-	"namespaces\"\xad\x01\n" +
+	"namespaces\"\xed\x01\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x1f\n" +
 	"\vparent_uuid\x18\x02 \x01(\tR\n" +
 	"parentUuid\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
 	"\x06traits\x18\x04 \x03(\tR\x06traits\x12@\n" +
-	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\"\x9c\x02\n" +
+	"\vinventories\x18\x05 \x03(\v2\x1e.cellgate.storage.v1.InventoryR\vinventories\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x06 \x01(\x03R\n" +
+	"generation\x12\x1e\n" +
+	"\n" +
+	"aggregates\x18\a \x03(\tR\n" +
+	"aggregates\"\x9c\x02\n" +
 	"\tInventory\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x1a\n" +
@@ -2272,7 +2405,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xc7\a\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xbb\b\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -2310,7 +2443,10 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\averdict\x18\x1a \x01(\v2\x1c.cellgate.storage.v1.VerdictR\averdict\x12>\n" +
 	"\n" +
 	"rejections\x18\x1b \x03(\v2\x1e.cellgate.storage.v1.RejectionR\n" +
-	"rejections\"\x96\x01\n" +
+	"rejections\x12\x1c\n" +
+	"\tallocated\x18\x1c \x01(\bR\tallocated\x12/\n" +
+	"\x13consumer_generation\x18\x1d \x01(\x03R\x12consumerGeneration\x12#\n" +
+	"\rconsumer_type\x18\x1e \x01(\tR\fconsumerType\"\x96\x01\n" +
 	"\aVerdict\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
@@ -2383,7 +2519,12 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"novaReason\x12\x16\n" +
 	"\x06silent\x18\n" +
 	" \x01(\bR\x06silent\x12\x17\n" +
-	"\anova_at\x18\v \x01(\x03R\x06novaAt\"\xb8\x01\n" +
+	"\anova_at\x18\v \x01(\x03R\x06novaAt\"H\n" +
+	"\n" +
+	"CustomName\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"\xb8\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
 	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
@@ -2401,7 +2542,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\"N\n" +
 	"\x05Entry\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x125\n" +
-	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\x8b\x03\n" +
+	"\achanges\x18\x02 \x03(\v2\x1b.cellgate.storage.v1.ChangeR\achanges\"\xc2\x03\n" +
 	"\x06Change\x12/\n" +
 	"\x04host\x18\x01 \x01(\v2\x19.cellgate.storage.v1.HostH\x00R\x04host\x122\n" +
 	"\x05usage\x18\x02 \x01(\v2\x1a.cellgate.storage.v1.UsageH\x00R\x05usage\x122\n" +
@@ -2410,7 +2551,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04gate\x18\x05 \x01(\v2\x19.cellgate.storage.v1.GateH\x00R\x04gate\x12>\n" +
 	"\tnamespace\x18\x06 \x01(\v2\x1e.cellgate.storage.v1.NamespaceH\x00R\tnamespace\x12B\n" +
 	"\vadmin_state\x18\a \x01(\v2\x1f.cellgate.storage.v1.AdminStateH\x00R\n" +
-	"adminStateB\x05\n" +
+	"adminState\x125\n" +
+	"\x04name\x18\b \x01(\v2\x1f.cellgate.storage.v1.CustomNameH\x00R\x04nameB\x05\n" +
 	"\x03row*\xaa\x01\n" +
 	"\n" +
 	"ClaimState\x12\x1b\n" +
@@ -2434,7 +2576,7 @@ func file_cellgate_storage_v1_rows_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_storage_v1_rows_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_cellgate_storage_v1_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(ClaimState)(0),    // 0: cellgate.storage.v1.ClaimState
 	(*Host)(nil),       // 1: cellgate.storage.v1.Host
@@ -2455,13 +2597,14 @@ var file_cellgate_storage_v1_rows_proto_goTypes = []any{
 	(*Gate)(nil),       // 16: cellgate.storage.v1.Gate
 	(*Namespace)(nil),  // 17: cellgate.storage.v1.Namespace
 	(*AdminState)(nil), // 18: cellgate.storage.v1.AdminState
-	(*Decision)(nil),   // 19: cellgate.storage.v1.Decision
-	(*Lane)(nil),       // 20: cellgate.storage.v1.Lane
-	(*Entry)(nil),      // 21: cellgate.storage.v1.Entry
-	(*Change)(nil),     // 22: cellgate.storage.v1.Change
-	nil,                // 23: cellgate.storage.v1.NovaHost.RatiosEntry
-	nil,                // 24: cellgate.storage.v1.NovaHost.ReportedRatiosEntry
-	nil,                // 25: cellgate.storage.v1.Aggregate.MetadataEntry
+	(*CustomName)(nil), // 19: cellgate.storage.v1.CustomName
+	(*Decision)(nil),   // 20: cellgate.storage.v1.Decision
+	(*Lane)(nil),       // 21: cellgate.storage.v1.Lane
+	(*Entry)(nil),      // 22: cellgate.storage.v1.Entry
+	(*Change)(nil),     // 23: cellgate.storage.v1.Change
+	nil,                // 24: cellgate.storage.v1.NovaHost.RatiosEntry
+	nil,                // 25: cellgate.storage.v1.NovaHost.ReportedRatiosEntry
+	nil,                // 26: cellgate.storage.v1.Aggregate.MetadataEntry
 }
 var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	4,  // 0: cellgate.storage.v1.Host.providers:type_name -> cellgate.storage.v1.Provider
@@ -2469,11 +2612,11 @@ var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	3,  // 2: cellgate.storage.v1.Host.facts:type_name -> cellgate.storage.v1.Facts
 	2,  // 3: cellgate.storage.v1.Host.nova:type_name -> cellgate.storage.v1.NovaHost
 	6,  // 4: cellgate.storage.v1.NovaHost.aggregates:type_name -> cellgate.storage.v1.Aggregate
-	23, // 5: cellgate.storage.v1.NovaHost.ratios:type_name -> cellgate.storage.v1.NovaHost.RatiosEntry
+	24, // 5: cellgate.storage.v1.NovaHost.ratios:type_name -> cellgate.storage.v1.NovaHost.RatiosEntry
 	6,  // 6: cellgate.storage.v1.NovaHost.reported_aggregates:type_name -> cellgate.storage.v1.Aggregate
-	24, // 7: cellgate.storage.v1.NovaHost.reported_ratios:type_name -> cellgate.storage.v1.NovaHost.ReportedRatiosEntry
+	25, // 7: cellgate.storage.v1.NovaHost.reported_ratios:type_name -> cellgate.storage.v1.NovaHost.ReportedRatiosEntry
 	5,  // 8: cellgate.storage.v1.Provider.inventories:type_name -> cellgate.storage.v1.Inventory
-	25, // 9: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
+	26, // 9: cellgate.storage.v1.Aggregate.metadata:type_name -> cellgate.storage.v1.Aggregate.MetadataEntry
 	8,  // 10: cellgate.storage.v1.Usage.used:type_name -> cellgate.storage.v1.Used
 	0,  // 11: cellgate.storage.v1.Claim.state:type_name -> cellgate.storage.v1.ClaimState
 	8,  // 12: cellgate.storage.v1.Claim.allocations:type_name -> cellgate.storage.v1.Used
@@ -2483,7 +2626,7 @@ var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	11, // 16: cellgate.storage.v1.Claim.rejections:type_name -> cellgate.storage.v1.Rejection
 	10, // 17: cellgate.storage.v1.Rejection.verdict:type_name -> cellgate.storage.v1.Verdict
 	15, // 18: cellgate.storage.v1.Pin.holders:type_name -> cellgate.storage.v1.Holder
-	22, // 19: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
+	23, // 19: cellgate.storage.v1.Entry.changes:type_name -> cellgate.storage.v1.Change
 	1,  // 20: cellgate.storage.v1.Change.host:type_name -> cellgate.storage.v1.Host
 	7,  // 21: cellgate.storage.v1.Change.usage:type_name -> cellgate.storage.v1.Usage
 	9,  // 22: cellgate.storage.v1.Change.claim:type_name -> cellgate.storage.v1.Claim
@@ -2491,11 +2634,12 @@ var file_cellgate_storage_v1_rows_proto_depIdxs = []int32{
 	16, // 24: cellgate.storage.v1.Change.gate:type_name -> cellgate.storage.v1.Gate
 	17, // 25: cellgate.storage.v1.Change.namespace:type_name -> cellgate.storage.v1.Namespace
 	18, // 26: cellgate.storage.v1.Change.admin_state:type_name -> cellgate.storage.v1.AdminState
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	19, // 27: cellgate.storage.v1.Change.name:type_name -> cellgate.storage.v1.CustomName
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_storage_v1_rows_proto_init() }
@@ -2503,7 +2647,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 	if File_cellgate_storage_v1_rows_proto != nil {
 		return
 	}
-	file_cellgate_storage_v1_rows_proto_msgTypes[21].OneofWrappers = []any{
+	file_cellgate_storage_v1_rows_proto_msgTypes[22].OneofWrappers = []any{
 		(*Change_Host)(nil),
 		(*Change_Usage)(nil),
 		(*Change_Claim)(nil),
@@ -2511,6 +2655,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 		(*Change_Gate)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_AdminState)(nil),
+		(*Change_Name)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2518,7 +2663,7 @@ func file_cellgate_storage_v1_rows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_storage_v1_rows_proto_rawDesc), len(file_cellgate_storage_v1_rows_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

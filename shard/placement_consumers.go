@@ -1,0 +1,238 @@
+package shard
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// checkConsumer refuses a write over another generation than the consumer's.
+func (p *placementWrite) checkConsumer(w *ConsumerWrite) *Outcome {
+	generation := p.consumerGeneration(w.UUID)
+	switch {
+	case w.MustExist && generation == 0:
+		return denied(PlacementRefusal{Reason: ConsumerNotFound, Consumer: w.UUID})
+	case w.AnyGeneration, w.Generation == nil && generation == 0, w.Generation != nil && generation > 0 && *w.Generation == generation:
+		return nil
+	}
+	return denied(PlacementRefusal{Reason: ConsumerGeneration, Consumer: w.UUID, Detail: fmt.Sprintf("it is %d", generation)})
+}
+
+// consumerGeneration is the highest of its live claims; 0 for a consumer that has none. A claim that is made, swapped,
+// transferred, or confirmed so that the claim that it moves ends has the next one. A claim that ends leaves the others'.
+func (t *transaction) consumerGeneration(consumer string) (highest int64) {
+	for _, id := range t.view.LiveByConsumer[consumer] {
+		highest = max(highest, t.view.Claims[id].ConsumerGeneration)
+	}
+	return highest
+}
+
+// writeConsumers gives consumers what they hold from now on.
+func (p *placementWrite) writeConsumers(list []ConsumerWrite) *Outcome {
+	given := map[string]*Claim{} // up, by id, by consumers of the write
+	kept := make([]map[string]*Claim, len(list))
+	next := make([]int64, len(list))
+	for i := range list {
+		w := &list[i]
+		next[i] = p.consumerGeneration(w.UUID) + 1
+		kept[i] = p.claimsByRoot(w)
+		for _, id := range slices.Sorted(slices.Values(p.view.LiveByConsumer[w.UUID])) {
+			c := p.view.Claims[id]
+			if kept[i][c.HostUUID] != c {
+				given[id] = c
+			}
+			if len(w.Allocations) == 0 && !w.MustExist {
+				p.raiseAll(c.Allocations)
+			}
+		}
+	}
+	var fresh []*Claim
+	for i := range list {
+		w := &list[i]
+		owner := p.ownerOf(w, next[i])
+		for _, root := range w.Allocations {
+			h := p.view.Hosts[root.HostUUID]
+			if o := p.checkProviders(h, root.Allocations); o != nil {
+				return o
+			}
+			p.raiseAll(root.Allocations)
+			old := kept[i][root.HostUUID]
+			if old == nil {
+				old = takeEqual(given, root)
+			}
+			if old == nil {
+				fresh = append(fresh, p.newAllocation(h, w.UUID, owner, root.Allocations))
+				continue
+			}
+			p.rewriteClaim(old, w.UUID, owner, root.Allocations)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(given)) {
+		p.setState(given[id], Released)
+	}
+	for _, c := range fresh {
+		p.moveUsage(c.HostUUID, nil, c)
+		p.putClaim(c)
+	}
+	p.raiseGenerations()
+	return p.checkCapacity(list)
+}
+
+// claimOwner is what a claim says of its consumer.
+type claimOwner struct {
+	project, user, kind string
+	generation          int64
+}
+
+func (p *placementWrite) ownerOf(w *ConsumerWrite, generation int64) claimOwner {
+	o := claimOwner{w.ProjectID, w.UserID, w.Type, generation}
+	for _, id := range slices.Sorted(slices.Values(p.view.LiveByConsumer[w.UUID])) {
+		c := p.view.Claims[id]
+		o.project, o.user, o.kind = cmp.Or(o.project, c.ProjectID), cmp.Or(o.user, c.UserID), cmp.Or(o.kind, c.ConsumerType)
+	}
+	return o
+}
+
+// claimsByRoot gives the claim that stays on each root of the new allocations: of several there the one that has the
+// same allocations, else the one that moves another.
+func (p *placementWrite) claimsByRoot(w *ConsumerWrite) map[string]*Claim {
+	kept := map[string]*Claim{}
+	for _, root := range w.Allocations {
+		var here []*Claim
+		for _, id := range p.view.LiveByConsumer[w.UUID] {
+			if c := p.view.Claims[id]; c.HostUUID == root.HostUUID {
+				here = append(here, c)
+			}
+		}
+		if len(here) == 0 {
+			continue
+		}
+		kept[root.HostUUID] = slices.MinFunc(here, func(a, b *Claim) int {
+			return cmp.Or(
+				cmp.Compare(rank(!sameAllocations(a.Allocations, root.Allocations)), rank(!sameAllocations(b.Allocations, root.Allocations))),
+				cmp.Compare(rank(a.Moves == ""), rank(b.Moves == "")), cmp.Compare(a.ClaimID, b.ClaimID))
+		})
+	}
+	return kept
+}
+
+func rank(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// takeEqual takes a claim that was given up, of the same allocations on the same root; nil for none.
+func takeEqual(given map[string]*Claim, root RootAllocations) *Claim {
+	var first *Claim
+	for _, c := range given {
+		if c.HostUUID == root.HostUUID && sameAllocations(c.Allocations, root.Allocations) && (first == nil || c.ClaimID < first.ClaimID) {
+			first = c
+		}
+	}
+	if first != nil {
+		delete(given, first.ClaimID)
+	}
+	return first
+}
+
+func (p *placementWrite) raiseAll(allocations []Used) {
+	for _, a := range allocations {
+		p.raise[a.ProviderUUID] = 1
+	}
+}
+
+// checkProviders refuses allocations of what is not there. Amounts are checked when all is written.
+func (p *placementWrite) checkProviders(h *Host, allocations []Used) *Outcome {
+	for _, a := range allocations {
+		if h == nil || h.TreeSource() == TreeOfImporter || h.provider(a.ProviderUUID) == nil {
+			return denied(PlacementRefusal{Reason: ProviderNotFound, Provider: a.ProviderUUID})
+		}
+	}
+	return nil
+}
+
+// rewriteClaim gives a claim, confirmed, what its consumer was given on its root. With another consumer it is a transfer.
+func (p *placementWrite) rewriteClaim(old *Claim, consumer string, o claimOwner, allocations []Used) {
+	n := *old
+	if old.State == Pending {
+		n = *old.awaiting(true)
+		n.State, n.ExpiresAt, n.Verdict = Confirmed, time.Time{}, nil
+	}
+	if old.ConsumerUUID != consumer {
+		n.ConsumerUUID, n.TransferredFrom = consumer, old.Instance()
+		if n.TransferredFrom == consumer {
+			n.TransferredFrom = ""
+		}
+	}
+	n.Allocated, n.Adopted = true, false
+	n.ProjectID, n.UserID, n.ConsumerType, n.ConsumerGeneration = cmp.Or(o.project, n.ProjectID), cmp.Or(o.user, n.UserID), cmp.Or(o.kind, n.ConsumerType), o.generation
+	if !sameAllocations(old.Allocations, allocations) {
+		n.Allocations = allocations
+	}
+	n.UpdatedAt = p.nextWriteTime(old)
+	if old.State != Confirmed || !sameAllocations(old.Allocations, allocations) {
+		p.moveUsage(old.HostUUID, old, &n)
+	}
+	p.putClaim(&n)
+}
+
+// newAllocation makes the claim of what a consumer is given on a root where it has none. Its id is unlike all others,
+// since a host's generation does not come again, and the same each time it is decided.
+func (p *placementWrite) newAllocation(h *Host, consumer string, o claimOwner, allocations []Used) *Claim {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, p.nextGeneration(h.UUID), consumer))
+	return &Claim{
+		ClaimID: "allocated-" + hex.EncodeToString(sum[:16]), ConsumerUUID: consumer, State: Confirmed, Allocated: true,
+		HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: allocations,
+		ProjectID: o.project, UserID: o.user, ConsumerType: o.kind, ConsumerGeneration: o.generation,
+		CreatedAt: p.now, UpdatedAt: p.now,
+	}
+}
+
+// raiseGenerations raises the generations of the providers that the write gave something of, or took from consumers
+// that have nothing left.
+func (p *placementWrite) raiseGenerations() {
+	for _, id := range slices.Sorted(maps.Keys(p.view.Hosts)) {
+		h := p.view.Hosts[id]
+		if !h.PlacementTree || !slices.ContainsFunc(h.Providers, func(o Provider) bool { return p.raise[o.UUID] > 0 }) {
+			continue
+		}
+		next := *h
+		next.Providers = slices.Clone(h.Providers)
+		for i := range next.Providers {
+			next.Providers[i].Generation += p.raise[next.Providers[i].UUID]
+		}
+		p.putHostRow(&next)
+	}
+}
+
+// checkCapacity refuses what the providers cannot hold, by Placement's rule (placement/objects/allocation.py,
+// _check_capacity_exceeded), whatever was in use before.
+func (p *placementWrite) checkCapacity(list []ConsumerWrite) *Outcome {
+	for i := range list {
+		for _, root := range list[i].Allocations {
+			h, u := p.view.Hosts[root.HostUUID], p.view.Usages[root.HostUUID]
+			for _, a := range root.Allocations {
+				inv, ok := h.inventory(a.ProviderUUID, a.ResourceClass)
+				reason := PlacementReason("")
+				switch {
+				case !ok:
+					reason = InventoryMissing
+				case a.Amount < inv.MinUnit || a.Amount > inv.MaxUnit || a.Amount%inv.StepSize != 0:
+					reason = InventoryRefused
+				case inv.Free(u.Of(a.ProviderUUID, a.ResourceClass)) < 0:
+					reason = CapacityExceeded
+				}
+				if reason != "" {
+					return denied(PlacementRefusal{Reason: reason, Provider: a.ProviderUUID, Class: a.ResourceClass, Consumer: list[i].UUID})
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,421 @@
+package shardtest
+
+import (
+	"slices"
+	"sync"
+
+	"cellgate/internal/fault"
+	"cellgate/shard"
+)
+
+// rootWrite creates root n with so many VCPU.
+func rootWrite(n int, vcpus int64) shard.ProviderWrite {
+	return shard.ProviderWrite{
+		UUID: HostID(n), HostUUID: HostID(n), Create: true, Name: new(ServiceHost(n)),
+		Inventories: &[]shard.Inventory{vcpuOf(vcpus)},
+	}
+}
+
+func vcpuOf(n int64) shard.Inventory {
+	return shard.Inventory{ResourceClass: Class, Total: n, MinUnit: 1, MaxUnit: max(1, n), StepSize: 1, AllocationRatio: 1}
+}
+
+func childWrite(n, host int) shard.ProviderWrite {
+	return shard.ProviderWrite{
+		UUID: ID('p', n), HostUUID: HostID(host), Create: true, Name: new("child"), Parent: new(HostID(host)), ParentHost: HostID(host),
+		Inventories: &[]shard.Inventory{{ResourceClass: "VGPU", Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 2, AllocationRatio: 1}},
+	}
+}
+
+func writeProviders(list ...shard.ProviderWrite) shard.Op {
+	return shard.Op{WritePlacement: &shard.WritePlacement{Providers: list}}
+}
+
+func writeConsumers(list ...shard.ConsumerWrite) shard.Op {
+	return shard.Op{WritePlacement: &shard.WritePlacement{Consumers: list}}
+}
+
+// on is so many VCPU of a root.
+func on(host int, vcpus int64) shard.RootAllocations {
+	return shard.RootAllocations{HostUUID: HostID(host), Allocations: []shard.Used{{ProviderUUID: HostID(host), ResourceClass: Class, Amount: vcpus}}}
+}
+
+func holds(consumer int, list ...shard.RootAllocations) shard.ConsumerWrite {
+	return shard.ConsumerWrite{UUID: ConsumerID(consumer), AnyGeneration: true, ProjectID: "p", UserID: "u", Allocations: list}
+}
+
+// atGeneration is a write that names the generation that the consumer must have; 0: it must hold nothing.
+func atGeneration(w shard.ConsumerWrite, generation int64) shard.ConsumerWrite {
+	w.AnyGeneration, w.Generation = false, nil
+	if generation > 0 {
+		w.Generation = &generation
+	}
+	return w
+}
+
+// denied runs a write that must be refused for a reason, and change nothing.
+func (s *suite) denied(op shard.Op, kind fault.Kind, reason shard.PlacementReason) {
+	s.Helper()
+	if o := s.refused(op, kind); o.Refusal.Placement == nil || o.Refusal.Placement.Reason != reason {
+		s.Fatalf("refused with %s (%+v), want %s", o.Refusal.Message, o.Refusal.Placement, reason)
+	}
+}
+
+func (s *suite) provider(host int, uuid string) shard.Provider {
+	s.Helper()
+	h := s.rows().Hosts[HostID(host)]
+	if h == nil {
+		return shard.Provider{}
+	}
+	at := slices.IndexFunc(h.Providers, func(p shard.Provider) bool { return p.UUID == uuid })
+	if at < 0 {
+		return shard.Provider{}
+	}
+	return h.Providers[at]
+}
+
+// claimOf gives the live claim of a consumer on a host; nil for none.
+func (s *suite) claimOf(consumer, host int) *shard.Claim {
+	s.Helper()
+	for _, c := range s.rows().Claims {
+		if c.ConsumerUUID == ConsumerID(consumer) && c.HostUUID == HostID(host) {
+			return c
+		}
+	}
+	return nil
+}
+
+// importedHost is what an import says of host n.
+func importedHost(n int, vcpus int64, instances ...shard.Instance) *shard.PutHost {
+	p := NewHost(n, vcpus)
+	p.Host.Imported, p.Instances = true, instances
+	return p
+}
+
+func placementClauses() []clause {
+	return slices.Concat(placementProviderClauses(), placementConsumerClauses(), nameClauses())
+}
+
+func placementProviderClauses() []clause {
+	const precondition, stale, missing = fault.FailedPrecondition, fault.StaleGeneration, fault.NotFound
+	return []clause{
+		{name: "ARootIsCreatedWrittenAndDeleted", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			h := s.rows().Hosts[HostID(1)]
+			if h.TreeSource() != shard.TreeOfPlacement || h.ServiceHost != "" || h.Providers[0].Generation != 0 || h.Gone() {
+				s.Errorf("created %+v", h)
+			}
+			s.denied(writeProviders(rootWrite(1, 8)), precondition, shard.DuplicateProvider)
+			s.do(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Generation: new(int64(0)), Raise: 1, Traits: &[]string{"CUSTOM_A"}, Aggregates: &[]string{"agg"}}))
+			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Generation: new(int64(0)), Raise: 1, Traits: &[]string{}}), stale, shard.ProviderGeneration)
+			if p := s.provider(1, HostID(1)); p.Generation != 1 || !slices.Equal(p.Traits, []string{"CUSTOM_A"}) || !slices.Equal(p.Aggregates, []string{"agg"}) || len(p.Inventories) != 1 {
+				s.Errorf("written %+v", p)
+			}
+			s.do(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Delete: true}))
+			if h := s.rows().Hosts[HostID(1)]; !h.Gone() {
+				s.Errorf("deleted %+v", h)
+			}
+			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Delete: true}), missing, shard.ProviderNotFound)
+			s.do(writeProviders(rootWrite(1, 4)))
+			if p := s.provider(1, HostID(1)); p.Generation != 0 || p.Inventories[0].Total != 4 {
+				s.Errorf("created again %+v", p)
+			}
+		}},
+		{name: "ATreeGrowsIsMovedAndShrinks", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), childWrite(1, 1)))
+			grandchild := childWrite(2, 1)
+			grandchild.Parent = new(ID('p', 1))
+			s.do(writeProviders(grandchild))
+			move := func(n, host int, parent string, to int) shard.Op {
+				return writeProviders(shard.ProviderWrite{UUID: ID('p', n), HostUUID: HostID(host), Parent: &parent, ParentHost: HostID(to)})
+			}
+			s.denied(move(1, 1, ID('p', 2), 1), precondition, shard.ReparentRefused)
+			s.denied(move(1, 1, ID('p', 9), 1), precondition, shard.ParentNotFound)
+			s.denied(writeProviders(shard.ProviderWrite{UUID: ID('p', 1), HostUUID: HostID(1), Delete: true}), precondition, shard.ProviderHasChildren)
+			s.do(move(1, 1, HostID(2), 2))
+			if got := s.rows().Hosts[HostID(2)].Providers; len(got) != 3 || got[1].ParentUUID != HostID(2) || got[2].ParentUUID != ID('p', 1) {
+				s.Errorf("moved to %+v", got)
+			}
+			if got := s.rows().Hosts[HostID(1)].Providers; len(got) != 1 {
+				s.Errorf("left %+v", got)
+			}
+			s.do(writeProviders(shard.ProviderWrite{UUID: ID('p', 1), HostUUID: HostID(2), Parent: new("")}))
+			if h := s.rows().Hosts[ID('p', 1)]; h == nil || h.TreeSource() != shard.TreeOfPlacement || len(h.Providers) != 2 {
+				s.Errorf("became a root: %+v", h)
+			}
+			s.do(writeProviders(shard.ProviderWrite{UUID: ID('p', 1), HostUUID: ID('p', 1), Parent: new(HostID(1)), ParentHost: HostID(1)}))
+			if got := s.rows().Hosts[HostID(1)].Providers; len(got) != 3 {
+				s.Errorf("put under a root: %+v", got)
+			}
+		}},
+		{name: "AnImportNamesTheComputeAndLeavesTheTree", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), childWrite(1, 1)))
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
+			s.do(importedHost(1, 99))
+			h := s.rows().Hosts[HostID(1)]
+			if h.ServiceHost != ServiceHost(1) || h.TreeSource() != shard.TreeOfPlacement || len(h.Providers) != 2 || h.Providers[0].Inventories[0].Total != 8 {
+				s.Errorf("imported %+v", h)
+			}
+			s.do(NewClaim(1, 1, 8))
+			again := importedHost(1, 99)
+			again.Host.StateVersion = 2
+			s.nothing(again)
+		}},
+		{name: "ACreatedRootTakesOverWhatAnImportMade", test: func(s *suite) {
+			s.do(importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations}))
+			s.denied(writeConsumers(holds(2, on(1, 1))), missing, shard.ProviderNotFound)
+			root := rootWrite(1, 0)
+			root.Inventories = nil
+			s.do(writeProviders(root))
+			if h := s.rows().Hosts[HostID(1)]; h.TreeSource() != shard.TreeOfPlacement || h.ServiceHost != ServiceHost(1) || h.Providers[0].Inventories[0].Total != 8 {
+				s.Errorf("took over %+v", h)
+			}
+			s.used(1, 2)
+		}},
+		{name: "TheTreeOfAnAgentIsItsOwn", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			s.denied(writeProviders(rootWrite(1, 8)), precondition, shard.DuplicateProvider)
+			s.denied(writeProviders(childWrite(1, 1)), precondition, shard.AgentTree)
+			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Traits: &[]string{}}), precondition, shard.AgentTree)
+			s.do(writeConsumers(holds(1, on(1, 2))))
+			s.used(1, 2)
+		}},
+		{name: "AnAgentTakesOverATree", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.do(importedHost(1, 8))
+			s.do(NewHost(1, 16))
+			if h := s.rows().Hosts[HostID(1)]; h.TreeSource() != shard.TreeOfAgent || h.Providers[0].Inventories[0].Total != 16 {
+				s.Errorf("registered %+v", h)
+			}
+		}},
+		{name: "WhatIsInUseStays", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.do(writeConsumers(holds(1, on(1, 2))))
+			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Delete: true}), precondition, shard.ProviderHasAllocations)
+			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &[]shard.Inventory{}}), precondition, shard.InventoryInUse)
+			less := []shard.Inventory{vcpuOf(1)}
+			s.do(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &less}))
+			s.used(1, 2)
+		}},
+		{name: "AReshapeMovesInventoriesAndAllocationsTogether", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.do(writeConsumers(holds(1, on(1, 2))))
+			child := childWrite(1, 1)
+			child.Inventories = &[]shard.Inventory{vcpuOf(8)}
+			empty := shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &[]shard.Inventory{}}
+			moved := holds(1, shard.RootAllocations{HostUUID: HostID(1), Allocations: []shard.Used{{ProviderUUID: ID('p', 1), ResourceClass: Class, Amount: 2}}})
+			before := s.claimOf(1, 1)
+			s.do(shard.Op{WritePlacement: &shard.WritePlacement{Providers: []shard.ProviderWrite{child, empty}, Consumers: []shard.ConsumerWrite{moved}}})
+			if u := s.rows().Usages[HostID(1)]; u.Of(HostID(1), Class) != 0 || u.Of(ID('p', 1), Class) != 2 {
+				s.Errorf("in use %+v", u)
+			}
+			if c := s.claimOf(1, 1); c.ClaimID != before.ClaimID {
+				s.Errorf("claim %s became %s", before.ClaimID, c.ClaimID)
+			}
+		}},
+		{name: "ARefusedWriteChangesNothing", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.denied(shard.Op{WritePlacement: &shard.WritePlacement{
+				Providers: []shard.ProviderWrite{rootWrite(2, 4)}, Consumers: []shard.ConsumerWrite{holds(1, on(1, 2)), holds(2, on(2, 5))},
+			}}, precondition, shard.InventoryRefused)
+			if len(s.rows().Hosts) != 1 || len(s.rows().Claims) != 0 {
+				s.Errorf("rows are %+v", s.rows())
+			}
+		}},
+	}
+}
+
+func placementConsumerClauses() []clause {
+	const precondition, stale, missing = fault.FailedPrecondition, fault.StaleGeneration, fault.NotFound
+	return []clause{
+		{name: "AConsumersGenerationCountsItsWrites", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.denied(writeConsumers(atGeneration(holds(1, on(1, 1)), 1)), stale, shard.ConsumerGeneration)
+			s.do(writeConsumers(atGeneration(holds(1, on(1, 1)), 0)))
+			s.denied(writeConsumers(atGeneration(holds(1, on(1, 2)), 0)), stale, shard.ConsumerGeneration)
+			s.do(writeConsumers(atGeneration(holds(1, on(1, 2)), 1)))
+			if c := s.claimOf(1, 1); c.ConsumerGeneration != 2 || c.State != shard.Confirmed || !c.Allocated || c.ProjectID != "p" {
+				s.Errorf("claim %+v", c)
+			}
+			s.used(1, 2)
+			if p := s.provider(1, HostID(1)); p.Generation != 2 {
+				s.Errorf("the provider's generation is %d", p.Generation)
+			}
+			gone := holds(1)
+			gone.MustExist = true
+			s.do(writeConsumers(gone))
+			s.denied(writeConsumers(gone), missing, shard.ConsumerNotFound)
+			s.used(1, 0)
+			if p := s.provider(1, HostID(1)); p.Generation != 2 {
+				s.Errorf("the provider's generation is %d", p.Generation)
+			}
+		}},
+		{name: "I1_AllocationsObeyTheInventory", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), childWrite(1, 1)))
+			vgpus := func(n int64) shard.RootAllocations {
+				return shard.RootAllocations{HostUUID: HostID(1), Allocations: []shard.Used{{ProviderUUID: ID('p', 1), ResourceClass: "VGPU", Amount: n}}}
+			}
+			s.do(writeConsumers(holds(1, on(1, 8)), holds(3, vgpus(2))))
+			s.denied(writeConsumers(holds(2, on(1, 1))), precondition, shard.CapacityExceeded)
+			s.denied(writeConsumers(holds(2, vgpus(3))), precondition, shard.InventoryRefused)
+			s.denied(writeConsumers(holds(2, on(7, 1))), missing, shard.ProviderNotFound)
+			disk := on(1, 1)
+			disk.Allocations[0].ResourceClass = "DISK_GB"
+			s.denied(writeConsumers(holds(2, disk)), precondition, shard.InventoryMissing)
+			// What one gives up another one gets, in one write.
+			s.do(writeConsumers(holds(2, on(1, 8)), holds(1)))
+			s.used(1, 8)
+		}},
+		{name: "APendingClaimIsConfirmed", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)))
+			s.do(importedHost(1, 8))
+			s.do(NewClaim(1, 1, 2))
+			s.do(writeConsumers(atGeneration(holds(1, on(1, 2)), 1)))
+			if c := s.claimOf(1, 1); c.ClaimID != ClaimID(1) || c.State != shard.Confirmed || c.ConsumerGeneration != 2 {
+				s.Errorf("claim %+v", c)
+			}
+			s.nothing(expire(*Ref(1)))
+		}},
+		{name: "WhatAnInstanceGivesToItsMigrationIsTransferred", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)))
+			s.do(importedHost(1, 8))
+			s.do(importedHost(2, 8))
+			s.do(NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)))
+			s.do(writeConsumers(holds(1), holds(9, on(1, 2))))
+			if c := s.find(1); c.ConsumerUUID != ConsumerID(9) || c.TransferredFrom != ConsumerID(1) || c.State != shard.Confirmed {
+				s.Errorf("claim %+v", c)
+			}
+			// The instance is on its old host still: nothing is adopted.
+			same := importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations})
+			if o := s.do(same); o.Adopted != 0 {
+				s.Errorf("adopted %d", o.Adopted)
+			}
+			second := NewClaim(2, 2, 2)
+			second.ConsumerUUID = ConsumerID(1)
+			s.do(second)
+			s.do(writeConsumers(holds(9), holds(1, on(1, 2))))
+			if c := s.find(1); c.ConsumerUUID != ConsumerID(1) || c.TransferredFrom != "" {
+				s.Errorf("claim %+v", c)
+			}
+			s.state(2, shard.Released)
+			s.used(1, 2)
+			s.used(2, 0)
+		}},
+		{name: "I2_AClaimOnARootThatIsNoComputeIsInNoMovesWay", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
+			s.do(importedHost(1, 8))
+			s.do(importedHost(2, 8))
+			s.do(writeConsumers(holds(1, on(3, 1))))
+			s.do(NewClaim(1, 1, 1))
+			s.refused(second(2, 1, 2, ""), fault.AlreadyExists)
+			s.do(second(2, 1, 2, ClaimID(1)))
+			s.do(confirm(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
+			s.state(1, shard.Released)
+			if c := s.claimOf(1, 3); c == nil || c.ConsumerGeneration != 1 {
+				s.Errorf("claim on the storage is %+v", c)
+			}
+			if c := s.find(2); c.ConsumerGeneration != 4 {
+				s.Errorf("claim %+v", c)
+			}
+		}},
+		{name: "AConsumerMayHoldAllocationsOfManyRoots", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
+			s.do(writeConsumers(holds(1, on(1, 1), on(2, 2), on(3, 3))))
+			s.do(writeConsumers(holds(1, on(1, 1), on(3, 4))))
+			s.used(1, 1)
+			s.used(2, 0)
+			s.used(3, 4)
+			if a, b := s.claimOf(1, 1), s.claimOf(1, 3); a.ConsumerGeneration != 2 || b.ConsumerGeneration != 2 {
+				s.Errorf("claims %+v, %+v", a, b)
+			}
+		}},
+		{name: "I1_UnderConcurrencyTheInventoryHolds", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 5)))
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			done := 0
+			for w := range 8 {
+				l := s.openLane("replica-" + string(rune('a'+w)))
+				wg.Go(func() {
+					a, err := l.Apply(s.ctx, []shard.Op{writeConsumers(atGeneration(holds(10+w, on(1, 1)), 0))})
+					if err != nil {
+						s.Errorf("Apply: %v", err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if a.Outcomes[0].Refusal == nil {
+						done++
+					}
+				})
+			}
+			wg.Wait()
+			if done != 5 {
+				s.Errorf("%d of 8 were given one of 5", done)
+			}
+			s.used(1, 5)
+		}},
+	}
+}
+
+// second is claim n of consumer 'of' on a host, beside the claim that it moves.
+func second(n, of, host int, moves string) *shard.NewClaim {
+	c := NewClaim(n, host, 1)
+	c.ConsumerUUID, c.Moves = ConsumerID(of), moves
+	return c
+}
+
+func nameClauses() []clause {
+	class := shard.NameRef{Kind: shard.ClassName, Name: "CUSTOM_X"}
+	trait := shard.NameRef{Kind: shard.TraitName, Name: "CUSTOM_X"}
+	return []clause{
+		{name: "ANameIsRegisteredOnceAndDeleted", test: func(s *suite) {
+			if o := s.do(shard.Op{PutName: &class}); !o.Created {
+				s.Error("it was there")
+			}
+			if o := s.nothing(shard.Op{PutName: &class}); o.Created {
+				s.Error("created twice")
+			}
+			s.denied(shard.Op{DeleteName: &trait}, fault.NotFound, shard.TraitNotFound)
+			s.do(shard.Op{PutName: &trait})
+			s.do(shard.Op{DeleteName: &class})
+			s.denied(shard.Op{DeleteName: &class}, fault.NotFound, shard.ClassNotFound)
+			if got := s.rows().Names; len(got) != 1 || got["TRAIT CUSTOM_X"] == nil {
+				s.Errorf("names are %v", got)
+			}
+			s.refused(shard.Op{PutName: &shard.NameRef{Kind: "x", Name: "y"}}, fault.InvalidRequest)
+		}},
+		{name: "UnderConcurrencyOneMakesIt", test: func(s *suite) {
+			var wg sync.WaitGroup
+			made := make([]bool, 6)
+			for w := range made {
+				l := s.openLane("replica-" + string(rune('a'+w)))
+				wg.Go(func() {
+					a, err := l.Apply(s.ctx, []shard.Op{{PutName: &class}})
+					if err != nil {
+						s.Errorf("Apply: %v", err)
+						return
+					}
+					made[w] = a.Outcomes[0].Created
+				})
+			}
+			wg.Wait()
+			if n := len(slices.DeleteFunc(slices.Clone(made), func(is bool) bool { return !is })); n != 1 {
+				s.Errorf("%d made it", n)
+			}
+		}},
+		{name: "NamesAndTreesOutliveARestart", needs: []string{"reopen"}, test: func(s *suite) {
+			s.do(shard.Op{PutName: &class})
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
+			s.do(importedHost(1, 8))
+			s.do(importedHost(2, 8))
+			s.do(writeConsumers(holds(1, on(1, 1), on(2, 1), on(3, 1))))
+			s.reopen()
+			s.nothing(shard.Op{PutName: &class})
+			if a := s.claimOf(1, 1); a == nil || !a.Allocated || a.ServiceHost != ServiceHost(1) || s.claimOf(1, 2) == nil {
+				s.Errorf("claim %+v", a)
+			}
+		}},
+	}
+}

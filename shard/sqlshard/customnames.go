@@ -1,0 +1,54 @@
+package sqlshard
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"cellgate/shard"
+)
+
+const allNames = `SELECT name FROM custom_names ORDER BY name`
+
+// customKey is the key of a custom name: its kind, a blank, and the name.
+func customKey(n shard.NameRef) string { return string(n.Kind) + " " + n.Name }
+
+func customRef(key string) shard.NameRef {
+	kind, name, _ := strings.Cut(key, " ")
+	return shard.NameRef{Kind: shard.NameKind(kind), Name: name}
+}
+
+// customRows writes names. One that is made is inserted plainly: when another replica was faster, the transaction runs
+// again.
+func (w *writes) customRows(list []*shard.CustomName) {
+	var made, gone []string
+	for _, n := range list {
+		switch key := customKey(n.NameRef); {
+		case n.Gone:
+			gone = append(gone, key)
+		case !w.before.custom[key]:
+			made = append(made, key)
+		}
+	}
+	slices.Sort(made)
+	slices.Sort(gone)
+	if len(made) > 0 {
+		w.queue(insertCustom, made)
+	}
+	if len(gone) > 0 {
+		w.queue(deleteCustom, gone)
+	}
+}
+
+func (l *loading) customNames(ctx context.Context) error {
+	names, err := texts(ctx, l.conn, allNames)
+	if err != nil {
+		return err
+	}
+	for _, key := range names {
+		if err := l.visit(shard.Change{Name: &shard.CustomName{NameRef: customRef(key)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
