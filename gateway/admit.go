@@ -53,7 +53,7 @@ func newLanes(most int) lanes {
 // are not the gateway's.
 func (l *lanes) of(method string) *admission.Lane {
 	switch method {
-	case cellgatev1.Scheduler_SelectDestinations_FullMethodName:
+	case cellgatev1.Scheduler_SelectDestinations_FullMethodName, cellgatev1.Scheduler_ExplainDestinations_FullMethodName:
 		return l.selections
 	case cellgatev1.Claims_ConfirmClaim_FullMethodName, cellgatev1.Claims_ReleaseClaim_FullMethodName,
 		cellgatev1.Claims_ClaimAlternate_FullMethodName, cellgatev1.Claims_TransferClaim_FullMethodName:

@@ -27,6 +27,8 @@ type merged struct {
 	result   *schedule.Result
 	// answers are the cells' first ones, by the plan's index; nil when lost.
 	answers []*schedule.Proposal
+	// versions are those of the cells' tables that were looked at, by the plan's index.
+	versions []string
 	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may not
 	// have the latest commits of the cell's other replicas.
 	truncated, mayBeStale bool
@@ -90,6 +92,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		consumers = wire.IDTexts(instances)
 	}
 	versions := make([]string, len(m.cells))
+	m.versions = versions
 	elsewhere := s.heldElsewhere(ctx, pending, placement)
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		queries := make([]*cellv1.Query, len(asks))

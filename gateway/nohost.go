@@ -49,6 +49,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	}
 	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	detail.Cells, _ = s.cellReports()
+	s.addNearMisses(ctx, m, detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	e.Detail = detail
 	return e
@@ -90,11 +91,7 @@ func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 			counts = append(counts, fmt.Sprintf("and %d more reasons", len(d.GetRejects())-i))
 			break
 		}
-		text := fmt.Sprintf("%d %s", r.GetHosts(), r.GetFilter())
-		if r.GetDetail() != "" {
-			text += "(" + r.GetDetail() + ")"
-		}
-		counts = append(counts, text)
+		counts = append(counts, fmt.Sprintf("%d %s", r.GetHosts(), rejectText(r.GetFilter(), r.GetDetail())))
 	}
 	message := fmt.Sprintf("No valid host was found. 0 of %d hosts%s", d.GetHosts(), which)
 	if len(counts) > 0 {

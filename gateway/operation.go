@@ -52,7 +52,7 @@ func (s *selection) moving() schedule.ID {
 }
 
 // claims reports whether what is chosen is claimed.
-func (s *selection) claims() bool { return !s.req.GetDryRun() && !s.rebuilds() }
+func (s *selection) claims() bool { return !s.dryRun && !s.rebuilds() }
 
 // asksForClaims reports whether the claims that the instances hold matter: to
 // keep them or to be refused, or to move away from them.

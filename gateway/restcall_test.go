@@ -88,7 +88,7 @@ func TestBodiesThatAreNoObjectsAreNamed(t *testing.T) {
 			}
 		}
 	}
-	if n != 8 {
+	if n != 9 {
 		t.Errorf("%d calls have a body", n)
 	}
 }

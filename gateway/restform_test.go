@@ -47,7 +47,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 20 {
+	if calls != 21 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

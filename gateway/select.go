@@ -40,6 +40,8 @@ type selection struct {
 	seed        uint64
 	fingerprint []byte
 	alternates  int
+	// dryRun: nothing is claimed.
+	dryRun bool
 	ttl         time.Duration
 	// decision is the decision id: of the first pick that places something, or of a claim
 	// that an earlier call made.
@@ -151,14 +153,7 @@ func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 		}
 	}
 	// 2
-	_, route := g.tel.Stage(ctx, telemetry.StageRoute)
-	s.skip, s.final = g.route(s.request)
-	route.End(nil)
-	for i, c := range g.cells.All {
-		if err := c.Unusable(); err != nil && s.skip[i] == "" {
-			s.markUnavailable(ctx, i, err)
-		}
-	}
+	s.routeToCells(ctx)
 	// 3, 4
 	if err := s.place(ctx); err != nil {
 		return nil, s.giveUp(ctx, err)
@@ -172,6 +167,18 @@ func (s *selection) decide(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	}
 	s.recordMetrics(ctx, resp)
 	return resp, nil
+}
+
+// routeToCells leaves out the cells that cannot hold the instances, and those that cannot be used.
+func (s *selection) routeToCells(ctx context.Context) {
+	_, route := s.g.tel.Stage(ctx, telemetry.StageRoute)
+	s.skip, s.final = s.g.route(s.request)
+	route.End(nil)
+	for i, c := range s.g.cells.All {
+		if err := c.Unusable(); err != nil && s.skip[i] == "" {
+			s.markUnavailable(ctx, i, err)
+		}
+	}
 }
 
 // giveUp releases what was claimed, and gives the error to answer with.

@@ -22,6 +22,10 @@ func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgate
 	return resp, err
 }
 
+func (s *schedulerService) ExplainDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
+	return s.g.explainDestinations(ctx, req)
+}
+
 func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
 	d, err := s.g.getDecision(ctx, req.GetDecisionId())
 	if err != nil {

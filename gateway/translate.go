@@ -25,7 +25,7 @@ const (
 func (g *Gateway) newSelection(req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	n := len(g.cells.All)
 	s := &selection{
-		g: g, req: req, ttl: defaultTTL,
+		g: g, req: req, ttl: defaultTTL, dryRun: req.GetDryRun(),
 		began: time.Now(), answered: make([]bool, n), nextReplica: make([]*cellclient.Replica, n), retriesAfterUnknown: make([]int, n),
 		gates: make([]cellgatev1.Gate_State, n), lost: make([]error, n), skip: make([]string, n), final: make([]bool, n),
 	}

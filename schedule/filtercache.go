@@ -88,7 +88,7 @@ func (k *FilterCache) Bytes(hosts int) int {
 
 // Propose answers a query as t does. One of another request is answered too.
 func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
-	if k.never || q.Request != k.request || q.Rules != k.rules || len(q.Takes) > 0 {
+	if k.never || q.Request != k.request || q.Rules != k.rules || len(q.Takes) > 0 || q.NearMisses > 0 {
 		return t.Propose(q)
 	}
 	if k.skip > 0 {

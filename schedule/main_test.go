@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		"TestNovaFiltersAllocateNothingPerHost",
 		"TestPlanRoundsOnABusyFleet",
 		"TestProposeAllocatesNothingPerHost",
+		"TestScores_RandomFleets_AddUpToTheWeight",
 		"TestProposeIsNaive",
 		"TestFilterCache_AnyQuery_AnswersAsItsTable",
 		"TestFilterCache_Trees_AnswersAsAFreshSearch",

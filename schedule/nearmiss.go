@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -67,114 +68,175 @@ func (m *Miss) cost() float64 {
 	return 1
 }
 
-// NearMisses looks at every host of the table with every condition of the query; limit bounds Nearest. Unlike
-// Propose it does not stop at the first condition that a host does not meet, and costs several times as much.
-// Errors are Propose's.
-func (t *Table) NearMisses(q *Query, limit int) (*NearMisses, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
+// findNearMisses looks at every host of the table with every condition of the query. Unlike Propose it does not stop
+// at the first condition that a host does not meet. Errors are Propose's.
+func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	before := t
 	t = t.taken(q)
 	s, err := t.compile(q, before)
 	if err != nil {
 		return nil, err
 	}
-	n := &nearMissSearch{s: s, passed: make([]uint64, len(s.checks)), best: map[string]*NearMiss{}, alone: make([]int, len(s.checks)), failed: make([]int, len(s.checks))}
+	n := newNearMissSearch(s)
 	out := &NearMisses{Hosts: t.n}
 	for i, c := range t.chunks {
 		if q.stopped(i) {
 			return nil, ErrStopped
 		}
-		out.Passed += n.chunk(i, c)
+		out.Passed += n.searchChunk(i, c)
 		if s.spent > ExpressionBudget {
 			return nil, ErrCostly
 		}
 	}
-	out.Conditions = n.conditions()
-	for _, m := range n.best {
-		out.Nearest = append(out.Nearest, *m)
-	}
-	slices.SortFunc(out.Nearest, func(a, b NearMiss) int {
-		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.Compare(a.Host[:], b.Host[:]))
-	})
-	out.Nearest = out.Nearest[:min(len(out.Nearest), limit)]
+	out.Conditions, out.Nearest = n.conditions(), n.nearest(q.NearMisses)
 	return out, nil
 }
 
-// nearMissSearch is the work of NearMisses.
+// checkSet is a set of checks by their index. Those beyond share the last bit.
+type checkSet [4]uint64
+
+func (s *checkSet) add(check int) {
+	check = min(check, 64*len(s)-1)
+	s[check/64] |= 1 << (check % 64)
+}
+
+// nearMissSearch is the work of findNearMisses.
 type nearMissSearch struct {
 	s *scan
 	// passed has, by check, the hosts of the chunk at hand that meet it.
 	passed        []uint64
 	failed, alone []int
-	// best by the checks that a host fails, as bytes.
-	best map[string]*NearMiss
+	// amounts are the checks of ResourceFilter on one class.
+	amounts []int
+	// alike are the hosts that fail the same checks.
+	alike map[checkSet]*alikeHosts
 }
 
-// chunk looks at a chunk's hosts and gives how many pass.
-func (n *nearMissSearch) chunk(at int, c *chunk) int {
-	all := c.valid
+// alikeHosts are hosts that fail the same checks; the one with the least shortage of amounts stands for them.
+type alikeHosts struct {
+	checks   []int
+	hosts    int
+	shortage float64
+	at       int
+	chunk    *chunk
+	slot     int
+}
+
+func newNearMissSearch(s *scan) *nearMissSearch {
+	n := &nearMissSearch{
+		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
+		alike: map[checkSet]*alikeHosts{},
+	}
+	for i := range s.checks {
+		if k := &s.checks[i]; k.filter == ResourceFilter && slices.ContainsFunc(s.q.Request.Resources, func(a Amount) bool { return a.Class == k.detail }) {
+			n.amounts = append(n.amounts, i)
+		}
+	}
+	return n
+}
+
+// searchChunk looks at a chunk's hosts and gives how many pass.
+func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
+	all, withheld := c.valid, false
 	n.s.spread = 0
 	for i := range n.s.checks {
-		n.passed[i] = c.valid & n.s.checks[i].pass(at, c, c.valid)
+		k := &n.s.checks[i]
+		p := c.valid & k.pass(at, c, c.valid)
 		n.s.unreadable = 0
-		all &= n.passed[i]
+		if k.filter == ComputeFilter && k.detail == otherReasons && withheld {
+			// Hosts that operators keep instances from fail the check of their reason already.
+			p |= ^n.passedWithheld()
+		}
+		withheld = withheld || k.filter == ComputeFilter
+		n.passed[i] = p
+		n.failed[i] += bits.OnesCount64(c.valid &^ p)
+		all &= p
 	}
 	for m := c.valid &^ all; m != 0; m &= m - 1 {
-		n.host(at, c, m&-m)
+		n.addHost(at, c, bits.TrailingZeros64(m))
 	}
-	return bits.OnesCount64(all)
+	return bits.OnesCount64(all & c.valid)
 }
 
-// host counts what one host fails, and keeps it where it is the nearest of its like.
-func (n *nearMissSearch) host(at int, c *chunk, bit uint64) {
-	r := c.rows.v[bits.TrailingZeros64(bit)]
-	var misses []Miss
-	var fails []byte
-	excluded := false
+// passedWithheld gives the hosts that fail no check of one reason.
+func (n *nearMissSearch) passedWithheld() uint64 {
+	m := ^uint64(0)
 	for i := range n.s.checks {
-		if n.passed[i]&bit != 0 {
+		if k := &n.s.checks[i]; k.filter == ComputeFilter && k.detail != "disabled" && k.detail != "down" && k.detail != otherReasons {
+			m &= n.passed[i]
+		}
+	}
+	return m
+}
+
+// addHost counts what a host fails, and keeps it where it is the nearest of its like.
+func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
+	var set checkSet
+	count, last := 0, 0
+	for i, passed := range n.passed {
+		if passed>>slot&1 == 0 {
+			set.add(i)
+			count, last = count+1, i
+		}
+	}
+	if count == 1 {
+		n.alone[last]++
+	}
+	shortage := 0.0
+	for _, i := range n.amounts {
+		if n.passed[i]>>slot&1 == 0 {
+			m := n.s.q.Request.miss(ResourceFilter, n.s.checks[i].detail, c.rows.v[slot])
+			shortage += m.cost()
+		}
+	}
+	like := n.alike[set]
+	if like == nil {
+		like = &alikeHosts{shortage: math.Inf(1)}
+		for i, passed := range n.passed {
+			if passed>>slot&1 == 0 {
+				like.checks = append(like.checks, i)
+			}
+		}
+		n.alike[set] = like
+	}
+	like.hosts++
+	if shortage < like.shortage {
+		like.shortage, like.at, like.chunk, like.slot = shortage, at, c, slot
+	}
+}
+
+// nearest makes near misses of the hosts that stand for others; limit at most, and one that the request cannot
+// change among them if there is any, for operators.
+func (n *nearMissSearch) nearest(limit int) []NearMiss {
+	var list []NearMiss
+	for _, like := range n.alike {
+		if slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
 			continue
 		}
-		k := &n.s.checks[i]
-		excluded = excluded || k.filter == HostFilter
-		// A host that operators keep instances from fails the check of its reason and the one of all others.
-		if len(misses) > 0 && k.filter == ComputeFilter && k.detail == otherReasons && misses[len(misses)-1].Filter == ComputeFilter {
-			continue
+		r := like.chunk.rows.v[like.slot]
+		m := NearMiss{
+			Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
+			Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts,
 		}
-		n.failed[i]++
-		fails = append(fails, byte(i), byte(i>>8))
-		misses = append(misses, n.s.q.Request.miss(k.filter, k.detail, r))
+		for _, i := range like.checks {
+			k := &n.s.checks[i]
+			m.Misses = append(m.Misses, n.s.q.Request.miss(k.filter, k.detail, r))
+			m.Cost += m.Misses[len(m.Misses)-1].cost()
+		}
+		n.reduce(&m, like.at, like.chunk, 1<<like.slot)
+		list = append(list, m)
 	}
-	if len(misses) == 1 {
-		n.alone[int(fails[0])|int(fails[1])<<8]++
+	slices.SortFunc(list, func(a, b NearMiss) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.Compare(a.Host[:], b.Host[:]))
+	})
+	if len(list) <= limit {
+		return list
 	}
-	if excluded {
-		return
+	kept := list[:limit:limit]
+	if operator := slices.IndexFunc(list, func(m NearMiss) bool { return !m.Changeable }); operator >= limit {
+		kept[limit-1] = list[operator]
 	}
-	cost := 0.0
-	for i := range misses {
-		cost += misses[i].cost()
-	}
-	known := n.best[string(fails)]
-	if known == nil {
-		known = &NearMiss{Cost: cost + 1}
-		n.best[string(fails)] = known
-	}
-	known.Alike++
-	if cost >= known.Cost && known.Misses != nil {
-		return
-	}
-	zone := r.zone
-	if zone == "" {
-		zone = n.s.q.Rules.DefaultAvailabilityZone
-	}
-	*known = NearMiss{
-		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName, Zone: zone,
-		Misses: misses, Cost: cost, Alike: known.Alike,
-	}
-	n.reduce(known, at, c, bit)
+	return kept
 }
 
 // reduce says whether the request could do without the misses of a host, and leaves out those that it need not do

@@ -20,11 +20,10 @@ func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
 		table := f.table()
 		q := drawQuery(t, f)
 		q.Known, q.Takes = nil, nil
-		got, err := table.NearMisses(q, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q.NearMisses = 1 << 30
 		p := propose(t, table, q)
+		got := p.NearMisses
+		q.NearMisses = 0
 		if got.Hosts != p.Hosts || got.Passed != p.Passed {
 			t.Fatalf("%d of %d pass, by Propose %d of %d", got.Passed, got.Hosts, p.Passed, p.Hosts)
 		}
@@ -110,11 +109,12 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 		h.ServiceHost = string(rune('a' + i))
 		e.PutHost(h)
 	}
-	q := &Query{Request: &Request{Resources: []Amount{{"MEMORY_MB", 1024}}, Required: []string{"T0", "T1"}}, Rules: &Rules{}, Limit: 1}
-	got, err := e.Table().NearMisses(q, 10)
+	q := &Query{Request: &Request{Resources: []Amount{{"MEMORY_MB", 1024}}, Required: []string{"T0", "T1"}}, Rules: &Rules{}, Limit: 1, NearMisses: 10}
+	p, err := e.Table().Propose(q)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := p.NearMisses
 	var order []string
 	for _, m := range got.Nearest {
 		order = append(order, m.ServiceHost)
@@ -134,16 +134,43 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	}
 }
 
+// The scores of a candidate are its weight, to the last bit.
+func TestScores_RandomFleets_AddUpToTheWeight(t *testing.T) {
+	raced.Skip(t, raced.Pure)
+	weighed := 0
+	propChecks(t, 100)
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFleet(t)
+		q := drawQuery(t, f)
+		q.Known = nil
+		p := propose(t, f.table(), q)
+		known := &GlobalStats{Bounds: p.Bounds, Passed: int64(p.Passed)}
+		for i := range p.Candidates {
+			sum := 0.0
+			for _, s := range Scores(q.Rules, known, &p.Candidates[i]) {
+				sum = s.Value + sum
+			}
+			if sum != p.Candidates[i].Weight {
+				t.Fatalf("the scores of %+v add up to %v", p.Candidates[i], sum)
+			}
+			weighed += bit2int(sum != 0)
+		}
+	})
+	if weighed == 0 {
+		t.Error("the fleets drawn show too little")
+	}
+}
+
 func BenchmarkNearMisses(b *testing.B) {
 	e := NewTable().Edit()
 	for _, h := range benchHosts(10_000) {
 		e.PutHost(h)
 	}
 	table, q := e.Table(), benchQuery()
-	q.Request.Required = append(q.Request.Required, "NOWHERE")
+	q.Request.Required, q.NearMisses = append(q.Request.Required, "NOWHERE"), 10
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := table.NearMisses(q, 10); err != nil {
+		if _, err := table.Propose(q); err != nil {
 			b.Fatal(err)
 		}
 	}

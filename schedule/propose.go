@@ -32,6 +32,12 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
+	var misses *NearMisses
+	if q.NearMisses > 0 {
+		if misses, err = before.findNearMisses(q); err != nil {
+			return nil, err
+		}
+	}
 	known := q.Known != nil && len(q.Known.Bounds) > 0
 	if known {
 		s.rankBy(q.Known.Bounds, q.Known.Passed == 1)
@@ -60,7 +66,7 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 		}
 	}
 	p := &Proposal{
-		Hosts: t.n, Passed: passed, Rejects: s.rejects(),
+		Hosts: t.n, Passed: passed, Rejects: s.rejects(), NearMisses: misses,
 		Bounds: s.bounds(), GroupHosts: s.groupHosts(),
 	}
 	if !known {

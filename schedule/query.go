@@ -16,6 +16,8 @@ type Query struct {
 	// order. The answer is as if the hosts were already used so. Those on hosts
 	// the table does not have are not its business.
 	Takes []Take
+	// NearMisses, above 0, asks for Proposal.NearMisses too, so many at most.
+	NearMisses int
 	// Stop is asked now and then, and true ends the query with ErrStopped: nobody
 	// waits for the answer any more. Nil: never.
 	Stop func() bool
@@ -88,6 +90,8 @@ type Proposal struct {
 	// Options.StrictNova. Of the stage weigh it counts only when more than one
 	// host passed in all cells: Nova weighs no single host.
 	Raised *NovaException
+	// NearMisses are set when the query asked for them.
+	NearMisses *NearMisses
 }
 
 // Reject counts the hosts a check was the first to reject. Detail says what of

@@ -20,6 +20,8 @@ const healthWatch = "grpc.health.v1.Health/Watch"
 // The access rules, by method. What has no row here nobody may call.
 var access = map[string][]Role{
 	"cellgate.v1.Scheduler/SelectDestinations": {Conductor, Operator},
+	// It shows hosts and what they lack.
+	"cellgate.v1.Scheduler/ExplainDestinations": {Conductor, Operator},
 
 	"cellgate.v1.Scheduler/GetDecision":   {Conductor, Operator, Reader},
 	"cellgate.v1.Scheduler/ListDecisions": {Conductor, Operator, Reader},

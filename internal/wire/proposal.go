@@ -32,6 +32,7 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
 		})
 	}
+	out.NearMisses = EncodeNearMisses(p.NearMisses)
 	if r := p.Raised; r != nil {
 		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
 	}
@@ -68,6 +69,9 @@ func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 			return nil, fmt.Errorf("group_hosts[%d].host_uuid: %w", i, err)
 		}
 		out.GroupHosts = append(out.GroupHosts, schedule.GroupHost{Host: id, ServiceHost: g.GetServiceHost(), Members: int(g.GetMembers())})
+	}
+	if out.NearMisses, err = nearMissesFrom(p.GetNearMisses()); err != nil {
+		return nil, fmt.Errorf("near_misses: %w", err)
 	}
 	if out.Candidates, err = candidatesFrom(p.GetCandidates(), len(out.Bounds)); err != nil {
 		return nil, fmt.Errorf("candidates: %w", err)

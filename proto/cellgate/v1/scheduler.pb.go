@@ -940,6 +940,343 @@ func (x *RejectCount) GetExceptionMessage() string {
 	return ""
 }
 
+type ExplainDestinationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts looked at in all cells, and those that passed every filter.
+	Hosts  int32 `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Passed int32 `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
+	// The ranking is that of one scheduler over all hosts.
+	Exact bool `protobuf:"varint,3,opt,name=exact,proto3" json:"exact,omitempty"`
+	// A cell that could have held the instance did not answer.
+	Partial bool `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`
+	// Best first; of hosts that passed.
+	Ranked []*RankedHost `protobuf:"bytes,5,rep,name=ranked,proto3" json:"ranked,omitempty"`
+	// Over all cells, in filter order; a host counts under the first filter that rejected it. hosts = passed + their sum.
+	Rejects []*RejectCount `protobuf:"bytes,6,rep,name=rejects,proto3" json:"rejects,omitempty"`
+	// As in NoValidHost.
+	Conditions             []*Condition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	Nearest                []*NearMiss  `protobuf:"bytes,8,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	SmallestChange         string       `protobuf:"bytes,9,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
+	SmallestOperatorChange string       `protobuf:"bytes,10,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
+	// Every configured cell, in the order of configuration.
+	Cells         []*CellReport `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
+	IgnoredFields []string      `protobuf:"bytes,12,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
+	Seed          uint64        `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainDestinationsResponse) Reset() {
+	*x = ExplainDestinationsResponse{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainDestinationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainDestinationsResponse) ProtoMessage() {}
+
+func (x *ExplainDestinationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainDestinationsResponse.ProtoReflect.Descriptor instead.
+func (*ExplainDestinationsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExplainDestinationsResponse) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *ExplainDestinationsResponse) GetPassed() int32 {
+	if x != nil {
+		return x.Passed
+	}
+	return 0
+}
+
+func (x *ExplainDestinationsResponse) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *ExplainDestinationsResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *ExplainDestinationsResponse) GetRanked() []*RankedHost {
+	if x != nil {
+		return x.Ranked
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetRejects() []*RejectCount {
+	if x != nil {
+		return x.Rejects
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetNearest() []*NearMiss {
+	if x != nil {
+		return x.Nearest
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetSmallestChange() string {
+	if x != nil {
+		return x.SmallestChange
+	}
+	return ""
+}
+
+func (x *ExplainDestinationsResponse) GetSmallestOperatorChange() string {
+	if x != nil {
+		return x.SmallestOperatorChange
+	}
+	return ""
+}
+
+func (x *ExplainDestinationsResponse) GetCells() []*CellReport {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetIgnoredFields() []string {
+	if x != nil {
+		return x.IgnoredFields
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+// RankedHost is a host that passed, and how its weight came about.
+type RankedHost struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Cell             string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid         string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost      string                 `protobuf:"bytes,3,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Nodename         string                 `protobuf:"bytes,4,opt,name=nodename,proto3" json:"nodename,omitempty"`
+	AvailabilityZone string                 `protobuf:"bytes,5,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
+	// The sum of the scores.
+	Weight float64         `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	Scores []*WeigherScore `protobuf:"bytes,7,rep,name=scores,proto3" json:"scores,omitempty"`
+	// Among equal weights the greater comes first.
+	Tie uint64 `protobuf:"varint,8,opt,name=tie,proto3" json:"tie,omitempty"`
+	// As in Selection.
+	AllocationRequest string `protobuf:"bytes,9,opt,name=allocation_request,json=allocationRequest,proto3" json:"allocation_request,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *RankedHost) Reset() {
+	*x = RankedHost{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankedHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankedHost) ProtoMessage() {}
+
+func (x *RankedHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankedHost.ProtoReflect.Descriptor instead.
+func (*RankedHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RankedHost) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *RankedHost) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *RankedHost) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *RankedHost) GetNodename() string {
+	if x != nil {
+		return x.Nodename
+	}
+	return ""
+}
+
+func (x *RankedHost) GetAvailabilityZone() string {
+	if x != nil {
+		return x.AvailabilityZone
+	}
+	return ""
+}
+
+func (x *RankedHost) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *RankedHost) GetScores() []*WeigherScore {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+func (x *RankedHost) GetTie() uint64 {
+	if x != nil {
+		return x.Tie
+	}
+	return 0
+}
+
+func (x *RankedHost) GetAllocationRequest() string {
+	if x != nil {
+		return x.AllocationRequest
+	}
+	return ""
+}
+
+// WeigherScore is what a weigher adds to a host's weight: multiplier x normalized.
+type WeigherScore struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Weigher    string                 `protobuf:"bytes,1,opt,name=weigher,proto3" json:"weigher,omitempty"`
+	Multiplier float64                `protobuf:"fixed64,2,opt,name=multiplier,proto3" json:"multiplier,omitempty"`
+	Raw        float64                `protobuf:"fixed64,3,opt,name=raw,proto3" json:"raw,omitempty"`
+	// raw between the least (0) and the greatest (1) over all hosts that passed in all cells.
+	Normalized    float64 `protobuf:"fixed64,4,opt,name=normalized,proto3" json:"normalized,omitempty"`
+	Score         float64 `protobuf:"fixed64,5,opt,name=score,proto3" json:"score,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WeigherScore) Reset() {
+	*x = WeigherScore{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WeigherScore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WeigherScore) ProtoMessage() {}
+
+func (x *WeigherScore) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WeigherScore.ProtoReflect.Descriptor instead.
+func (*WeigherScore) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WeigherScore) GetWeigher() string {
+	if x != nil {
+		return x.Weigher
+	}
+	return ""
+}
+
+func (x *WeigherScore) GetMultiplier() float64 {
+	if x != nil {
+		return x.Multiplier
+	}
+	return 0
+}
+
+func (x *WeigherScore) GetRaw() float64 {
+	if x != nil {
+		return x.Raw
+	}
+	return 0
+}
+
+func (x *WeigherScore) GetNormalized() float64 {
+	if x != nil {
+		return x.Normalized
+	}
+	return 0
+}
+
+func (x *WeigherScore) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
 // Decision is what a gateway decided on one SelectDestinations request.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -985,7 +1322,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1334,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[7]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1347,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Decision) GetDecisionId() string {
@@ -1178,7 +1515,7 @@ type DecisionClaim struct {
 
 func (x *DecisionClaim) Reset() {
 	*x = DecisionClaim{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1527,7 @@ func (x *DecisionClaim) String() string {
 func (*DecisionClaim) ProtoMessage() {}
 
 func (x *DecisionClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[8]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1540,7 @@ func (x *DecisionClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionClaim.ProtoReflect.Descriptor instead.
 func (*DecisionClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DecisionClaim) GetInstanceUuid() string {
@@ -1280,7 +1617,7 @@ type RejectedClaim struct {
 
 func (x *RejectedClaim) Reset() {
 	*x = RejectedClaim{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1629,7 @@ func (x *RejectedClaim) String() string {
 func (*RejectedClaim) ProtoMessage() {}
 
 func (x *RejectedClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[9]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1642,7 @@ func (x *RejectedClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedClaim.ProtoReflect.Descriptor instead.
 func (*RejectedClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RejectedClaim) GetInstanceUuid() string {
@@ -1366,7 +1703,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1715,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[10]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1728,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -1410,7 +1747,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1759,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[11]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1772,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetDecisionResponse) GetDecision() *Decision {
@@ -1465,7 +1802,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1814,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[12]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1827,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListDecisionsRequest) GetCell() string {
@@ -1556,7 +1893,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1905,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[13]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1918,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*Decision {
@@ -1615,13 +1952,23 @@ type NoValidHost struct {
 	Cells   []*CellReport  `protobuf:"bytes,3,rep,name=cells,proto3" json:"cells,omitempty"`
 	// The index in instance_uuids that found no host; those before it had one.
 	InstanceIndex int32 `protobuf:"varint,4,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Every condition that some host does not meet: a host counts under each of them. Empty when the cells had no time
+	// left to look.
+	Conditions []*Condition `protobuf:"bytes,5,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	// The hosts that would take the least change, over all cells, that one first.
+	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	// The smallest change of the request with which some host would pass now, for the request's author: "ask for at most
+	// 900 MEMORY_MB (asked 1024)". Empty when there is none.
+	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
+	// The same for operators, who can also enable a host or change an aggregate: names the host.
+	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *NoValidHost) Reset() {
 	*x = NoValidHost{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1980,7 @@ func (x *NoValidHost) String() string {
 func (*NoValidHost) ProtoMessage() {}
 
 func (x *NoValidHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[14]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1993,7 @@ func (x *NoValidHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoValidHost.ProtoReflect.Descriptor instead.
 func (*NoValidHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NoValidHost) GetHosts() int32 {
@@ -1675,6 +2022,298 @@ func (x *NoValidHost) GetInstanceIndex() int32 {
 		return x.InstanceIndex
 	}
 	return 0
+}
+
+func (x *NoValidHost) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+func (x *NoValidHost) GetNearest() []*NearMiss {
+	if x != nil {
+		return x.Nearest
+	}
+	return nil
+}
+
+func (x *NoValidHost) GetSmallestChange() string {
+	if x != nil {
+		return x.SmallestChange
+	}
+	return ""
+}
+
+func (x *NoValidHost) GetSmallestOperatorChange() string {
+	if x != nil {
+		return x.SmallestOperatorChange
+	}
+	return ""
+}
+
+// Condition is one thing that a filter asks of hosts.
+type Condition struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// As in RejectCount.
+	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Hosts that do not meet it, and those of them that meet all others.
+	Hosts         int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Alone         int32 `protobuf:"varint,4,opt,name=alone,proto3" json:"alone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Condition) Reset() {
+	*x = Condition{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Condition) ProtoMessage() {}
+
+func (x *Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Condition.ProtoReflect.Descriptor instead.
+func (*Condition) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Condition) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *Condition) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Condition) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *Condition) GetAlone() int32 {
+	if x != nil {
+		return x.Alone
+	}
+	return 0
+}
+
+// NearMiss is a host that does not pass, with all that it lacks.
+type NearMiss struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Cell             string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid         string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost      string                 `protobuf:"bytes,3,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Nodename         string                 `protobuf:"bytes,4,opt,name=nodename,proto3" json:"nodename,omitempty"`
+	AvailabilityZone string                 `protobuf:"bytes,5,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
+	// In filter order. With all of them changed the host passes; if changeable, not with one fewer.
+	Misses []*Miss `protobuf:"bytes,6,rep,name=misses,proto3" json:"misses,omitempty"`
+	// How much a change it is: of an amount the share by which the host falls short, of any other condition 1, of one
+	// that the request cannot change 1000; summed up. Nearest hosts are sorted by it.
+	Cost float64 `protobuf:"fixed64,7,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Another request would pass. Otherwise an operator has to do something.
+	Changeable bool `protobuf:"varint,8,opt,name=changeable,proto3" json:"changeable,omitempty"`
+	// Hosts of the cell with the same misses, amounts apart.
+	Alike         int32 `protobuf:"varint,9,opt,name=alike,proto3" json:"alike,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NearMiss) Reset() {
+	*x = NearMiss{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NearMiss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NearMiss) ProtoMessage() {}
+
+func (x *NearMiss) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NearMiss.ProtoReflect.Descriptor instead.
+func (*NearMiss) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *NearMiss) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *NearMiss) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *NearMiss) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *NearMiss) GetNodename() string {
+	if x != nil {
+		return x.Nodename
+	}
+	return ""
+}
+
+func (x *NearMiss) GetAvailabilityZone() string {
+	if x != nil {
+		return x.AvailabilityZone
+	}
+	return ""
+}
+
+func (x *NearMiss) GetMisses() []*Miss {
+	if x != nil {
+		return x.Misses
+	}
+	return nil
+}
+
+func (x *NearMiss) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *NearMiss) GetChangeable() bool {
+	if x != nil {
+		return x.Changeable
+	}
+	return false
+}
+
+func (x *NearMiss) GetAlike() int32 {
+	if x != nil {
+		return x.Alike
+	}
+	return 0
+}
+
+// Miss is a condition that a host does not meet.
+type Miss struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Of an amount: what is asked, and the most that fits on the host now.
+	Asked int64 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
+	Most  int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	// The request could do without it.
+	Changeable    bool `protobuf:"varint,5,opt,name=changeable,proto3" json:"changeable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Miss) Reset() {
+	*x = Miss{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Miss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Miss) ProtoMessage() {}
+
+func (x *Miss) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Miss.ProtoReflect.Descriptor instead.
+func (*Miss) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Miss) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *Miss) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Miss) GetAsked() int64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *Miss) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Miss) GetChangeable() bool {
+	if x != nil {
+		return x.Changeable
+	}
+	return false
 }
 
 var File_cellgate_v1_scheduler_proto protoreflect.FileDescriptor
@@ -1747,7 +2386,45 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xc9\x06\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\x96\x04\n" +
+	"\x1bExplainDestinationsResponse\x12\x14\n" +
+	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
+	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
+	"\x05exact\x18\x03 \x01(\bR\x05exact\x12\x18\n" +
+	"\apartial\x18\x04 \x01(\bR\apartial\x12/\n" +
+	"\x06ranked\x18\x05 \x03(\v2\x17.cellgate.v1.RankedHostR\x06ranked\x122\n" +
+	"\arejects\x18\x06 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x126\n" +
+	"\n" +
+	"conditions\x18\a \x03(\v2\x16.cellgate.v1.ConditionR\n" +
+	"conditions\x12/\n" +
+	"\anearest\x18\b \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x12'\n" +
+	"\x0fsmallest_change\x18\t \x01(\tR\x0esmallestChange\x128\n" +
+	"\x18smallest_operator_change\x18\n" +
+	" \x01(\tR\x16smallestOperatorChange\x12-\n" +
+	"\x05cells\x18\v \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
+	"\x0eignored_fields\x18\f \x03(\tR\rignoredFields\x12\x12\n" +
+	"\x04seed\x18\r \x01(\x04R\x04seed\"\xb5\x02\n" +
+	"\n" +
+	"RankedHost\x12\x12\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x03 \x01(\tR\vserviceHost\x12\x1a\n" +
+	"\bnodename\x18\x04 \x01(\tR\bnodename\x12+\n" +
+	"\x11availability_zone\x18\x05 \x01(\tR\x10availabilityZone\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\x01R\x06weight\x121\n" +
+	"\x06scores\x18\a \x03(\v2\x19.cellgate.v1.WeigherScoreR\x06scores\x12\x10\n" +
+	"\x03tie\x18\b \x01(\x04R\x03tie\x12-\n" +
+	"\x12allocation_request\x18\t \x01(\tR\x11allocationRequest\"\x90\x01\n" +
+	"\fWeigherScore\x12\x18\n" +
+	"\aweigher\x18\x01 \x01(\tR\aweigher\x12\x1e\n" +
+	"\n" +
+	"multiplier\x18\x02 \x01(\x01R\n" +
+	"multiplier\x12\x10\n" +
+	"\x03raw\x18\x03 \x01(\x01R\x03raw\x12\x1e\n" +
+	"\n" +
+	"normalized\x18\x04 \x01(\x01R\n" +
+	"normalized\x12\x14\n" +
+	"\x05score\x18\x05 \x01(\x01R\x05score\"\xc9\x06\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x129\n" +
@@ -1816,12 +2493,43 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xad\x01\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xf9\x02\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
 	"\x05cells\x18\x03 \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
-	"\x0einstance_index\x18\x04 \x01(\x05R\rinstanceIndex*v\n" +
+	"\x0einstance_index\x18\x04 \x01(\x05R\rinstanceIndex\x126\n" +
+	"\n" +
+	"conditions\x18\x05 \x03(\v2\x16.cellgate.v1.ConditionR\n" +
+	"conditions\x12/\n" +
+	"\anearest\x18\x06 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x12'\n" +
+	"\x0fsmallest_change\x18\a \x01(\tR\x0esmallestChange\x128\n" +
+	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\"g\n" +
+	"\tCondition\x12\x16\n" +
+	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x14\n" +
+	"\x05alone\x18\x04 \x01(\x05R\x05alone\"\x9c\x02\n" +
+	"\bNearMiss\x12\x12\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x03 \x01(\tR\vserviceHost\x12\x1a\n" +
+	"\bnodename\x18\x04 \x01(\tR\bnodename\x12+\n" +
+	"\x11availability_zone\x18\x05 \x01(\tR\x10availabilityZone\x12)\n" +
+	"\x06misses\x18\x06 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
+	"\x04cost\x18\a \x01(\x01R\x04cost\x12\x1e\n" +
+	"\n" +
+	"changeable\x18\b \x01(\bR\n" +
+	"changeable\x12\x14\n" +
+	"\x05alike\x18\t \x01(\x05R\x05alike\"\x80\x01\n" +
+	"\x04Miss\x12\x16\n" +
+	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05asked\x18\x03 \x01(\x03R\x05asked\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x1e\n" +
+	"\n" +
+	"changeable\x18\x05 \x01(\bR\n" +
+	"changeable*v\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05BUILD\x10\x01\x12\b\n" +
@@ -1841,9 +2549,10 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x18CELL_OUTCOME_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSEARCHED\x10\x01\x12\v\n" +
 	"\aSKIPPED\x10\x02\x12\x0f\n" +
-	"\vUNAVAILABLE\x10\x032\xfd\x02\n" +
+	"\vUNAVAILABLE\x10\x032\x8c\x04\n" +
 	"\tScheduler\x12\x89\x01\n" +
-	"\x12SelectDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a'.cellgate.v1.SelectDestinationsResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/select_destinations\x12u\n" +
+	"\x12SelectDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a'.cellgate.v1.SelectDestinationsResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/select_destinations\x12\x8c\x01\n" +
+	"\x13ExplainDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a(.cellgate.v1.ExplainDestinationsResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/explain_destinations\x12u\n" +
 	"\vGetDecision\x12\x1f.cellgate.v1.GetDecisionRequest\x1a .cellgate.v1.GetDecisionResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/decisions/{decision_id}\x12m\n" +
 	"\rListDecisions\x12!.cellgate.v1.ListDecisionsRequest\x1a\".cellgate.v1.ListDecisionsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/decisionsB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
@@ -1860,76 +2569,93 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
-	(Operation)(0),                     // 0: cellgate.v1.Operation
-	(CellSource)(0),                    // 1: cellgate.v1.CellSource
-	(CellOutcome)(0),                   // 2: cellgate.v1.CellOutcome
-	(*SelectDestinationsRequest)(nil),  // 3: cellgate.v1.SelectDestinationsRequest
-	(*SelectDestinationsResponse)(nil), // 4: cellgate.v1.SelectDestinationsResponse
-	(*Destinations)(nil),               // 5: cellgate.v1.Destinations
-	(*Selection)(nil),                  // 6: cellgate.v1.Selection
-	(*CellReport)(nil),                 // 7: cellgate.v1.CellReport
-	(*WarningCount)(nil),               // 8: cellgate.v1.WarningCount
-	(*RejectCount)(nil),                // 9: cellgate.v1.RejectCount
-	(*Decision)(nil),                   // 10: cellgate.v1.Decision
-	(*DecisionClaim)(nil),              // 11: cellgate.v1.DecisionClaim
-	(*RejectedClaim)(nil),              // 12: cellgate.v1.RejectedClaim
-	(*GetDecisionRequest)(nil),         // 13: cellgate.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),        // 14: cellgate.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),       // 15: cellgate.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),      // 16: cellgate.v1.ListDecisionsResponse
-	(*NoValidHost)(nil),                // 17: cellgate.v1.NoValidHost
-	(*RequestSpec)(nil),                // 18: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),            // 19: google.protobuf.Struct
-	(*durationpb.Duration)(nil),        // 20: google.protobuf.Duration
-	(ClaimState)(0),                    // 21: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
-	(*ClaimVerdict)(nil),               // 23: cellgate.v1.ClaimVerdict
-	(*ClaimRejection)(nil),             // 24: cellgate.v1.ClaimRejection
+	(Operation)(0),                      // 0: cellgate.v1.Operation
+	(CellSource)(0),                     // 1: cellgate.v1.CellSource
+	(CellOutcome)(0),                    // 2: cellgate.v1.CellOutcome
+	(*SelectDestinationsRequest)(nil),   // 3: cellgate.v1.SelectDestinationsRequest
+	(*SelectDestinationsResponse)(nil),  // 4: cellgate.v1.SelectDestinationsResponse
+	(*Destinations)(nil),                // 5: cellgate.v1.Destinations
+	(*Selection)(nil),                   // 6: cellgate.v1.Selection
+	(*CellReport)(nil),                  // 7: cellgate.v1.CellReport
+	(*WarningCount)(nil),                // 8: cellgate.v1.WarningCount
+	(*RejectCount)(nil),                 // 9: cellgate.v1.RejectCount
+	(*ExplainDestinationsResponse)(nil), // 10: cellgate.v1.ExplainDestinationsResponse
+	(*RankedHost)(nil),                  // 11: cellgate.v1.RankedHost
+	(*WeigherScore)(nil),                // 12: cellgate.v1.WeigherScore
+	(*Decision)(nil),                    // 13: cellgate.v1.Decision
+	(*DecisionClaim)(nil),               // 14: cellgate.v1.DecisionClaim
+	(*RejectedClaim)(nil),               // 15: cellgate.v1.RejectedClaim
+	(*GetDecisionRequest)(nil),          // 16: cellgate.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),         // 17: cellgate.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),        // 18: cellgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),       // 19: cellgate.v1.ListDecisionsResponse
+	(*NoValidHost)(nil),                 // 20: cellgate.v1.NoValidHost
+	(*Condition)(nil),                   // 21: cellgate.v1.Condition
+	(*NearMiss)(nil),                    // 22: cellgate.v1.NearMiss
+	(*Miss)(nil),                        // 23: cellgate.v1.Miss
+	(*RequestSpec)(nil),                 // 24: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),             // 25: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 26: google.protobuf.Duration
+	(ClaimState)(0),                     // 27: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
+	(*ClaimVerdict)(nil),                // 29: cellgate.v1.ClaimVerdict
+	(*ClaimRejection)(nil),              // 30: cellgate.v1.ClaimRejection
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	18, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	19, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	20, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	24, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	25, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	26, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	19, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	21, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	22, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	25, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	27, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	28, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
 	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
 	8,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
-	22, // 15: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	0,  // 16: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
-	5,  // 17: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
-	7,  // 18: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
-	17, // 19: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	20, // 20: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
-	12, // 21: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
-	11, // 22: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
-	21, // 23: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
-	23, // 24: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	24, // 25: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
-	10, // 26: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	10, // 27: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 28: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 29: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	3,  // 30: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	13, // 31: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	15, // 32: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 33: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	14, // 34: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	16, // 35: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	33, // [33:36] is the sub-list for method output_type
-	30, // [30:33] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	11, // 15: cellgate.v1.ExplainDestinationsResponse.ranked:type_name -> cellgate.v1.RankedHost
+	9,  // 16: cellgate.v1.ExplainDestinationsResponse.rejects:type_name -> cellgate.v1.RejectCount
+	21, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
+	22, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
+	7,  // 19: cellgate.v1.ExplainDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
+	12, // 20: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
+	28, // 21: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
+	5,  // 23: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
+	7,  // 24: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
+	20, // 25: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	26, // 26: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	15, // 27: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
+	14, // 28: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
+	27, // 29: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	29, // 30: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	30, // 31: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	13, // 32: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	13, // 33: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 34: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 35: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	21, // 36: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	22, // 37: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	23, // 38: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	3,  // 39: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	3,  // 40: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	16, // 41: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	18, // 42: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 43: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	10, // 44: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	17, // 45: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	19, // 46: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	43, // [43:47] is the sub-list for method output_type
+	39, // [39:43] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -1949,7 +2675,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   15,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

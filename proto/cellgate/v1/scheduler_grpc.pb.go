@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Scheduler_SelectDestinations_FullMethodName = "/cellgate.v1.Scheduler/SelectDestinations"
-	Scheduler_GetDecision_FullMethodName        = "/cellgate.v1.Scheduler/GetDecision"
-	Scheduler_ListDecisions_FullMethodName      = "/cellgate.v1.Scheduler/ListDecisions"
+	Scheduler_SelectDestinations_FullMethodName  = "/cellgate.v1.Scheduler/SelectDestinations"
+	Scheduler_ExplainDestinations_FullMethodName = "/cellgate.v1.Scheduler/ExplainDestinations"
+	Scheduler_GetDecision_FullMethodName         = "/cellgate.v1.Scheduler/GetDecision"
+	Scheduler_ListDecisions_FullMethodName       = "/cellgate.v1.Scheduler/ListDecisions"
 )
 
 // SchedulerClient is the client API for Scheduler service.
@@ -30,9 +31,16 @@ const (
 //
 // Scheduler chooses hosts for instances and claims them.
 type SchedulerClient interface {
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*SelectDestinationsResponse, error)
+	// ExplainDestinations says what SelectDestinations would do with the same request and why, and claims nothing: the
+	// ranked hosts with the weights that made their order, and what the other hosts lack. Of several instances the
+	// first is explained. max_alternates is how many ranked hosts are wanted; 0 means 10.
+	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
+	ExplainDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*ExplainDestinationsResponse, error)
 	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
 	// when it was never written (they are written after the answer, best effort) or
 	// is no longer kept.
@@ -53,6 +61,16 @@ func (c *schedulerClient) SelectDestinations(ctx context.Context, in *SelectDest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SelectDestinationsResponse)
 	err := c.cc.Invoke(ctx, Scheduler_SelectDestinations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerClient) ExplainDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*ExplainDestinationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainDestinationsResponse)
+	err := c.cc.Invoke(ctx, Scheduler_ExplainDestinations_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +103,16 @@ func (c *schedulerClient) ListDecisions(ctx context.Context, in *ListDecisionsRe
 //
 // Scheduler chooses hosts for instances and claims them.
 type SchedulerServer interface {
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(context.Context, *SelectDestinationsRequest) (*SelectDestinationsResponse, error)
+	// ExplainDestinations says what SelectDestinations would do with the same request and why, and claims nothing: the
+	// ranked hosts with the weights that made their order, and what the other hosts lack. Of several instances the
+	// first is explained. max_alternates is how many ranked hosts are wanted; 0 means 10.
+	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
+	ExplainDestinations(context.Context, *SelectDestinationsRequest) (*ExplainDestinationsResponse, error)
 	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
 	// when it was never written (they are written after the answer, best effort) or
 	// is no longer kept.
@@ -106,6 +131,9 @@ type UnimplementedSchedulerServer struct{}
 
 func (UnimplementedSchedulerServer) SelectDestinations(context.Context, *SelectDestinationsRequest) (*SelectDestinationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SelectDestinations not implemented")
+}
+func (UnimplementedSchedulerServer) ExplainDestinations(context.Context, *SelectDestinationsRequest) (*ExplainDestinationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainDestinations not implemented")
 }
 func (UnimplementedSchedulerServer) GetDecision(context.Context, *GetDecisionRequest) (*GetDecisionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDecision not implemented")
@@ -148,6 +176,24 @@ func _Scheduler_SelectDestinations_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SchedulerServer).SelectDestinations(ctx, req.(*SelectDestinationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Scheduler_ExplainDestinations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SelectDestinationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServer).ExplainDestinations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Scheduler_ExplainDestinations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServer).ExplainDestinations(ctx, req.(*SelectDestinationsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -198,6 +244,10 @@ var Scheduler_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SelectDestinations",
 			Handler:    _Scheduler_SelectDestinations_Handler,
+		},
+		{
+			MethodName: "ExplainDestinations",
+			Handler:    _Scheduler_ExplainDestinations_Handler,
 		},
 		{
 			MethodName: "GetDecision",

@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// variedHosts are hosts of several sizes, fullness, traits and zones.
+func variedHosts(rng *rand.Rand, n int) []schedule.Host {
+	hosts := make([]schedule.Host, n)
+	for i := range hosts {
+		h := testHost(i, 1+rng.IntN(2))
+		for k := range h.Resources {
+			h.Resources[k].Used = rng.Int64N(h.Resources[k].Capacity + 1)
+		}
+		h.View.FreeRAMMB -= h.Resources[1].Used
+		for _, trait := range []string{"CUSTOM_GOLD", "CUSTOM_FAST"} {
+			if rng.IntN(2) == 0 {
+				h.Traits = append(h.Traits, trait)
+			}
+		}
+		zone := fmt.Sprintf("az%d", rng.IntN(2))
+		h.Aggregates = []schedule.Aggregate{{UUID: "agg-" + zone, Name: zone, Metadata: map[string]string{"availability_zone": zone}}}
+		h.Disabled = rng.IntN(8) == 0
+		hosts[i] = h
+	}
+	return hosts
+}
+
+// inCells deals hosts out to cells.
+func inCells(hosts []schedule.Host, cells int) []*fakeCell {
+	parts := make([][]schedule.Host, cells)
+	for i, h := range hosts {
+		parts[i%cells] = append(parts[i%cells], h)
+	}
+	out := make([]*fakeCell, cells)
+	for i := range out {
+		out[i] = newFakeCell(i+1, parts[i]...)
+	}
+	return out
+}
+
+// What explain says over three cells is what it says over one with all hosts; its best host is the one that a
+// selection takes, and the scores add up.
+func TestExplain_ThreeCells_RanksAsOneSchedulerAndAsSelect(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	hosts := variedHosts(rng, 60)
+	three, one := start(t, inCells(hosts, 3), nil), start(t, inCells(hosts, 1), nil)
+	for i := range 20 {
+		req := ask(i, 1)
+		req.RequestId, req.MaxAlternates, req.DryRun = fmt.Sprint("r", i), 20, true
+		got, err := three.scheduler.ExplainDestinations(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := one.scheduler.ExplainDestinations(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := func(r *cellgatev1.ExplainDestinationsResponse) (out []string) {
+			for _, h := range r.GetRanked() {
+				out = append(out, fmt.Sprintf("%s %v", h.GetServiceHost(), h.GetWeight()))
+			}
+			return out
+		}
+		if g, w := names(got), names(want); !slices.Equal(g, w) || len(g) == 0 || !got.GetExact() {
+			t.Fatalf("over three cells %v, over one %v", g, w)
+		}
+		best := got.GetRanked()[0]
+		if sel := three.choose(req).GetDestinations()[0].GetSelected(); sel.GetComputeNodeUuid() != best.GetHostUuid() || sel.GetCell() != best.GetCell() {
+			t.Errorf("select takes %s of %s, explain has %s of %s", sel.GetServiceHost(), sel.GetCell(), best.GetServiceHost(), best.GetCell())
+		}
+		sum := 0.0
+		for _, s := range best.GetScores() {
+			sum = s.GetScore() + sum
+		}
+		if sum != best.GetWeight() {
+			t.Errorf("the scores of %v add up to %v", best, sum)
+		}
+		total := got.GetPassed()
+		for _, r := range got.GetRejects() {
+			total += r.GetHosts()
+		}
+		if got.GetHosts() != 60 || total != 60 {
+			t.Errorf("%d hosts, %d counted", got.GetHosts(), total)
+		}
+	}
+	if n := three.liveClaims(); n != 0 {
+		t.Errorf("explaining made %d claims", n)
+	}
+}
+
+// withChanges is a request after the changes of a near miss.
+func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1.Miss) *cellgatev1.SelectDestinationsRequest {
+	out := proto.CloneOf(req)
+	spec := out.GetRequestSpec()
+	for _, m := range misses {
+		switch m.GetFilter() {
+		case schedule.ResourceFilter:
+			spec.Resources[m.GetDetail()] = int32(m.GetMost())
+		case schedule.TraitFilter:
+			spec.RequiredTraits = slices.DeleteFunc(spec.RequiredTraits, func(x string) bool { return x == m.GetDetail() })
+		case schedule.ZoneFilter:
+			spec.AvailabilityZone = ""
+		}
+	}
+	return out
+}
+
+// The first near miss of a refusal, changed in the request, makes it fit; no change that costs less does, of any
+// one of the conditions.
+func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	refusals, several := 0, 0
+	for range 6 {
+		w := start(t, inCells(variedHosts(rng, 5+rng.IntN(12)), 3), nil)
+		fits := func(req *cellgatev1.SelectDestinationsRequest) bool {
+			_, err := w.scheduler.SelectDestinations(context.Background(), req)
+			return err == nil
+		}
+		for i := range 60 {
+			req := ask(i, 1)
+			req.DryRun = true
+			spec := req.GetRequestSpec()
+			spec.Resources = map[string]int32{"VCPU": 1 + rng.Int32N(32), "MEMORY_MB": 1 + rng.Int32N(100000), "DISK_GB": 1 + rng.Int32N(1500)}
+			for _, trait := range []string{"CUSTOM_GOLD", "CUSTOM_FAST"} {
+				if rng.IntN(2) == 0 {
+					spec.RequiredTraits = append(spec.RequiredTraits, trait)
+				}
+			}
+			if rng.IntN(2) == 0 {
+				spec.AvailabilityZone = fmt.Sprintf("az%d", rng.IntN(3))
+			}
+			if fits(req) {
+				continue
+			}
+			e := w.refused(req, fault.NoValidHost)
+			d, ok := e.Detail.(*cellgatev1.NoValidHost)
+			if !ok || len(d.GetNearest()) == 0 {
+				t.Fatalf("the refusal has no near misses: %v", e)
+			}
+			first := d.GetNearest()[0]
+			if !first.GetChangeable() {
+				continue // every host is disabled, or has nothing left of a class
+			}
+			refusals++
+			several += len(first.GetMisses()) / 2
+			if d.GetSmallestChange() == "" {
+				t.Errorf("no text for %v", first)
+			}
+			if !fits(withChanges(req, first.GetMisses())) {
+				t.Fatalf("%v does not fit after %q", spec, d.GetSmallestChange())
+			}
+			// Naively: each condition alone, for less.
+			for _, x := range []*cellgatev1.Miss{{Filter: schedule.ZoneFilter}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_GOLD"}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_FAST"}} {
+				if first.GetCost() > 1 && fits(withChanges(req, []*cellgatev1.Miss{x})) {
+					t.Fatalf("%v costs %v, but %v alone is enough", first, first.GetCost(), x)
+				}
+			}
+			for class, asked := range spec.GetResources() {
+				less := int64(math.Round(float64(asked) * (1 - min(first.GetCost(), 1))))
+				if less+1 < int64(asked) && fits(withChanges(req, []*cellgatev1.Miss{{Filter: schedule.ResourceFilter, Detail: class, Most: less + 1}})) {
+					t.Fatalf("%v costs %v, but %d of %s is enough", first, first.GetCost(), less+1, class)
+				}
+			}
+		}
+	}
+	if refusals < 20 || several == 0 {
+		t.Errorf("%d refusals, %d of several conditions: the fleets show too little", refusals, several)
+	}
+}
+
+// A refusal says what the author of the request can change, and what an operator can.
+func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) {
+	small, off := testHost(1, 1), testHost(2, 4)
+	off.Disabled = true
+	w := start(t, []*fakeCell{newFakeCell(1, small), newFakeCell(2, off)}, nil)
+	req := ask(1, 1)
+	req.GetRequestSpec().Resources = map[string]int32{"VCPU": 20}
+	d, _ := w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+	if want := "ask for at most 16 VCPU (asked 20)"; d.GetSmallestChange() != want {
+		t.Errorf("the smallest change is %q, want %q", d.GetSmallestChange(), want)
+	}
+	if want := "host host002 of cell2: enable it"; d.GetSmallestOperatorChange() != want {
+		t.Errorf("for operators it is %q, want %q", d.GetSmallestOperatorChange(), want)
+	}
+	var counts []string
+	for _, c := range d.GetConditions() {
+		counts = append(counts, fmt.Sprintf("%s(%s) %d %d", c.GetFilter(), c.GetDetail(), c.GetHosts(), c.GetAlone()))
+	}
+	if got, want := strings.Join(counts, ", "), "ResourceFilter(VCPU) 1 1, ComputeFilter(disabled) 1 1"; got != want {
+		t.Errorf("conditions %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"fmt"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// EncodeNearMisses encodes near misses; nil for none.
+func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
+	if n == nil {
+		return nil
+	}
+	out := &cellv1.NearMisses{Hosts: int32(n.Hosts), Passed: int32(n.Passed)}
+	for _, c := range n.Conditions {
+		out.Conditions = append(out.Conditions, &cellgatev1.Condition{Filter: c.Filter, Detail: c.Detail, Hosts: int32(c.Hosts), Alone: int32(c.Alone)})
+	}
+	for i := range n.Nearest {
+		m := &n.Nearest[i]
+		host := &cellgatev1.NearMiss{
+			HostUuid: m.Host.String(), ServiceHost: m.ServiceHost, Nodename: m.NodeName, AvailabilityZone: m.Zone,
+			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike),
+		}
+		for _, x := range m.Misses {
+			host.Misses = append(host.Misses, &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, Changeable: x.Changeable})
+		}
+		out.Nearest = append(out.Nearest, host)
+	}
+	return out
+}
+
+func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
+	if in == nil {
+		return nil, nil
+	}
+	out := &schedule.NearMisses{Hosts: int(in.GetHosts()), Passed: int(in.GetPassed())}
+	for _, c := range in.GetConditions() {
+		out.Conditions = append(out.Conditions, schedule.Condition{Filter: c.GetFilter(), Detail: c.GetDetail(), Hosts: int(c.GetHosts()), Alone: int(c.GetAlone())})
+	}
+	for i, m := range in.GetNearest() {
+		id, err := schedule.ParseID(m.GetHostUuid())
+		if err != nil {
+			return nil, fmt.Errorf("nearest[%d].host_uuid: %w", i, err)
+		}
+		host := schedule.NearMiss{
+			Host: id, ServiceHost: m.GetServiceHost(), NodeName: m.GetNodename(), Zone: m.GetAvailabilityZone(),
+			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()),
+		}
+		for _, x := range m.GetMisses() {
+			host.Misses = append(host.Misses, schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), Changeable: x.GetChangeable()})
+		}
+		out.Nearest = append(out.Nearest, host)
+	}
+	return out, nil
+}
