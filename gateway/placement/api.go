@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -92,8 +93,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *call) serve(path string) (known *version, err error) {
 	if path != "/" {
 		if c.caller, err = c.auth.authenticate(c.ctx, c.r); err != nil {
-			var e = errorOf(err)
-			if e.status == http.StatusUnauthorized {
+			if errors.Is(err, errUnauthorized) {
 				c.w.Header().Set("WWW-Authenticate", c.auth.challenge())
 			}
 			return nil, err

@@ -1,13 +1,19 @@
 package placement
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 )
 
 // newTestServer serves a backend to whoever says admin.
@@ -102,6 +108,121 @@ func TestAPI_ProviderInventoryAllocation_AreServedEndToEnd(t *testing.T) {
 		}
 		if got.status != step.status || !strings.Contains(string(text), step.want) {
 			t.Errorf("%s %s: %d %s, want %d and %q in it", step.method, step.path, got.status, text, step.status, step.want)
+		}
+	}
+}
+
+// failing is a Backend that cannot be asked.
+type failing struct {
+	*memory
+	err error
+}
+
+func (f failing) Providers(context.Context, ProviderQuery) ([]*Provider, error) { return nil, f.err }
+
+func TestAPI_BackendFails_StatusSaysWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		status     int
+		retryAfter string
+		want       string
+	}{
+		{fault.New(fault.CellUnavailable, "cell1 does not answer"), 503, "1", "cell1 does not answer"},
+		{&fault.Error{Kind: fault.Overloaded, Message: "too much", RetryAfter: 3 * time.Second}, 503, "3", "too much"},
+		{fault.New(fault.OutcomeUnknown, "the write may have happened"), 504, "", "may have happened"},
+		{fault.New(fault.InvalidRequest, "too many ways"), 400, "", "too many ways"},
+		{context.DeadlineExceeded, 503, "", "took too long"},
+		{errors.New("secret cause"), 500, "", "request id"},
+		{&Refusal{Reason: CrossCell, Detail: "cell1, cell2"}, 409, "", "cell1, cell2"},
+		{&Refusal{Reason: AgentTree}, 409, "", "only the agent"},
+		{&Refusal{Reason: CellNotFound}, 404, "", "no such cell"},
+	} {
+		s := newTestServer(t, failing{newMemory(), c.err})
+		got := ask(t, s.URL, "1.39", http.MethodGet, "/resource_providers", "")
+		text, err := json.Marshal(got.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.status != c.status || got.header.Get("Retry-After") != c.retryAfter || !strings.Contains(string(text), c.want) || strings.Contains(string(text), "secret") {
+			t.Errorf("%v: %d, Retry-After %q, %s", c.err, got.status, got.header.Get("Retry-After"), text)
+		}
+	}
+}
+
+func TestAPI_LargeBody_IsRefusedAndCharged(t *testing.T) {
+	in := ingress.New(ingress.Limits{CallerBytes: 3000})
+	h, err := New(Config{TrustLoopback: true, MaxBody: 2000}, Deps{Backend: newMemory(), Ingress: in, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	defer s.Close()
+	long := `{"name": "` + strings.Repeat("n", 2500) + `"}`
+	if got := ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", long); got.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body above the bound: %d", got.status)
+	}
+	// Without a length it is read up to the bound.
+	r, err := http.NewRequest(http.MethodPost, s.URL+"/resource_providers", io.MultiReader(strings.NewReader(long)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body without a length, above the bound: %d", resp.StatusCode)
+	}
+	release, err := in.Body("127.0.0.1", 2990)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1"}`); got.status != http.StatusServiceUnavailable {
+		t.Errorf("while the caller's bytes are used up: %d", got.status)
+	}
+	release()
+	if got := ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1"}`); got.status != http.StatusOK {
+		t.Errorf("afterwards: %d", got.status)
+	}
+	if in.Held() != 0 {
+		t.Errorf("%d bytes stay charged", in.Held())
+	}
+}
+
+func TestAPI_CellPrefix_IsInLinksAndLocation(t *testing.T) {
+	b := newMemory()
+	s := newTestServer(t, b)
+	got := ask(t, s.URL, "1.20", http.MethodPost, "/cells/cell1/resource_providers", `{"name": "host1", "uuid": "`+providerA+`"}`)
+	path := "/cells/cell1/resource_providers/" + providerA
+	if location := got.header.Get("Location"); location != s.URL+path {
+		t.Errorf("Location %q", location)
+	}
+	if href := got.body["links"].([]any)[1].(map[string]any)["href"]; href != path+"/inventories" {
+		t.Errorf("link %q", href)
+	}
+	if cell := b.state.providers[providerA].Cell; cell != "cell1" {
+		t.Errorf("the provider is of cell %q", cell)
+	}
+	if got := ask(t, s.URL, "", http.MethodGet, "/cells/cell1", ""); got.status != 200 || got.body["versions"] == nil {
+		t.Errorf("the version document of a cell's prefix: %d %v", got.status, got.body)
+	}
+}
+
+func TestAPI_HugeAmounts_FitNowhere(t *testing.T) {
+	s := newTestServer(t, newMemory())
+	ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1", "uuid": "`+providerA+`"}`)
+	ask(t, s.URL, "1.26", http.MethodPut, "/resource_providers/"+providerA+"/inventories", `{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}`)
+	for _, amount := range []string{"9223372036854775807", "99999999999999999999999"} {
+		got := ask(t, s.URL, "1.36", http.MethodGet, "/resource_providers?resources=VCPU:"+amount, "")
+		if list, ok := got.body["resource_providers"].([]any); !ok || len(list) != 0 {
+			t.Errorf("%s: %d %v", amount, got.status, got.body)
+		}
+		got = ask(t, s.URL, "1.36", http.MethodPut, "/allocations/"+consumerA, `{"allocations": {"`+providerA+`": {"resources": {"VCPU": `+amount+`}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}`)
+		if got.status != 400 {
+			t.Errorf("an allocation of %s: %d %v", amount, got.status, got.body)
 		}
 	}
 }

@@ -7,20 +7,47 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"testing"
 )
+
+// view is what a backend has when a request is sent.
+type view struct {
+	providers map[string]*Provider
+	consumers map[string]*Consumer
+}
+
+func viewOf(t testing.TB, b Backend) view {
+	t.Helper()
+	v := view{map[string]*Provider{}, map[string]*Consumer{}}
+	providers, err := b.Providers(t.Context(), ProviderQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range providers {
+		v.providers[p.UUID] = p
+	}
+	consumers, err := b.Consumers(t.Context(), ConsumerQuery{UUIDs: drawnConsumers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, held := range consumers {
+		v.consumers[held.UUID] = held
+	}
+	return v
+}
 
 // operation is a random request. Its body is made when it is sent, of the generations that there are then.
 type operation struct {
 	version, method, path string
-	body                  func(*memory) any
+	body                  func(view) any
 	// mutate spoils the body in a way that the number says; 0 leaves it.
 	mutate uint64
 	// skip is true of a request that meets a known difference (docs/reference/placement-api.md); nil: of none.
-	skip func(*memory) bool
+	skip func(view) bool
 }
 
 // text gives what is sent; "" is no body.
-func (o operation) text(m *memory) string {
+func (o operation) text(m view) string {
 	if o.body == nil {
 		return ""
 	}
@@ -134,20 +161,20 @@ func (d drawer) class() string {
 }
 
 // generation gives what a body says of a provider's: mostly the right one.
-func (d drawer) generation(provider string) func(*memory) int64 {
+func (d drawer) generation(provider string) func(view) int64 {
 	off := int64(0)
 	if d.IntN(12) == 0 {
 		off = int64(1 + d.IntN(2))
 	}
-	return func(m *memory) int64 {
-		if p := m.state.providers[provider]; p != nil {
+	return func(m view) int64 {
+		if p := m.providers[provider]; p != nil {
 			return p.Generation + off
 		}
 		return off
 	}
 }
 
-func (d drawer) at(since int, method, path string, body func(*memory) any) operation {
+func (d drawer) at(since int, method, path string, body func(view) any) operation {
 	o := operation{version: fmt.Sprintf("1.%d", d.version(since)), method: method, path: path, body: body}
 	if body != nil && d.IntN(9) == 0 {
 		o.mutate = d.Uint64() | 1
@@ -155,7 +182,7 @@ func (d drawer) at(since int, method, path string, body func(*memory) any) opera
 	return o
 }
 
-func fixed(v any) func(*memory) any { return func(*memory) any { return clone(v) } }
+func fixed(v any) func(view) any { return func(view) any { return clone(v) } }
 
 // clone copies a JSON value, which spoil changes.
 func clone(v any) any {
@@ -194,7 +221,7 @@ func (d drawer) draw() operation {
 		return d.at(0, "POST", p+"/inventories", fixed(body))
 	case 11:
 		generation, body := d.generation(p[len("/resource_providers/"):]), d.inventory()
-		return d.at(0, "PUT", p+"/inventories/"+d.class(), func(m *memory) any {
+		return d.at(0, "PUT", p+"/inventories/"+d.class(), func(m view) any {
 			out := clone(body).(map[string]any)
 			out["resource_provider_generation"] = generation(m)
 			return out
@@ -205,7 +232,7 @@ func (d drawer) draw() operation {
 		return d.at(5, "DELETE", p+"/inventories", nil)
 	case 14, 15:
 		generation, traits := d.generation(p[len("/resource_providers/"):]), anyList(some(d.Rand, drawnTraits, 0.4))
-		return d.at(6, "PUT", p+"/traits", func(m *memory) any {
+		return d.at(6, "PUT", p+"/traits", func(m view) any {
 			return map[string]any{"traits": clone(traits), "resource_provider_generation": generation(m)}
 		})
 	case 16:
@@ -295,7 +322,7 @@ func (d drawer) inventories() map[string]any {
 
 func (d drawer) setInventories(path string) operation {
 	generation, list := d.generation(path[len("/resource_providers/"):]), d.inventories()
-	return d.at(0, "PUT", path+"/inventories", func(m *memory) any {
+	return d.at(0, "PUT", path+"/inventories", func(m view) any {
 		return map[string]any{"inventories": clone(list), "resource_provider_generation": generation(m)}
 	})
 }
@@ -303,7 +330,7 @@ func (d drawer) setInventories(path string) operation {
 func (d drawer) setAggregates(path string) operation {
 	generation, list := d.generation(path[len("/resource_providers/"):]), anyList(some(d.Rand, drawnAggregates, 0.5))
 	o := d.at(1, "PUT", path+"/aggregates", nil)
-	o.body = func(m *memory) any {
+	o.body = func(m view) any {
 		if strings.Compare(fmt.Sprintf("%4s", o.version[2:]), "  19") < 0 {
 			return clone(list)
 		}
@@ -324,7 +351,7 @@ func (d drawer) changeClass() operation {
 }
 
 // allocation draws what a body of a version gives a consumer.
-func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(*memory) any {
+func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(view) any {
 	byProvider := map[string]any{}
 	for range 1 + d.IntN(2) {
 		resources := map[string]any{}
@@ -354,11 +381,11 @@ func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(*
 	if d.IntN(15) == 0 {
 		off = 1
 	}
-	return func(m *memory) any {
+	return func(m view) any {
 		out := clone(body).(map[string]any)
 		if version >= 28 {
 			out["consumer_generation"] = nil
-			if held := m.state.consumers[consumer]; held != nil {
+			if held := m.consumers[consumer]; held != nil {
 				out["consumer_generation"] = held.Generation + off
 			} else if off > 0 {
 				out["consumer_generation"] = off
@@ -370,8 +397,8 @@ func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(*
 
 // leavesConsumer is true of a body by which Placement keeps a consumer without allocations, of generation 0: one that
 // it did not have and that gets none, or gets some of a provider that there is not.
-func leavesConsumer(m *memory, consumer string, body any) bool {
-	if m.state.consumers[consumer] != nil {
+func leavesConsumer(m view, consumer string, body any) bool {
+	if m.consumers[consumer] != nil {
 		return false
 	}
 	b, ok := body.(map[string]any)
@@ -381,7 +408,7 @@ func leavesConsumer(m *memory, consumer string, body any) bool {
 	switch list := b["allocations"].(type) {
 	case map[string]any:
 		for id := range list {
-			if m.state.providers[id] == nil {
+			if m.providers[id] == nil {
 				return true
 			}
 		}
@@ -391,7 +418,7 @@ func leavesConsumer(m *memory, consumer string, body any) bool {
 			one, _ := item.(map[string]any)
 			provider, _ := one["resource_provider"].(map[string]any)
 			id, _ := provider["uuid"].(string)
-			if m.state.providers[id] == nil {
+			if m.providers[id] == nil {
 				return true
 			}
 		}
@@ -407,7 +434,7 @@ func (d drawer) setAllocations() operation {
 	if d.IntN(10) == 0 {
 		o.mutate = d.Uint64() | 1
 	}
-	o.skip = func(m *memory) bool { return leavesConsumer(m, consumer, o.body(m)) }
+	o.skip = func(m view) bool { return leavesConsumer(m, consumer, o.body(m)) }
 	return o
 }
 
@@ -419,20 +446,20 @@ func minorOf(version string) int {
 	return n
 }
 
-func (d drawer) severalAllocations(version int) (body func(*memory) any, skip func(*memory) bool) {
-	bodies := map[string]func(*memory) any{}
+func (d drawer) severalAllocations(version int) (body func(view) any, skip func(view) bool) {
+	bodies := map[string]func(view) any{}
 	for range 1 + d.IntN(3) {
 		consumer := one(d.Rand, drawnConsumers)
 		bodies[consumer] = d.allocation(max(version, 12), consumer, d.IntN(4) == 0)
 	}
-	body = func(m *memory) any {
+	body = func(m view) any {
 		out := map[string]any{}
 		for consumer, one := range bodies {
 			out[consumer] = one(m)
 		}
 		return out
 	}
-	skip = func(m *memory) bool {
+	skip = func(m view) bool {
 		for consumer, one := range bodies {
 			if leavesConsumer(m, consumer, one(m)) {
 				return true
@@ -441,7 +468,7 @@ func (d drawer) severalAllocations(version int) (body func(*memory) any, skip fu
 		// A provider that there is not leaves the other new consumers too.
 		for _, one := range bodies {
 			for id := range one(m).(map[string]any)["allocations"].(map[string]any) {
-				if m.state.providers[id] == nil {
+				if m.providers[id] == nil {
 					return true
 				}
 			}
@@ -461,7 +488,7 @@ func (d drawer) reshape() operation {
 	o := d.at(30, "POST", "/reshaper", nil)
 	allocations, skip := d.severalAllocations(minorOf(o.version))
 	type part struct {
-		generation func(*memory) int64
+		generation func(view) int64
 		list       map[string]any
 	}
 	parts := map[string]part{}
@@ -469,7 +496,7 @@ func (d drawer) reshape() operation {
 		id := d.provider()
 		parts[id] = part{d.generation(id), d.inventories()}
 	}
-	o.body = func(m *memory) any {
+	o.body = func(m view) any {
 		inventories := map[string]any{}
 		for id, p := range parts {
 			inventories[id] = map[string]any{"inventories": clone(p.list), "resource_provider_generation": p.generation(m)}

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -85,16 +86,22 @@ func parseResources(value string) (map[string]int64, error) {
 			return nil, badRequest("%s%s.", form, one)
 		}
 		amount, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if errors.Is(err, strconv.ErrRange) {
+			err = nil // ParseInt gives the nearest number
+		}
 		if err != nil {
 			return nil, badRequest("Requested resource %s expected positive integer amount. Got: %s.", class, text)
 		}
 		if amount < 1 {
 			return nil, badRequest("Requested resource %s requires amount >= 1. Got: %d.", class, amount)
 		}
-		out[class] = amount
+		out[class] = min(amount, mostAsked)
 	}
 	return out, nil
 }
+
+// mostAsked is more than any provider has, and small enough to be added up.
+const mostAsked = 1 << 62
 
 const (
 	forbiddenTraitsSince version = 22
@@ -207,7 +214,7 @@ func (c *call) memberOf(suffix string) (NameFilter, error) {
 // traitNames lists all names in a filter.
 func (f NameFilter) names() []string { return append(slices.Concat(f.AnyOf...), f.Forbidden...) }
 
-// integerOf gives a checked integer.
+// integerOf gives a checked integer; -1, which is no generation, for one that is too large.
 func integerOf(v any) int64 {
 	n, ok := wholeNumber(v)
 	if !ok || !n.IsInt64() {

@@ -134,7 +134,7 @@ var (
 
 // Allocations.
 var (
-	amounts     = mapOf(className, &schema{types: []string{"integer"}, minimum: number(1)}, 1)
+	amounts     = mapOf(className, integer(1, maxInt), 1)
 	owner       = texts(1, 255)
 	allocation0 = object(map[string]*schema{"allocations": {types: []string{"array"}, minItems: 1, items: object(map[string]*schema{
 		"resource_provider": object(map[string]*schema{"uuid": uuidText}, "uuid"), "resources": amounts,
