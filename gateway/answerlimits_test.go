@@ -62,15 +62,4 @@ func TestLimitsOfFiltersAreAnswered(t *testing.T) {
 	forced.ReturnAlternates, forced.GetRequestSpec().ForceHosts = false, []string{"host001"}
 	check(all, forced, `{}`)
 	check(start(schedule.AggregateCoreFilter), request(1), `{"vcpu": 8}`)
-
-	got := limitsOf(&schedule.Limits{NUMA: &schedule.NUMALimits{CPURatio: 16, RAMRatio: 1.5}},
-		&schedule.NovaRequest{Networks: &schedule.NetworkNeeds{Physnets: []string{"p1", "p2"}, Tunneled: true}})
-	want := &structpb.Struct{}
-	if err := protojson.Unmarshal([]byte(`{`+numa+`, "network_metadata": {"nova_object.name": "NetworkMetadata", "nova_object.namespace": "nova",
-		"nova_object.version": "1.0", "nova_object.data": {"physnets": ["p1", "p2"], "tunneled": true}}}}}`), want); err != nil {
-		t.Fatal(err)
-	}
-	if !proto.Equal(got, want) {
-		t.Errorf("with networks %v\nwant %v", got, want)
-	}
 }

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"cellgate/gateway/legacy/gatewatch"
-	"cellgate/internal/fault"
-	"cellgate/internal/novarelease"
+	"cellgate/gateway/rules"
 	"cellgate/schedule"
-	"cellgate/schedule/nova"
 )
 
 // checkConfig reports every problem of a configuration at once.
@@ -63,123 +60,11 @@ func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 	if longest := longestBudget(cfg); b.Window <= longest {
 		bad("breaker window: %v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
 	}
-	for _, f := range UnknownNames(cfg.Filters, cfg.Weighers) {
-		bad("%s: %s", f.Path, f.Problem)
-	}
-	if cfg.Options != nil {
-		if _, err := novarelease.Parse(cfg.Options.Release); err != nil {
-			bad("nova.nova_release: %v", err)
-		}
-	}
-	if _, i, err := nova.NewAliases(cfg.PCIAliases); err != nil {
-		bad("pci_alias[%d]: %v", i, err)
-	}
-	if o := cfg.Options; o != nil && o.DefaultArchitecture != "" {
-		if word, ok := schedule.Architecture(o.DefaultArchitecture); !ok || word != o.DefaultArchitecture {
-			bad("nova.image_properties_default_architecture: %q is no architecture that Nova knows", o.DefaultArchitecture)
-		}
-	}
-	for _, f := range CheckExpressions(cfg.FilterExpression, cfg.WeighExpression, cfg.WeighMultiplier, len(legacy) > 0) {
-		bad("%s: %s", f.Path, f.Problem)
-	}
+	problems = append(problems, rules.Check(cfg.Config, len(legacy) > 0))
 	return errors.Join(problems...)
-}
-
-// CheckPCIAliases gives the first that is wrong, by itself or beside those before it.
-func CheckPCIAliases(all []PCIAlias) (index int, err error) {
-	_, index, err = nova.NewAliases(all)
-	return index, err
-}
-
-// DefaultFilters are the filters when none are configured, in their order.
-func DefaultFilters() []string { return schedule.DefaultFilters() }
-
-// These run whatever is configured: without one, a requirement of a request would be
-// dropped, or a claim would be refused that its filter had let pass. The first stand for
-// what Nova asks of Placement and for the request's own restriction; without the others
-// Nova refuses server groups of their policies.
-var (
-	alwaysFirst = []string{
-		schedule.HostFilter, schedule.ComputeFilter, schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,
-	}
-	alwaysLast = []string{schedule.AntiAffinityFilter, schedule.AffinityFilter}
-)
-
-// FiltersInForce gives the filters that run when these are configured: the defaults for
-// none; else these in their order, and those that always run where they are not named.
-func FiltersInForce(configured []string) []string {
-	if len(configured) == 0 {
-		return DefaultFilters()
-	}
-	unnamed := func(names []string) []string {
-		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(configured, n) })
-	}
-	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
-}
-
-// DefaultWeighers are the weighers when none are configured, with the newest Nova.
-func DefaultWeighers() []WeigherConfig { return defaultWeighers(0) }
-
-func defaultWeighers(release novarelease.Release) []WeigherConfig {
-	var list []WeigherConfig
-	for _, w := range ofRelease(release, schedule.DefaultWeighers()) {
-		list = append(list, WeigherConfig(w))
-	}
-	return list
-}
-
-// UnknownNames reports every filter and weigher that there is not, or that is
-// named twice, by its path: filters[0], weighers[1].
-func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {
-	var bad []fault.Field
-	// An empty table knows the names there are.
-	check := func(path string, r *schedule.Rules) {
-		var wrong *schedule.QueryError
-		_, err := schedule.NewTable().Propose(&schedule.Query{Request: &schedule.Request{}, Rules: r, Limit: 1})
-		switch {
-		case errors.As(err, &wrong):
-			if path == "" {
-				path = strings.ToLower(strings.TrimPrefix(wrong.Field, "Rules."))
-			}
-			bad = append(bad, fault.Field{Path: path, Problem: wrong.Problem})
-		case err != nil:
-			bad = append(bad, fault.Field{Path: path, Problem: err.Error()})
-		}
-	}
-	for i := range filters {
-		check(fmt.Sprintf("filters[%d]", i), &schedule.Rules{Filters: filters[i : i+1]})
-	}
-	for i, w := range weighers {
-		check(fmt.Sprintf("weighers[%d]", i), &schedule.Rules{Weighers: []schedule.Weigher{schedule.Weigher(w)}})
-	}
-	if len(bad) == 0 { // each is known: what is wrong with them together
-		check("", rulesFor(Config{Filters: filters, Weighers: weighers}, ""))
-	}
-	return bad
 }
 
 // longestBudget is the longest that one call to a cell may take.
 func longestBudget(cfg Config) time.Duration {
 	return max(cfg.ProposeBudget, cfg.ClaimBudget, cfg.Breaker.ProbeBudget)
-}
-
-// ofRelease leaves out those of Nova's default weighers that the release does not have.
-func ofRelease(release novarelease.Release, list []schedule.Weigher) []schedule.Weigher {
-	defaults := schedule.DefaultWeighers()
-	return slices.DeleteFunc(list, func(w schedule.Weigher) bool {
-		return !release.HasWeigher(w.Name) && slices.ContainsFunc(defaults, func(d schedule.Weigher) bool { return d.Name == w.Name })
-	})
-}
-
-// rulesFor gives what to decide by. A strategy replaces the configured weighers.
-func rulesFor(cfg Config, strategy string) *schedule.Rules {
-	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
-	if named, ok := schedule.Strategy(strategy); ok {
-		r.Weighers = ofRelease(cfg.Options.release(), named)
-		return r
-	}
-	for _, w := range cfg.Weighers {
-		r.Weighers = append(r.Weighers, schedule.Weigher(w))
-	}
-	return r
 }

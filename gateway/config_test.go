@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/rules"
 	"cellgate/internal/rpc"
 )
 
@@ -19,7 +20,7 @@ func TestConfigReportsEveryProblem(t *testing.T) {
 			{Name: "cell2", UUID: testUUID(0xc, 1)},
 			{Name: "cell3", UUID: testUUID(0xc, 1), Replicas: []string{"a"}},
 		},
-		Filters:     []string{"NoFilter"},
+		Config:      rules.Config{Filters: []string{"NoFilter"}},
 		MaxInFlight: -1,
 	}, Deps{Dial: lazy})
 	if err == nil {

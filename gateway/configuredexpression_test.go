@@ -8,6 +8,7 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy/gatewatch"
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -84,7 +85,7 @@ func TestTheConfiguredWeightAdds(t *testing.T) {
 	} {
 		w := start(t, storedCells(), func(cfg *Config) {
 			cfg.WeighExpression, cfg.WeighMultiplier = free, c.configured
-			cfg.Weighers = []WeigherConfig{{Name: schedule.RAMWeigher, Multiplier: 0.001}}
+			cfg.Weighers = []rules.WeigherConfig{{Name: schedule.RAMWeigher, Multiplier: 0.001}}
 		})
 		got := w.choose(c.request)
 		if h := got.GetDestinations()[0].GetSelected().GetServiceHost(); h != c.want || !got.GetExact() {
@@ -136,21 +137,5 @@ func TestBadConfiguredExpressionsAreNamed(t *testing.T) {
 		if _, err := New(cfg, Deps{Dial: lazy, Legacy: c.legacy}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
-	}
-}
-
-// The configured expressions are part of the shape.
-func TestConfiguredExpressionsAreInTheShape(t *testing.T) {
-	seen := map[string]bool{}
-	for _, text := range []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`} {
-		w := start(t, storedCells(), func(c *Config) { c.FilterExpression = text })
-		s, err := w.g.newSelection(ask(1, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[string(placementBytes(s.request, s.rules, schedule.ID{}))] = true
-	}
-	if len(seen) != 3 {
-		t.Errorf("3 configurations have %d shapes", len(seen))
 	}
 }

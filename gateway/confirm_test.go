@@ -106,7 +106,7 @@ func TestI2_ConfirmsAtOnce(t *testing.T) {
 					// Every fourth time calls are slower than the one that yields waits, but not
 					// so slow that a cell is passed over.
 					slow := seed%4 == 3
-					w.slowedDown(seed, map[bool]time.Duration{false: yieldFor / 10, true: w.g.cfg.ProposeBudget / 2}[slow])
+					w.slowedDown(seed, map[bool]time.Duration{false: 10 * time.Millisecond, true: w.g.cfg.ProposeBudget / 2}[slow])
 					if n := w.confirmBoth(two, func() {}); n == 0 && !slow {
 						t.Errorf("seed %d: none is confirmed", seed)
 					}

@@ -10,7 +10,6 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
 // As many instances as there is room for, in requests of several, all at once:
@@ -32,41 +31,6 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 		if left := c.Cells*c.hosts - w.liveClaims(); left%c.instances != 0 || left > c.Cells*c.hosts/4 {
 			t.Errorf("%v: %d of %d hosts are left", c, left, c.Cells*c.hosts)
 		}
-	}
-}
-
-// An alternate is nobody's pick, after scattering too.
-func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
-	bad := 0
-	for seed := range uint64(200) {
-		s := &selection{g: &Gateway{}, request: &schedule.Request{}, alternates: 3, losses: 2, seed: seed}
-		list := func() []schedule.Candidate {
-			var l []schedule.Candidate
-			for i := range 8 {
-				l = append(l, schedule.Candidate{Host: testID(0xa, 10+i)})
-			}
-			return l
-		}
-		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{
-			{Candidate: schedule.Candidate{Host: testID(0xa, 1)}, Alternates: list()},
-			{Candidate: schedule.Candidate{Host: testID(0xa, 1)}, Alternates: list()},
-			{Candidate: schedule.Candidate{Host: testID(0xa, 2)}, Alternates: list()},
-		}}}
-		s.spreadPicks(m)
-		picked := map[schedule.ID]bool{}
-		for _, p := range m.result.Picks {
-			picked[p.Candidate.Host] = true
-		}
-		for _, p := range m.result.Picks {
-			for _, a := range p.Alternates {
-				if picked[a.Host] {
-					bad++
-				}
-			}
-		}
-	}
-	if bad > 0 {
-		t.Errorf("%d alternates of 200 requests are another instance's pick", bad)
 	}
 }
 
@@ -115,7 +79,7 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 			// Not at the very instant at which a cell answers.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(200+n)*time.Millisecond+137*time.Microsecond)
 			defer cancel()
-			_, err := w.g.selectDestinations(ctx, ask(1, 1))
+			_, err := w.g.selector.Select(ctx, ask(1, 1))
 			kinds[fault.KindOf(err)]++
 		})
 	}

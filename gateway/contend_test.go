@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,49 +145,6 @@ func TestPairsDoNotStarveEachOther(t *testing.T) {
 		w.choose(whole(1000+2*i, 2))
 	}
 	w.refused(whole(2000, 1), fault.NoValidHost)
-}
-
-// An idle system takes the best host; the first losses spread the choice.
-func TestSpreadGrowsWithLostRaces(t *testing.T) {
-	s := &selection{g: &Gateway{}, request: &schedule.Request{}, alternates: 1}
-	var got []string
-	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
-		s.losses = losses
-		got = append(got, fmt.Sprint(s.spread()))
-	}
-	if want := "1 2 4 8 32 32"; strings.Join(got, " ") != want {
-		t.Errorf("spread is %v, want %s", got, want)
-	}
-	s.losses = 0
-	pick := func() schedule.Pick {
-		p := schedule.Pick{Candidate: schedule.Candidate{Host: testID(0xa, 0)}}
-		for i := range 31 {
-			p.Alternates = append(p.Alternates, schedule.Candidate{Host: testID(0xa, 1+i)})
-		}
-		return p
-	}
-	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
-	s.spreadPicks(m)
-	for _, p := range m.result.Picks {
-		if p.Candidate.Host != testID(0xa, 0) || len(p.Alternates) != 1 || p.Alternates[0].Host != testID(0xa, 1) || s.inexact != "" {
-			t.Errorf("without a loss the pick became %v", p)
-		}
-	}
-	s.losses = 9
-	hosts := map[schedule.ID]int{}
-	for seed := range uint64(200) {
-		s.seed = seed
-		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick()}}}
-		s.spreadPicks(m)
-		p := m.result.Picks[0]
-		hosts[p.Candidate.Host]++
-		if slices.ContainsFunc(p.Alternates, func(c schedule.Candidate) bool { return c.Host == p.Candidate.Host }) {
-			t.Fatalf("the pick is among its alternates: %v", p)
-		}
-	}
-	if len(hosts) < 24 {
-		t.Errorf("200 requests chose %d of 32 hosts", len(hosts))
-	}
 }
 
 // A lost race of one of two instances of a hard-affinity group does not end the

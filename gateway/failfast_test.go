@@ -174,7 +174,7 @@ func TestClaim_BreakerOpenedAfterProposal_NotInDoubt(t *testing.T) {
 		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
 		// The group's pin is in the first cell: it is asked between the proposals and the claim.
 		req, n := ask(1, 1), 1
-		for w.g.arbiter(testUUID(0xe, n)).Name() != "cell1" {
+		for w.g.claims.Arbiter(testUUID(0xe, n)).Name() != "cell1" {
 			n++
 		}
 		req.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, n), Policy: "affinity"}

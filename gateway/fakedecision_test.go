@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -47,7 +48,7 @@ func (f *fakeCell) ListDecisions(ctx context.Context, req *cellv1.ListDecisionsR
 	defer f.mu.Unlock()
 	resp := &cellv1.ListDecisionsResponse{}
 	for _, d := range f.decisions {
-		if (req.GetBefore() == "" || ulidOf(d) < req.GetBefore()) &&
+		if (req.GetBefore() == "" || ulidIn(d) < req.GetBefore()) &&
 			(req.GetInstanceUuid() == "" || slices.Contains(d.GetInstanceUuids(), req.GetInstanceUuid())) &&
 			(req.GetProjectId() == "" || d.GetProjectId() == req.GetProjectId()) &&
 			(req.GetRequestId() == "" || d.GetRequestId() == req.GetRequestId()) &&
@@ -55,7 +56,7 @@ func (f *fakeCell) ListDecisions(ctx context.Context, req *cellv1.ListDecisionsR
 			resp.Decisions = append(resp.Decisions, d)
 		}
 	}
-	slices.SortFunc(resp.Decisions, func(a, b *cellgatev1.Decision) int { return cmp.Compare(ulidOf(b), ulidOf(a)) })
+	slices.SortFunc(resp.Decisions, func(a, b *cellgatev1.Decision) int { return cmp.Compare(ulidIn(b), ulidIn(a)) })
 	most := int(req.GetPageSize())
 	if f.shortPages > 0 {
 		most = min(most, f.shortPages)
@@ -64,4 +65,9 @@ func (f *fakeCell) ListDecisions(ctx context.Context, req *cellv1.ListDecisionsR
 		resp.Decisions, resp.More = resp.GetDecisions()[:most], true
 	}
 	return resp, nil
+}
+
+func ulidIn(d *cellgatev1.Decision) string {
+	_, id, _ := strings.Cut(d.GetDecisionId(), ".")
+	return id
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"cellgate/gateway/rules"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -51,7 +52,7 @@ func TestDedicatedCPUsFallBackHostByHost(t *testing.T) {
 		"off": {off: true, want: map[string]string{"host001": "PCPU"}},
 	} {
 		w := start(t, []*fakeCell{newFakeCell(1, modern), newFakeCell(2, testHost(2, 4))}, func(cfg *Config) {
-			cfg.Options = &Options{HostSubsetSize: 1, NoPCPUFallback: c.off}
+			cfg.Options = &rules.Options{HostSubsetSize: 1, NoPCPUFallback: c.off}
 		})
 		seen := map[string]string{}
 		for i, host := range []string{"host001", "host002"} {
@@ -78,7 +79,7 @@ func TestDedicatedCPUsFallBackHostByHost(t *testing.T) {
 					}
 				}
 			}
-			allocations, err := readAllocations(s.GetAllocationRequest())
+			allocations, err := allocationsIn(s.GetAllocationRequest())
 			if err != nil || len(allocations) == 0 || allocations[len(allocations)-1].GetResourceClass() != seen[s.GetServiceHost()] {
 				t.Errorf("%s: allocation_request %s, claimed %v: %v", name, s.GetAllocationRequest(), seen, err)
 			}

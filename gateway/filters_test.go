@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
@@ -21,7 +22,7 @@ func TestFiltersInForce_PlacementUnnamed_RunsAllTheSame(t *testing.T) {
 		"order is kept": {configured: []string{"ResourceFilter", "ServerGroupAffinityFilter", "ComputeFilter"}, want: []string{"HostFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter", "ServerGroupAffinityFilter", "ComputeFilter", "ServerGroupAntiAffinityFilter"}},
 		"all named":     {configured: always, want: always},
 	} {
-		if got := FiltersInForce(c.configured); !slices.Equal(got, c.want) {
+		if got := rules.FiltersInForce(c.configured); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/oklog/ulid/v2"
+
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
@@ -19,7 +21,7 @@ func newGates(g *Gateway, parts map[string]gatewatch.Parts) gates {
 	out := gates{}
 	for _, c := range g.cells.All {
 		if p, ok := parts[c.Name()]; ok {
-			out[c] = gatewatch.New(c, p, g.newID(), g.cfg.Name, g.log, g.now)
+			out[c] = gatewatch.New(c, p, ulid.MustNew(ulid.Timestamp(g.now()), ulid.DefaultEntropy()).String(), g.cfg.Name, g.log, g.now)
 		}
 	}
 	return out

@@ -10,13 +10,15 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/claims"
+	"cellgate/gateway/decisions"
 	"cellgate/gateway/legacy/gatewatch"
-	"cellgate/internal/expression"
+	"cellgate/gateway/rules"
+	"cellgate/gateway/selection"
 	"cellgate/internal/health"
 	"cellgate/internal/ingress"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule/nova"
 )
 
 // Config says which cells there are and what to decide by. The zero value of
@@ -35,15 +37,7 @@ type Config struct {
 	// MaxDeadline bounds a request whose caller set no deadline, or a later
 	// one (30 s).
 	MaxDeadline time.Duration
-	// Filters and Weighers in their order; empty: schedule's defaults. See FiltersInForce.
-	Filters  []string
-	Weighers []WeigherConfig
-	// Options of filters and weighers; nil: Nova's defaults.
-	Options *Options
-	// PCIAliases are those that flavors of the typed form may name ([pci] alias).
-	PCIAliases []PCIAlias
-	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
-	DefaultAvailabilityZone string
+	rules.Config
 	// MaxInFlight bounds the calls that wait or run at once, of selections, of changes of
 	// claims and of others: memory, where the limits that adapt are above it (1024).
 	MaxInFlight int
@@ -53,11 +47,6 @@ type Config struct {
 	// HintExpressions: the hint cellgate:filter may bring an expression. Whoever may make a
 	// server writes its hints.
 	HintExpressions bool
-	// FilterExpression, in CEL, must be true of the hosts of every request; WeighExpression
-	// gives them a raw weight that counts WeighMultiplier times, which has no default. Empty
-	// for none; docs/explanation/facts.md.
-	FilterExpression, WeighExpression string
-	WeighMultiplier                   float64
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int
@@ -73,15 +62,6 @@ type CellConfig = cellclient.CellConfig
 
 // BreakerConfig says when a replica is left alone and when it is tried again.
 type BreakerConfig = cellclient.BreakerConfig
-
-// WeigherConfig is a weigher and its multiplier.
-type WeigherConfig struct {
-	Name       string
-	Multiplier float64
-}
-
-// PCIAlias is a name for PCI devices that flavors may ask for.
-type PCIAlias = nova.Alias
 
 // Deps are the parts a gateway is given.
 type Deps struct {
@@ -105,34 +85,18 @@ type Deps struct {
 
 // Gateway serves the public API.
 type Gateway struct {
-	cfg   Config
-	log   *slog.Logger
-	now   func() time.Time
-	tel   *telemetry.Gateway
-	in    *ingress.Ingress
-	cells *cellclient.Cells
-	gates gates
-	hints *hints
-	// expressions of requests, compiled.
-	expressions expression.Cache
-	// configured are those of the configuration.
-	configured configuredExpressions
-	flights    *flights
-	// unreleased are claims left to their leases.
-	unreleased unreleased
-	// unreadable tells of hosts that a filter cannot read.
-	unreadable unreadables
-	// decisions writes down what was decided.
-	decisions *recorder
-	// translation is what requests are translated under.
-	translation *nova.Options
-	ready       chan struct{}
-	health      *health.Monitor
-	// confirmed and unseen keep two confirmed claims of an instance from being made,
-	// or from staying unknown, where a cell does not answer.
-	confirmed confirmedRequests
-	unseen    unverifiedClaims
-	moves     unfinishedMoves
+	cfg       Config
+	log       *slog.Logger
+	now       func() time.Time
+	tel       *telemetry.Gateway
+	in        *ingress.Ingress
+	cells     *cellclient.Cells
+	gates     gates
+	decisions *decisions.Recorder
+	claims    *claims.Service
+	selector  *selection.Service
+	ready     chan struct{}
+	health    *health.Monitor
 	// lanes admit calls.
 	lanes lanes
 }
@@ -144,26 +108,20 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err := checkConfig(cfg, deps.Legacy); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, hints: newHints(maxHints), flights: newFlights(), lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
-	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
+	decideBy, err := rules.Compile(cfg.Config)
 	if err != nil {
 		return nil, err // checkConfig has said so
 	}
-	if g.configured, err = configuredIn(cfg); err != nil {
-		return nil, err // as above
-	}
-	g.translation = cfg.Options.translation(aliases)
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, in: deps.Ingress, lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	if g.now == nil {
 		g.now = time.Now
 	}
-	if g.in = deps.Ingress; g.in == nil {
+	if g.in == nil {
 		g.in = ingress.New(ingress.Limits{})
 	}
-	g.unreleased.log = g.log
-	g.unreadable.log, g.unreadable.now = g.log, g.now
 	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.cells, err = cellclient.New(cfg.Cells, cellclient.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, Breaker: cfg.Breaker},
 		cellclient.Deps{Dial: deps.Dial, Log: g.log, Now: g.now, OnBreaker: deps.OnBreaker, Telemetry: g.tel})
@@ -171,7 +129,14 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		return nil, err
 	}
 	g.gates = newGates(g, deps.Legacy)
-	g.decisions = newRecorder(g, cfg.DecisionQueue)
+	g.decisions = decisions.New(g.cells, cfg.DecisionQueue, cfg.ClaimBudget, g.log, g.now, g.tel)
+	g.claims = claims.New(claims.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, ReconcileEvery: cfg.ReconcileEvery}, claims.Deps{
+		Cells: g.cells, Rules: decideBy.Plain(""), Unscheduled: func(c *cellclient.Cell) bool { return g.gates[c].Only() },
+		Log: g.log, Now: g.now, Telemetry: g.tel,
+	})
+	g.selector = selection.New(selection.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
+		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Standing: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel,
+	})
 	g.tel.Watch(g.lanes.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
@@ -193,14 +158,13 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 // releases under way and the decisions that are left, and closes the connections. The server must have stopped
 // taking requests before ctx ends. Run is called once.
 func (g *Gateway) Run(ctx context.Context) error {
-	stop, told := g.decisions.start(), g.unreleased.start()
-	var gates sync.WaitGroup
-	gates.Go(func() { g.gates.watch(ctx) })
-	gates.Go(func() { g.watchMoves(ctx) })
-	g.cells.Watch(ctx, func() { g.gates.first(); close(g.ready) }, g.lookAgain)
-	gates.Wait()
+	stop := g.decisions.Start()
+	var parts sync.WaitGroup
+	parts.Go(func() { g.gates.watch(ctx) })
+	parts.Go(func() { g.claims.Run(ctx) })
+	g.cells.Watch(ctx, func() { g.gates.first(); close(g.ready) }, g.claims.VerifyConfirmed)
+	parts.Wait()
 	g.cells.Wait()
-	told()
 	stop()
 	g.cells.Close()
 	return nil
@@ -214,7 +178,6 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.ProposeBudget, 250*time.Millisecond)
 	setDefault(&cfg.ClaimBudget, 2*time.Second)
 	setDefault(&cfg.MaxDeadline, 30*time.Second)
-	setDefault(&cfg.DefaultAvailabilityZone, "nova")
 	setDefault(&cfg.MaxInFlight, 1024)
 	setDefault(&cfg.DecisionQueue, 4096)
 	setDefault(&cfg.ReconcileEvery, time.Minute)
@@ -223,10 +186,7 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)
 	setDefault(&cfg.Breaker.ProbeBudget, 500*time.Millisecond)
 	setDefault(&cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
-	cfg.Filters = FiltersInForce(cfg.Filters)
-	if len(cfg.Weighers) == 0 {
-		cfg.Weighers = defaultWeighers(cfg.Options.release())
-	}
+	cfg.Config = cfg.Config.WithDefaults()
 	return cfg
 }
 

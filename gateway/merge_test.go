@@ -3,11 +3,14 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"cellgate/gateway/rules"
+	"cellgate/gateway/selection"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -96,15 +99,25 @@ func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
 		if policy := rapid.SampledFrom([]string{"", "", "affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}).Draw(t, "policy"); policy != "" {
 			spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, 1), Policy: policy}
 		}
-		s, err := w.g.newSelection(req)
+		by, err := rules.Compile(rules.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := single(all, s.request, s.rules, s.seed, s.instances)
+		request, _, err := by.Translation.Compile(selection.SpecOf(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := fnv.New64a() // the seed of a request with an id
+		id.Write([]byte(req.GetRequestId()))
+		var instances []schedule.ID
+		for _, text := range req.GetInstanceUuids() {
+			instances = append(instances, mustID(text))
+		}
+		want := single(all, &request, by.For(spec.GetStrategy()), id.Sum64(), instances)
 		resp, err := w.scheduler.SelectDestinations(context.Background(), req)
-		if len(want) < len(s.instances) {
+		if len(want) < len(instances) {
 			if err == nil {
-				t.Fatalf("a single scheduler places %d of %d, got %v", len(want), len(s.instances), resp)
+				t.Fatalf("a single scheduler places %d of %d, got %v", len(want), len(instances), resp)
 			}
 			return
 		}
@@ -131,18 +144,5 @@ func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
 	})
 	if several == 0 {
 		t.Errorf("%d runs, none placed several instances", run)
-	}
-}
-
-func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
-	h := newHints(2)
-	shapes := []shape{{1}, {2}, {3}}
-	h.put(shapes[0], schedule.GlobalStats{Passed: 1})
-	h.put(shapes[1], schedule.GlobalStats{Passed: 2})
-	h.get(shapes[0])
-	h.put(shapes[2], schedule.GlobalStats{Passed: 3})
-	h.put(shapes[2], schedule.GlobalStats{Passed: 4})
-	if h.get(shapes[1]) != nil || h.get(shapes[0]).Passed != 1 || h.get(shapes[2]).Passed != 4 {
-		t.Errorf("hints %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -81,7 +82,7 @@ func TestMultipliersOfAggregatesOverCells(t *testing.T) {
 func TestStrictNova(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		w := start(t, []*fakeCell{newFakeCell(1, factual(1, 1, "x86_64", "r1"), factual(2, 1, "x86_64", "7"))}, func(c *Config) {
-			c.Options = &Options{Strict: strict}
+			c.Options = &rules.Options{Strict: strict}
 		})
 		req := ask(1, 1)
 		req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"capabilities:rack": ">= 5"}
@@ -94,13 +95,5 @@ func TestStrictNova(t *testing.T) {
 		if err := w.refused(req, fault.InvalidRequest); !strings.Contains(err.Message, "ComputeCapabilitiesFilter raises ValueError") {
 			t.Errorf("refused with %q", err.Message)
 		}
-	}
-}
-
-// What hosts say and that cannot be used is counted in the answer, by cell.
-func TestWarningsAreInTheReport(t *testing.T) {
-	r := reportOf(&schedule.Proposal{Hosts: 3, Warnings: []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 2}}})
-	if w := r.GetWarnings(); len(w) != 1 || w[0].GetKey() != "ram_weight_multiplier" || w[0].GetHosts() != 2 {
-		t.Errorf("warnings %v", w)
 	}
 }

@@ -21,7 +21,7 @@ func askGroup(first, n int, policy string) *cellgatev1.SelectDestinationsRequest
 
 // arbiterOf gives the fake cell that arbitrates the test group.
 func (w *world) arbiterOf() *fakeCell {
-	name := w.g.arbiter(testUUID(0xe, 1)).Name()
+	name := w.g.claims.Arbiter(testUUID(0xe, 1)).Name()
 	for _, c := range w.cells {
 		if c.name == name {
 			return c

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/claims"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -28,17 +29,17 @@ func TestSelectOne(t *testing.T) {
 	if s.GetAllocationRequest() != want || s.GetAllocationRequestVersion() != "1.36" {
 		t.Errorf("allocation_request %s, version %s; want %s", s.GetAllocationRequest(), s.GetAllocationRequestVersion(), want)
 	}
-	claims := w.cells[1].live()
-	if len(claims) != 1 || w.liveClaims() != 1 {
-		t.Fatalf("claims in cell2: %v", claims)
+	live := w.cells[1].live()
+	if len(live) != 1 || w.liveClaims() != 1 {
+		t.Fatalf("claims in cell2: %v", live)
 	}
-	c := claims[0]
+	c := live[0]
 	if !s.GetClaimed() || s.GetClaimId() != c.GetClaimId() || s.GetClaimState() != cellgatev1.ClaimState_PENDING ||
 		!s.GetClaimExpiresAt().AsTime().Equal(c.GetExpiresAt().AsTime()) {
 		t.Errorf("selection %v, claim %v", s, c)
 	}
 	if c.GetDecisionId() != resp.GetDecisionId() || c.GetProjectId() != "p1" || c.GetUserId() != "u1" ||
-		c.GetExpiresAt().AsTime().Sub(c.GetCreatedAt().AsTime()) != defaultTTL {
+		c.GetExpiresAt().AsTime().Sub(c.GetCreatedAt().AsTime()) != claims.DefaultTTL {
 		t.Errorf("claim %v", c)
 	}
 	if len(d.GetAlternates()) != 1 || d.GetAlternates()[0].GetServiceHost() != "host004" || d.GetAlternates()[0].GetClaimed() {

@@ -15,7 +15,7 @@ type schedulerService struct {
 }
 
 func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
-	resp, err := s.g.selectDestinations(ctx, req)
+	resp, err := s.g.selector.Select(ctx, req)
 	if !req.GetDryRun() {
 		s.g.tellWho(ctx, "SelectDestinations", req, err)
 	}
@@ -23,11 +23,11 @@ func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgate
 }
 
 func (s *schedulerService) ExplainDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
-	return s.g.explainDestinations(ctx, req)
+	return s.g.selector.Explain(ctx, req)
 }
 
 func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
-	d, err := s.g.getDecision(ctx, req.GetDecisionId())
+	d, err := s.g.decisions.Get(ctx, req.GetDecisionId())
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetD
 }
 
 func (s *schedulerService) ListDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
-	return s.g.listDecisions(ctx, req)
+	return s.g.decisions.List(ctx, req)
 }
 
 type claimsService struct {
@@ -44,7 +44,7 @@ type claimsService struct {
 }
 
 func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
-	c, err := s.g.getClaim(ctx, req)
+	c, err := s.g.claims.Get(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,11 @@ func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRe
 }
 
 func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
-	return s.g.listClaims(ctx, req)
+	return s.g.claims.List(ctx, req)
 }
 
 func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {
-	c, err := s.g.confirmClaim(ctx, req)
+	c, err := s.g.claims.Confirm(ctx, req)
 	s.g.tellWho(ctx, "ConfirmClaim", req, err)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.Confir
 }
 
 func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.ClaimAlternateResponse, error) {
-	c, err := s.g.claimAlternate(ctx, req)
+	c, err := s.g.claims.ClaimAlternate(ctx, req)
 	s.g.tellWho(ctx, "ClaimAlternate", req, err)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.Clai
 }
 
 func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.TransferClaimResponse, error) {
-	c, err := s.g.transferClaim(ctx, req)
+	c, err := s.g.claims.Transfer(ctx, req)
 	s.g.tellWho(ctx, "TransferClaim", req, err)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.Trans
 }
 
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
-	c, err := s.g.releaseClaim(ctx, req)
+	c, err := s.g.claims.ReleaseClaim(ctx, req)
 	s.g.tellWho(ctx, "ReleaseClaim", req, err)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *cellsService) UpdateCell(ctx context.Context, req *cellgatev1.UpdateCel
 }
 
 func (s *cellsService) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
-	return s.g.listFindings(ctx, req)
+	return s.g.claims.ListFindings(ctx, req)
 }
 
 type hostsService struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
@@ -17,7 +18,7 @@ func named(n, size int, project string) schedule.Host {
 }
 
 // limitTenants turns require_tenant_aggregate on.
-func limitTenants(cfg *Config) { cfg.Options = &Options{HostSubsetSize: 1, LimitTenants: true} }
+func limitTenants(cfg *Config) { cfg.Options = &rules.Options{HostSubsetSize: 1, LimitTenants: true} }
 
 // A project with an aggregate, in whichever cell, goes nowhere else; one without is
 // free, unless it must have one.

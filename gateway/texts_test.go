@@ -126,7 +126,7 @@ func TestADecisionThatIsRefusedIsLostAlone(t *testing.T) {
 		if got := w.written(); len(got) != n-3 {
 			t.Errorf("%d decisions are kept, want %d", len(got), n-3)
 		}
-		if c := w.g.DecisionCounts(); c.Written != n-3 || c.Failed != 3 || c.Dropped != 0 {
+		if c := w.g.decisions.Counts(); c.Written != n-3 || c.Failed != 3 || c.Dropped != 0 {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"cmp"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +62,7 @@ func TestInstancesShareATree(t *testing.T) {
 	resp := w.choose(req)
 	taken := map[string]bool{}
 	for _, d := range resp.GetDestinations() {
-		allocations, err := readAllocations(d.GetSelected().GetAllocationRequest())
+		allocations, err := allocationsIn(d.GetSelected().GetAllocationRequest())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +93,7 @@ func TestAlternateByItsProvider(t *testing.T) {
 	}
 	d := w.choose(req).GetDestinations()[0]
 	next := d.GetAlternates()[0]
-	takes, err := readAllocations(next.GetAllocationRequest())
+	takes, err := allocationsIn(next.GetAllocationRequest())
 	if err != nil || len(takes) != 1 || takes[0].GetProviderUuid() == next.GetComputeNodeUuid() {
 		t.Fatalf("the alternate takes %v: %v", takes, err)
 	}
@@ -106,4 +109,24 @@ func TestAlternateByItsProvider(t *testing.T) {
 	if _, err := w.alternate(d.GetSelected().GetClaimId(), testUUID(0xf, 99)); err == nil || !strings.Contains(err.Error(), "is none of the alternates") {
 		t.Errorf("a provider of nobody's: %v", err)
 	}
+}
+
+// allocationsIn reads what an allocation_request gives, by provider and class.
+func allocationsIn(text string) ([]*cellgatev1.Allocation, error) {
+	var form struct {
+		Allocations map[string]struct {
+			Resources map[string]int32 `json:"resources"`
+		} `json:"allocations"`
+	}
+	err := json.Unmarshal([]byte(text), &form)
+	var out []*cellgatev1.Allocation
+	for provider, a := range form.Allocations {
+		for class, n := range a.Resources {
+			out = append(out, &cellgatev1.Allocation{ProviderUuid: provider, ResourceClass: class, Amount: n})
+		}
+	}
+	slices.SortFunc(out, func(a, b *cellgatev1.Allocation) int {
+		return cmp.Or(cmp.Compare(a.GetProviderUuid(), b.GetProviderUuid()), cmp.Compare(a.GetResourceClass(), b.GetResourceClass()))
+	})
+	return out, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -32,7 +33,7 @@ func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 			if cfg.Filters = schedule.DefaultFilters(); check {
 				cfg.Filters = append(cfg.Filters, schedule.NUMAFilter, schedule.PCIFilter)
 			}
-			cfg.PCIAliases = []PCIAlias{{Name: "gpu", VendorID: "10DE", ProductID: "1db6", DeviceType: "type-PCI"}}
+			cfg.PCIAliases = []rules.PCIAlias{{Name: "gpu", VendorID: "10DE", ProductID: "1db6", DeviceType: "type-PCI"}}
 		})
 		typed := func(first, n int, alias string) *cellgatev1.SelectDestinationsRequest {
 			r := ask(first, n)
@@ -60,7 +61,7 @@ func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 			t.Errorf("an alias that nobody has: %v", err)
 		}
 	}
-	if err := checkConfig(withDefaults(Config{PCIAliases: []PCIAlias{{Name: "a"}, {Name: "b", VendorID: "zz"}}}), nil); err == nil ||
+	if err := rules.Check(rules.Config{PCIAliases: []rules.PCIAlias{{Name: "a"}, {Name: "b", VendorID: "zz"}}}, false); err == nil ||
 		!strings.Contains(err.Error(), "pci_alias[1]: vendor_id must be four hexadecimal digits") {
 		t.Errorf("an alias that is wrong: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -20,8 +21,8 @@ func TestHostsThatWeighersCannotReadAreNamed(t *testing.T) {
 		odd := testHost(2, 8)
 		odd.Aggregates = []schedule.Aggregate{{UUID: "odd", Metadata: map[string]string{"metrics_weight_multiplier": "much"}}}
 		w := startLogged(t, []*fakeCell{newFakeCell(1, testHost(1, 8)), newFakeCell(2, odd)}, func(c *Config) {
-			c.Weighers = []WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
-			c.Options = &Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
+			c.Weighers = []rules.WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
+			c.Options = &rules.Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		const class, message = "ComputeHostMetricNotFound", "Metric cpu.percent could not be found on the compute host node "
 		resp := w.choose(ask(1, 1))
@@ -109,12 +110,9 @@ func TestUnreadableHostsAreNamed(t *testing.T) {
 			named(cells[0].GetRejects(), "host001", 1)
 			named(cells[1].GetRejects(), "host002", 1)
 		}
-		said := w.g.unreadable.said[[2]string{"cell1", schedule.JSONFilter}]
-		now := said.Add(sayAgain - 1)
-		w.g.unreadable.now = func() time.Time { return now }
 		try(2)
 		lines(1)
-		now = said.Add(sayAgain)
+		time.Sleep(time.Minute)
 		try(3)
 		lines(2)
 	})

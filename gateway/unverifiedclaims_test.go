@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -146,59 +145,5 @@ func TestI2_TwoConfirmedAreSeenWhenTheirCellIsBack(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// What waits is bounded.
-func TestUnseenClaimsAreBounded(t *testing.T) {
-	var u unverifiedClaims
-	one, two := &cellclient.Cell{}, &cellclient.Cell{}
-	for i := range maxUnseen + 10 {
-		u.add(one, &cellgatev1.Claim{ConsumerUuid: testUUID(0x1, i)})
-	}
-	u.add(two, &cellgatev1.Claim{ConsumerUuid: testUUID(0x1, 1)})
-	if begun, _ := u.begin(two); begun {
-		t.Error("there was room for one more")
-	}
-	if begun, full := u.begin(one); !begun || !full {
-		t.Errorf("begun %v, full %v", begun, full)
-	}
-	if begun, _ := u.begin(one); begun {
-		t.Error("begun twice")
-	}
-	n := 0
-	for batch := u.take(one, 1000); len(batch) > 0; batch = u.take(one, 1000) {
-		n += len(batch)
-	}
-	if n != maxUnseen {
-		t.Errorf("%d taken", n)
-	}
-	u.end(one)
-	if begun, _ := u.begin(one); begun {
-		t.Error("nothing is left")
-	}
-	u.add(two, &cellgatev1.Claim{ConsumerUuid: testUUID(0x1, 1)})
-	if begun, full := u.begin(two); !begun || full {
-		t.Errorf("begun %v, full %v", begun, full)
-	}
-}
-
-// The requests confirmed last are known, two generations of them at most.
-func TestConfirmedRequestsAreBounded(t *testing.T) {
-	var r confirmedRequests
-	in := &cellclient.Cell{}
-	key := func(i int) requestKey { return confirmedKey(fmt.Sprint(i), []byte("f")) }
-	for i := range 3 * maxConfirmed {
-		r.put(key(i), in)
-	}
-	if len(r.in(key(3*maxConfirmed-1))) != 1 || len(r.in(key(2*maxConfirmed))) != 1 || len(r.in(key(0))) != 0 {
-		t.Error("not the newest are known")
-	}
-	if len(r.young)+len(r.old) > 2*maxConfirmed {
-		t.Errorf("%d and %d are kept", len(r.young), len(r.old))
-	}
-	r.put(confirmedKey("", nil), in)
-	if len(r.in(confirmedKey("", nil))) != 0 {
-		t.Error("a request without an id is known")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"buf.build/go/protovalidate"
 
-	"cellgate/gateway"
+	"cellgate/gateway/selection"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
@@ -98,7 +98,7 @@ func compileWithMore(t *testing.T, s Sample) {
 
 // specOf is the gateway's reading of a typed form, in the sample's fleet.
 func specOf(r *cellgatev1.RequestSpec) nova.Spec {
-	s := gateway.SpecOf(r)
+	s := selection.SpecOf(r)
 	if s.Destination != nil {
 		if n, named := strings.CutPrefix(s.Destination.Cell, "cell"); named {
 			s.Destination.Cell = cellUUID(n)

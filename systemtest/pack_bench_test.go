@@ -14,6 +14,7 @@ import (
 
 	"cellgate/cell"
 	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -68,9 +69,10 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 	for range schedulers {
 		g, err := gateway.New(gateway.Config{
 			ProposeBudget: 20 * time.Second, ClaimBudget: 20 * time.Second, MaxDeadline: 60 * time.Second,
-			Breaker:  gateway.BreakerConfig{Window: 60 * time.Second, ProbeBudget: 20 * time.Second},
-			Weighers: []gateway.WeigherConfig{{Name: "RAMWeigher", Multiplier: -1}}, KeepOrder: keep,
-			Cells: []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: []string{addr}}},
+			Breaker:   gateway.BreakerConfig{Window: 60 * time.Second, ProbeBudget: 20 * time.Second},
+			Config:    rules.Config{Weighers: []rules.WeigherConfig{{Name: "RAMWeigher", Multiplier: -1}}},
+			KeepOrder: keep,
+			Cells:     []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: []string{addr}}},
 		}, gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, count) }})
 		check(b, err)
 		running(b, g.Run, g.Ready())

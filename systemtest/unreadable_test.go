@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -25,8 +26,8 @@ func TestUnreadableHostsAreNamed(t *testing.T) {
 		v := verifying{log: slog.New(slog.NewTextHandler(&log, nil))}
 		w := startWith(t, newNetwork(), v, func(c *gateway.Config) {
 			c.Filters = append(schedule.DefaultFilters(), schedule.JSONFilter)
-			c.Weighers = []gateway.WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
-			c.Options = &gateway.Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
+			c.Weighers = []rules.WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
+			c.Options = &rules.Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
 		})
 		const comparison = "'<' not supported between instances of 'str' and 'int'"
 		rejected := func(reports []*cellgatev1.CellReport) (hosts []string) {

@@ -12,6 +12,7 @@ import (
 
 	"cellgate/gateway"
 	"cellgate/gateway/rest"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
@@ -103,9 +104,11 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
 		Name:          nameOf(d.grpc),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
-		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
-		FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
-		Options:       (*gateway.Options)(&c.Nova),
+		MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
+		Config: rules.Config{
+			Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Options: (*rules.Options)(&c.Nova),
+			FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
+		},
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),
 	}
@@ -113,10 +116,10 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: cell.Name, UUID: cell.UUID, Replicas: cell.Replicas, Disabled: cell.Disabled})
 	}
 	for _, w := range c.Weighers {
-		cfg.Weighers = append(cfg.Weighers, gateway.WeigherConfig(w))
+		cfg.Weighers = append(cfg.Weighers, rules.WeigherConfig(w))
 	}
 	for _, alias := range c.PCIAliases {
-		cfg.PCIAliases = append(cfg.PCIAliases, gateway.PCIAlias(alias))
+		cfg.PCIAliases = append(cfg.PCIAliases, rules.PCIAlias(alias))
 	}
 	parts, err := legacyParts(c, cfg.Cells, a.log)
 	if err != nil {

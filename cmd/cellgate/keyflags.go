@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellgate/gateway"
 	"cellgate/gateway/bus"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
@@ -97,12 +97,12 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 // gatewayProblems reports filters and weighers that there are not, and expressions that
 // cannot be asked.
 func gatewayProblems(c config.Config) []fault.Field {
-	var weighers []gateway.WeigherConfig
+	var weighers []rules.WeigherConfig
 	for _, w := range c.Gateway.Weighers {
-		weighers = append(weighers, gateway.WeigherConfig(w))
+		weighers = append(weighers, rules.WeigherConfig(w))
 	}
-	bad := append(gateway.UnknownNames(c.Gateway.Filters, weighers),
-		gateway.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
+	bad := append(rules.UnknownNames(c.Gateway.Filters, weighers),
+		rules.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
 	if url := c.Gateway.Bus.TransportURL; c.Gateway.Bus.Enabled && url != "" {
 		if err := bus.CheckTransportURL(url); err != nil {
 			bad = append(bad, fault.Field{Path: "bus.transport_url", Problem: err.Error()})

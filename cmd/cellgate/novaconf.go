@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/novaconf"
@@ -58,16 +58,16 @@ var novaOptions = []struct {
 // knownToNova says what this program has of Nova's names, and which aliases are wrong.
 func knownToNova() novaconf.Known {
 	return novaconf.Known{
-		Filter: func(name string) bool { return len(gateway.UnknownNames([]string{name}, nil)) == 0 },
+		Filter: func(name string) bool { return len(rules.UnknownNames([]string{name}, nil)) == 0 },
 		Weigher: func(name string) bool {
-			return len(gateway.UnknownNames(nil, []gateway.WeigherConfig{{Name: name}})) == 0
+			return len(rules.UnknownNames(nil, []rules.WeigherConfig{{Name: name}})) == 0
 		},
 		PCIAliases: func(all []novaconf.PCIAlias) (int, error) {
-			list := make([]gateway.PCIAlias, len(all))
+			list := make([]rules.PCIAlias, len(all))
 			for i, a := range all {
-				list[i] = gateway.PCIAlias(a)
+				list[i] = rules.PCIAlias(a)
 			}
-			return gateway.CheckPCIAliases(list)
+			return rules.CheckPCIAliases(list)
 		},
 	}
 }
@@ -173,7 +173,7 @@ func (k *novaKey) meaning(g config.Gateway) string {
 	case k.key == "filters":
 		items = slices.Clone(g.Filters)
 		if len(items) == 0 {
-			items = gateway.DefaultFilters()
+			items = rules.DefaultFilters()
 		}
 		items = slices.DeleteFunc(items, novaconf.RunsAnyway)
 	case k.key == "weighers":
@@ -198,7 +198,7 @@ func (k *novaKey) meaning(g config.Gateway) string {
 func multipliersOf(g config.Gateway) map[string]float64 {
 	all := map[string]float64{}
 	if len(g.Weighers) == 0 {
-		for _, w := range gateway.DefaultWeighers() {
+		for _, w := range rules.DefaultWeighers() {
 			all[w.Name] = w.Multiplier
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 )
 
@@ -72,8 +72,8 @@ default_availability_zone = north
 			t.Errorf("%s: %q, want %q", key, rows[key], want)
 		}
 	}
-	if named := strings.Split(rows["gateway.filters"][1], ","); !slices.Equal(gateway.FiltersInForce(named), named) {
-		t.Errorf("filters %v are shown, %v run", named, gateway.FiltersInForce(named))
+	if named := strings.Split(rows["gateway.filters"][1], ","); !slices.Equal(rules.FiltersInForce(named), named) {
+		t.Errorf("filters %v are shown, %v run", named, rules.FiltersInForce(named))
 	}
 	if w := rows["gateway.weighers"]; !strings.Contains(w[1], "CPUWeigher=2,") || !strings.Contains(w[1], "MetricsWeigher=1") || w[0] != conf+":3" {
 		t.Errorf("weighers %q", w)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
@@ -56,7 +56,7 @@ func differences(g config.Gateway, dev config.Dev) (all []string) {
 	if dev.Cells < samples.MinCells || dev.Hosts < samples.MinHosts {
 		all = append(all, fmt.Sprintf("%s of %s, not %d of %d", counted(dev.Cells, "cell"), counted(dev.Hosts, "host"), samples.MinCells, samples.MinHosts))
 	}
-	if own := gateway.FiltersInForce(g.Filters); !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(gateway.DefaultFilters()))) {
+	if own := rules.FiltersInForce(g.Filters); !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(rules.DefaultFilters()))) {
 		all = append(all, "filters="+strings.Join(own, ","))
 	}
 	standard := config.Config{Gateway: config.Default().Gateway}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/gateway"
+	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/raced"
@@ -99,7 +99,7 @@ func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
 	if all := differences(own, full); len(all) != 0 {
 		t.Fatalf("the defaults differ in %q", all)
 	}
-	own.Filters, own.Nova.HostSubsetSize = append(gateway.DefaultFilters(), "TypeAffinityFilter"), 2
+	own.Filters, own.Nova.HostSubsetSize = append(rules.DefaultFilters(), "TypeAffinityFilter"), 2
 	all := differences(own, config.Dev{Cells: 1, Hosts: 1000})
 	if len(all) != 3 || !strings.HasPrefix(all[0], "1 cell of 1000 hosts") || !strings.HasSuffix(all[1], ",TypeAffinityFilter") || all[2] != "nova.host_subset_size=2" {
 		t.Errorf("it differs in %q", all)

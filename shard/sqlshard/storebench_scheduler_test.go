@@ -118,7 +118,7 @@ func (s *benchScheduler) among(tried []int) (int, bool) {
 	return best, found
 }
 
-// isFull notes a refusal, made a claim. The steps are those of gateway/contention.go.
+// isFull notes a refusal, made a claim. The steps are those of gateway/selection/contention.go.
 func (s *benchScheduler) isFull(host int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

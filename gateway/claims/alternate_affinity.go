@@ -1,0 +1,134 @@
+package claims
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// boundByAffinity reports whether the claim's host must be that of its group.
+func boundByAffinity(h claimIn) bool {
+	return h.claim.GetGroupUuid() != "" && h.origin.GetGroupPolicy() == string(schedule.Affinity)
+}
+
+// moveAffinity lets a claim of a hard-affinity group go to another service host:
+// only when it is the group's only member. It moves the claim's hold of the pin
+// first, which fails while somebody else has one, and then looks for members whose
+// pins are over. undo puts the hold back; it is nil with an error.
+func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl time.Duration) (undo func(), err error) {
+	group, id, old := h.claim.GetGroupUuid(), h.claim.GetClaimId(), h.claim.GetServiceHost()
+	if to == old {
+		return func() {}, nil
+	}
+	refused := func(host string) error {
+		return fault.New(fault.NoValidHost, "server group %s has affinity and is on host %s: its member cannot go to %s alone", group, host, to).
+			With("claim_id", id).With("cell", h.in.Name())
+	}
+	arbiter := svc.Arbiter(group)
+	if arbiter == nil {
+		return nil, fault.New(fault.CellUnavailable, "server group %s has no arbiter: no cell is enabled", group)
+	}
+	back := func() {
+		svc.cells.Background(ctx, func(ctx context.Context) { svc.movePin(ctx, arbiter, group, id, old, ttl) })
+	}
+	pinned, err := svc.movePin(ctx, arbiter, group, id, to, ttl)
+	switch {
+	case err != nil:
+		back()
+		return nil, err
+	case pinned != to:
+		back()
+		return nil, refused(pinned)
+	}
+	others, err := svc.otherMembers(ctx, h)
+	if i := slices.IndexFunc(others, func(host string) bool { return host != to }); i >= 0 {
+		back()
+		return nil, refused(others[i])
+	}
+	if err != nil {
+		back()
+		return nil, err
+	}
+	return back, nil
+}
+
+// movePin makes a claim's hold of its group's pin one of another service host. It
+// gives the host that the group is pinned to then.
+func (svc *Service) movePin(ctx context.Context, arbiter *cellclient.Cell, group, claim, to string, ttl time.Duration) (string, error) {
+	outcomes, _, err := arbiter.Operate(ctx, svc.cfg.ClaimBudget, []*cellv1.ClaimOp{
+		{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: claim}}},
+		{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{GroupUuid: group, ServiceHost: to, ClaimId: claim, Ttl: durationpb.New(ttl + PinMargin)}}},
+	})
+	if err == nil && outcomes[1].GetPinnedServiceHost() == "" {
+		r := outcomes[1].GetRefusal()
+		err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
+			group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
+	}
+	return outcomes[1].GetPinnedServiceHost(), nil
+}
+
+// otherMembers gives the service hosts with members of a claim's group besides the
+// claim's own instance, in all enabled cells. The error says that members may be
+// in cells that do not answer.
+func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, error) {
+	group, err := schedule.ParseID(h.claim.GetGroupUuid())
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "claim %s has a group without a uuid", h.claim.GetClaimId())
+	}
+	request := &schedule.Request{Group: &schedule.Group{UUID: group, Policy: schedule.Affinity}}
+	query := &cellv1.Query{Placement: wire.EncodePlacement(request, svc.rules), Limit: 1}
+	var lock sync.Mutex
+	var hosts, lost, names []string
+	var all sync.WaitGroup
+	for _, c := range svc.cells.All {
+		if c.Disabled() {
+			continue
+		}
+		all.Go(func() {
+			p, _, err := c.Propose(ctx, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				lost, names = append(lost, c.Name()+" ("+cellclient.ReasonOf(err)+")"), append(names, c.Name())
+				return
+			}
+			for _, m := range p.GetGroupHosts() {
+				members := m.GetMembers()
+				if c == h.in && m.GetHostUuid() == h.claim.GetHostUuid() {
+					members--
+				}
+				if members > 0 {
+					hosts = append(hosts, m.GetServiceHost())
+				}
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(hosts)
+	if ctx.Err() != nil {
+		return hosts, ctx.Err()
+	}
+	if len(lost) > 0 {
+		slices.Sort(lost)
+		slices.Sort(names)
+		return hosts, fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
+			h.claim.GetGroupUuid(), strings.Join(lost, "; ")).With("cells", strings.Join(names, ","))
+	}
+	return hosts, nil
+}

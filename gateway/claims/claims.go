@@ -1,0 +1,96 @@
+package claims
+
+import (
+	"context"
+	"slices"
+
+	"cellgate/gateway/cellclient"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Find asks cells for the live claims of consumers.
+func (svc *Service) Find(ctx context.Context, cells []*cellclient.Cell, consumers ...string) []cellclient.Reply[[]*cellgatev1.Claim] {
+	return cellclient.AskAll(ctx, cells, svc.liveClaims(consumers...))
+}
+
+// liveClaims is the call that asks a cell for the live claims of consumers.
+func (svc *Service) liveClaims(consumers ...string) func(context.Context, *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+	return func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+		req := &cellv1.ListClaimsRequest{}
+		for _, uuid := range consumers {
+			req.ConsumerUuids = append(req.ConsumerUuids, cellclient.Canonical(uuid))
+		}
+		resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+		return resp.GetClaims(), err
+	}
+}
+
+// hasClaim reports whether one of some claims has an id.
+func hasClaim(claims []*cellgatev1.Claim, id string) bool {
+	return slices.ContainsFunc(claims, func(c *cellgatev1.Claim) bool { return c.GetClaimId() == id })
+}
+
+// Get gives the live claim of a consumer. When two cells hold one, the one
+// that stands is given: of a move, the source until the move is confirmed
+// (compareClaims). Once one is found the cells that
+// do not answer are waited for as long as a proposal is: another claim is the
+// exception.
+func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
+	cells, err := svc.cells.Selected(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	has := func(claims []*cellgatev1.Claim) bool { return len(claims) > 0 }
+	replies := cellclient.Search(ctx, svc.cells, cells, svc.cfg.ProposeBudget, has, svc.liveClaims(req.GetConsumerUuid()))
+	var best *cellgatev1.Claim
+	for _, r := range replies {
+		for _, c := range r.Got {
+			if ConfirmedApart(c, best) {
+				svc.LogDuplicate(ctx, best, c)
+			}
+			if best == nil || CompareClaims(c, best) < 0 {
+				best = c
+			}
+		}
+	}
+	if best == nil {
+		return nil, cellclient.NotFound(replies, "live claim of consumer "+req.GetConsumerUuid())
+	}
+	return best, nil
+}
+
+// unpinReleased takes a released claim's hold of its group's pin away, in the
+// background. A group without a pin is left as it is; c may be nil.
+func (svc *Service) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
+	if c.GetGroupUuid() == "" {
+		return
+	}
+	svc.cells.Background(ctx, func(ctx context.Context) { svc.Unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
+}
+
+// List lists live claims by cell, then by claim_id.
+func (svc *Service) List(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
+	resp := &cellgatev1.ListClaimsResponse{}
+	var err error
+	resp.NextPageToken, resp.UnavailableCells, err = svc.cells.Pages(req,
+		func(c *cellclient.Cell, size int32, from cellclient.PageToken) (int, cellclient.PageToken, bool, error) {
+			got, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
+				HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
+			}, cellv1.CellSchedulerClient.ListClaims)
+			if err != nil {
+				return 0, cellclient.PageToken{}, false, err
+			}
+			rows := cellclient.FitPage(resp.Claims, got.GetClaims())
+			more := got.GetMore() || len(rows) < len(got.GetClaims())
+			resp.Claims = append(resp.Claims, rows...)
+			if len(rows) == 0 {
+				return 0, cellclient.PageToken{}, more, nil
+			}
+			return len(rows), cellclient.PageToken{After: rows[len(rows)-1].GetClaimId()}, more, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	return resp, ctx.Err()
+}

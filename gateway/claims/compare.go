@@ -1,0 +1,51 @@
+package claims
+
+import (
+	"cmp"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// CompareClaims orders two claims of one consumer, the one that stands first: the
+// source of a move until the move is confirmed; else a confirmed one, else the one
+// made later. It is the same for whoever compares; two claims are never equal.
+func CompareClaims(a, b *cellgatev1.Claim) int {
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	first := func(isA bool) int {
+		if isA {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case movesFrom(a, b):
+		return first(a.GetState() == confirmed)
+	case movesFrom(b, a):
+		return first(b.GetState() != confirmed)
+	case (a.GetState() == confirmed) != (b.GetState() == confirmed):
+		return first(a.GetState() == confirmed)
+	}
+	return cmp.Or(b.GetCreatedAt().AsTime().Compare(a.GetCreatedAt().AsTime()), cmp.Compare(b.GetClaimId(), a.GetClaimId()))
+}
+
+// Pair reports whether one of two claims of a consumer moves the other.
+func Pair(a, b *cellgatev1.Claim) bool { return movesFrom(a, b) || movesFrom(b, a) }
+
+// ConfirmedApart reports whether two claims of a consumer are both confirmed and
+// neither moves the other; not when one is nil.
+func ConfirmedApart(a, b *cellgatev1.Claim) bool {
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	return a.GetState() == confirmed && b.GetState() == confirmed && !Pair(a, b)
+}
+
+// movesFrom reports whether claim to takes over from claim from.
+func movesFrom(to, from *cellgatev1.Claim) bool {
+	return to.GetMovesClaimId() != "" && to.GetMovesClaimId() == from.GetClaimId()
+}
+
+// beside reports whether a claim may be confirmed while another one of its consumer
+// stands: what it takes over from, and a move away from it that is not confirmed
+// yet.
+func beside(c, other *cellgatev1.Claim) bool {
+	return movesFrom(c, other) || movesFrom(other, c) && other.GetState() == cellgatev1.ClaimState_PENDING
+}

@@ -1,0 +1,93 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxRetakes is how often a claim that expires while it is being confirmed is taken
+// again: each time its lease lasts longer than all that is asked of the cells.
+const maxRetakes = 2
+
+// Confirm confirms a claim, when its consumer has no other. What a move takes
+// over from is released: by the cell when it is in the same one, else here.
+//
+// An expired claim is no claim to anyone who looks, so two of them could be
+// confirmed at once. It is taken again as a PENDING one first, which all see, and
+// then confirmed like any other, after another look. That confirm names the lease
+// which was known before the look: whoever took the claim again, and however often a
+// confirm is sent, the claim is confirmed only after a look that began when it was live.
+func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
+	cells, err := svc.cells.Selected(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	lease := &timestamppb.Timestamp{} // that of no claim
+	for range 1 + maxRetakes {
+		seen, err := svc.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
+		if err != nil {
+			return nil, err
+		}
+		if seen.found != nil && req.GetCell() == "" {
+			cells = []*cellclient.Cell{seen.found}
+		}
+		in, got, err := svc.confirmIn(ctx, cells, req, lease)
+		if err != nil {
+			return nil, err
+		}
+		if got.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED {
+			svc.confirmed.put(confirmedKey(got.GetClaim().GetRequestId(), got.GetClaimOrigin().GetFingerprint()), in)
+			for _, c := range seen.unheard {
+				if c != in {
+					svc.unseen.add(c, got.GetClaim())
+				}
+			}
+			return got.GetClaim(), svc.releaseSource(ctx, in, got, seen.source)
+		}
+		cells, lease = []*cellclient.Cell{in}, got.GetClaim().GetExpiresAt()
+	}
+	return nil, fault.New(fault.ClaimExpired, "claim %s expires again before it is confirmed", req.GetClaimId()).With("claim_id", req.GetClaimId())
+}
+
+// confirmIn asks cells to confirm a claim, and gives the one that has it and the
+// claim as it is then: CONFIRMED, or PENDING when it had expired, now or before, and
+// its lease is not the given one. A cell that does
+// not know the claim changes nothing, so all can be asked at once; one that knows
+// it and refuses says why. A tombstone, which a release left where the claim never
+// came, tells less than a cell that does not answer: the claim may live there.
+func (svc *Service) confirmIn(ctx context.Context, cells []*cellclient.Cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cellclient.Cell, *cellv1.ClaimOutcome, error) {
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid()), Retake: true, Lease: lease}
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ClaimOutcome, error) {
+		return c.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+	})
+	var refusals []error
+	buried, unknown := error(nil), false
+	for i, r := range replies {
+		switch kind := fault.KindOf(r.Err); {
+		case r.Err == nil:
+			return r.Cell, r.Got, nil
+		case kind == fault.ClaimExpired && r.Got.GetClaim() != nil && r.Got.GetClaim().GetHostUuid() == "":
+			buried, replies[i].Err = r.Err, nil
+		case kind == fault.NotFound:
+			replies[i].Err = nil
+		case kind == fault.OutcomeUnknown, !cellclient.IsInconclusive(r.Err):
+			refusals = append(refusals, r.Err)
+		default:
+			unknown = true
+		}
+	}
+	switch {
+	case len(refusals) > 0:
+		return nil, nil, refusals[0]
+	case buried != nil && !unknown:
+		return nil, nil, fault.Wrap(fault.ClaimExpired, buried, "claim %s was released", req.GetClaimId()).With("claim_id", req.GetClaimId())
+	}
+	return nil, nil, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+}

@@ -1,0 +1,190 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/cellclient"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// maxMoves are looked up in one look; the others at the next.
+	maxMoves = 256
+	// maxSettled moves are remembered as finished, maxFinished as finished here.
+	maxSettled, maxFinished = 65_536, 256
+)
+
+// unfinishedMoves are instances that arrived in another cell, by its host's reports,
+// while the claim that they left is confirmed still: no shard sees both. The zero value
+// is ready. See docs/adr/0005 and 0006: confirming the new claim again ends the old one,
+// and that is what the gateway does in its caller's place; but not while the host that the
+// instance left reports it.
+type unfinishedMoves struct {
+	mu sync.Mutex
+	// settled are claims whose source is not live any more.
+	settled map[string]struct{}
+	// finished are those ended here, the oldest first.
+	finished []*cellgatev1.Finding
+	// kept is why a source was not ended, by its claim.
+	kept map[string]string
+}
+
+// watchMoves finishes moves until ctx ends.
+func (svc *Service) watchMoves(ctx context.Context) {
+	tick := time.NewTicker(svc.cfg.ReconcileEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		seen := svc.askFindings(ctx)
+		found, _ := svc.moves.find(ctx, svc, seen)
+		repairs := map[string]bool{}
+		for _, s := range seen {
+			repairs[s.cell.Name()] = s.repairs && s.shown.GetError() == ""
+		}
+		for _, f := range found {
+			if ctx.Err() != nil {
+				return
+			}
+			if repairs[f.GetCell()] && repairs[f.GetOtherCell()] {
+				svc.finishMove(ctx, f)
+			}
+		}
+	}
+}
+
+// find gives the moves that are not finished, and those finished here of late.
+func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
+	looked := 0
+	for _, s := range seen {
+		for _, in := range s.movedIn {
+			if m.isSettled(in.GetClaimId()) {
+				continue
+			}
+			if looked++; looked > maxMoves || ctx.Err() != nil {
+				break
+			}
+			from := svc.cells.Named(in.GetFromCell())
+			if from == nil {
+				svc.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
+				continue
+			}
+			source, err := svc.claimIn(ctx, from, in.GetFromClaimId())
+			switch {
+			case err != nil:
+				svc.log.DebugContext(ctx, "the source of a move was not found out", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
+			case !live(source):
+				m.settle(in.GetClaimId())
+			case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
+				// A lease ends by itself, and one that was transferred is its consumer's to end.
+			default:
+				found = append(found, &cellgatev1.Finding{
+					Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
+					ClaimId: source.GetClaimId(), ConsumerUuid: source.GetConsumerUuid(),
+					OtherCell: s.cell.Name(), OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
+					Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), s.cell.Name(), in.GetClaimId()),
+				})
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := map[string]string{}
+	for _, f := range found {
+		if why := m.kept[f.GetClaimId()]; why != "" {
+			f.Repair, kept[f.GetClaimId()] = why, why
+		}
+	}
+	m.kept = kept
+	for _, f := range m.finished {
+		finished = append(finished, proto.CloneOf(f))
+	}
+	return found, finished
+}
+
+func live(c *cellgatev1.Claim) bool {
+	return c.GetState() == cellgatev1.ClaimState_PENDING || c.GetState() == cellgatev1.ClaimState_CONFIRMED
+}
+
+// claimIn gives a cell's claim, live or ended; nil for none.
+func (svc *Service) claimIn(ctx context.Context, c *cellclient.Cell, id string) (*cellgatev1.Claim, error) {
+	resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+	if err != nil || len(resp.GetClaims()) == 0 {
+		return nil, err
+	}
+	return resp.GetClaims()[0], nil
+}
+
+// finishMove releases what a move left behind, while the new claim stands and the host that
+// it left does not report the instance.
+func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
+	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
+	from, to := svc.cells.Named(f.GetCell()), svc.cells.Named(f.GetOtherCell())
+	// The source first: what is done to it after the new claim was found confirmed refuses the release.
+	var arrived *cellgatev1.Claim
+	left, err := svc.claimIn(ctx, from, f.GetClaimId())
+	if err == nil {
+		arrived, err = svc.claimIn(ctx, to, f.GetOtherClaimId())
+	}
+	confirmed := cellgatev1.ClaimState_CONFIRMED
+	if err == nil && (left.GetState() != confirmed || left.GetConsumerUuid() != f.GetConsumerUuid() || arrived.GetState() != confirmed || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
+		return // it was given up, or finished, just now
+	}
+	var released *cellv1.ClaimOutcome
+	if err == nil {
+		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true, UnchangedSince: left.GetUpdatedAt()}
+		released, err = from.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	}
+	svc.tel.MoveFinished(err)
+	if err != nil {
+		if svc.moves.keep(f.GetClaimId(), "not released: "+cellclient.ReasonOf(err)) {
+			svc.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
+		}
+		return
+	}
+	svc.unpinReleased(ctx, released.GetClaim())
+	svc.log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", told...)
+	f.Repair, f.RepairedAt = "released, as confirming the new claim again does", timestamppb.New(svc.now())
+	svc.moves.mu.Lock()
+	defer svc.moves.mu.Unlock()
+	if svc.moves.finished = append(svc.moves.finished, f); len(svc.moves.finished) > maxFinished {
+		svc.moves.finished = svc.moves.finished[1:]
+	}
+}
+
+// keep notes why a source was not ended, and says whether that is new.
+func (m *unfinishedMoves) keep(claim, why string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept[claim] == why {
+		return false
+	}
+	m.kept[claim] = why
+	return true
+}
+
+func (m *unfinishedMoves) isSettled(claim string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.settled[claim]
+	return ok
+}
+
+func (m *unfinishedMoves) settle(claim string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.settled == nil || len(m.settled) >= maxSettled {
+		m.settled = map[string]struct{}{}
+	}
+	m.settled[claim] = struct{}{}
+}

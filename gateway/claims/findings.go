@@ -1,0 +1,121 @@
+package claims
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// ListFindings asks every replica of the cells what it found, for each compares its own
+// table, and adds what only the cells together show.
+func (svc *Service) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
+	if req.GetCell() != "" && svc.cells.Named(req.GetCell()) == nil {
+		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+	}
+	seen := svc.askFindings(ctx)
+	found, repaired := svc.moves.find(ctx, svc, seen)
+	resp := &cellgatev1.ListFindingsResponse{}
+	wanted := func(cell string) bool { return req.GetCell() == "" || req.GetCell() == cell }
+	for _, s := range seen {
+		if wanted(s.cell.Name()) {
+			resp.Cells = append(resp.Cells, s.shown)
+			found = append(found, s.findings...)
+		}
+	}
+	for _, f := range append(found, repaired...) {
+		if wanted(f.GetCell()) && (req.GetKind() == 0 || f.GetKind() == req.GetKind()) && (f.GetRepairedAt() == nil || req.GetRepaired()) {
+			resp.Findings = append(resp.Findings, f)
+		}
+	}
+	slices.SortStableFunc(resp.GetFindings(), func(a, b *cellgatev1.Finding) int {
+		return cmp.Or(cmp.Compare(a.GetCell(), b.GetCell()), cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetServiceHost(), b.GetServiceHost()),
+			cmp.Compare(a.GetHostUuid(), b.GetHostUuid()), cmp.Compare(a.GetClaimId(), b.GetClaimId()), cmp.Compare(a.GetConsumerUuid(), b.GetConsumerUuid()))
+	})
+	return resp, ctx.Err()
+}
+
+// cellFindings is what the replicas of a cell found.
+type cellFindings struct {
+	cell     *cellclient.Cell
+	shown    *cellgatev1.ReconciledCell
+	findings []*cellgatev1.Finding
+	movedIn  []*cellv1.MovedIn
+	// repairs: every replica that answered puts right what is safe.
+	repairs bool
+}
+
+// askFindings asks all replicas of all cells that have schedulers.
+func (svc *Service) askFindings(ctx context.Context) []*cellFindings {
+	var list []*cellFindings
+	var all sync.WaitGroup
+	for _, c := range svc.cells.All {
+		if svc.unscheduled(c) {
+			continue
+		}
+		s := &cellFindings{cell: c}
+		list = append(list, s)
+		all.Go(func() { s.ask(ctx) })
+	}
+	all.Wait()
+	slices.SortFunc(list, func(a, b *cellFindings) int { return cmp.Compare(a.cell.Name(), b.cell.Name()) })
+	return list
+}
+
+// ask joins the answers of the cell's replicas. Each has seen most findings; the one
+// that saw it first tells of it, and what one put right is right.
+func (s *cellFindings) ask(ctx context.Context) {
+	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.Name()}, true
+	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.Replicas)), make([]error, len(s.cell.Replicas))
+	var all sync.WaitGroup
+	for i, r := range s.cell.Replicas {
+		all.Go(func() { answers[i], errs[i] = r.ListFindings(ctx) })
+	}
+	all.Wait()
+	moved, byKey := map[string]bool{}, map[[7]string]int{}
+	for i, got := range answers {
+		if errs[i] != nil {
+			s.shown.Error = cmp.Or(s.shown.GetError(), s.cell.Replicas[i].Addr+": "+cellclient.ReasonOf(errs[i]))
+			continue
+		}
+		s.repairs = s.repairs && got.GetRepairs()
+		s.shown.Cut = s.shown.GetCut() || got.GetCut()
+		s.shown.Hosts, s.shown.HostsCompared = max(s.shown.GetHosts(), got.GetHosts()), max(s.shown.GetHostsCompared(), got.GetHostsCompared())
+		if at := got.GetLookedAt(); s.shown.GetLookedAt() == nil || at.AsTime().Before(s.shown.GetLookedAt().AsTime()) {
+			s.shown.LookedAt = at
+		}
+		for _, m := range got.GetMovedIn() {
+			if !moved[m.GetClaimId()] {
+				moved[m.GetClaimId()] = true
+				s.movedIn = append(s.movedIn, m)
+			}
+		}
+		for _, f := range got.GetFindings() {
+			f.Cell = s.cell.Name()
+			key := findingKey(f)
+			at, there := byKey[key]
+			if !there {
+				byKey[key] = len(s.findings)
+				s.findings = append(s.findings, f)
+				continue
+			}
+			if f.GetSince().AsTime().Before(s.findings[at].GetSince().AsTime()) {
+				s.findings[at].Since = f.GetSince()
+			}
+		}
+	}
+}
+
+// findingKey tells findings of a cell apart; those put right by when that was.
+func findingKey(f *cellgatev1.Finding) [7]string {
+	at := ""
+	if f.GetRepairedAt() != nil {
+		at = f.GetRepairedAt().AsTime().String()
+	}
+	return [7]string{f.GetKind().String(), f.GetHostUuid(), f.GetClaimId(), f.GetConsumerUuid(), f.GetProviderUuid(), f.GetResourceClass(), at}
+}

@@ -1,0 +1,87 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// ReleaseClaim releases a claim in the cell that has it, whichever the request
+// names; in every cell when none is known to have it, so that the claim is refused
+// wherever it may still arrive. It fails when a cell that may have it, or may still
+// get it, did not answer, and, changing nothing, when the claim is another
+// consumer's. It gives the claim as it was found; nil when nobody knew it.
+func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.Claim, error) {
+	named, err := svc.cells.Selected(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid())}
+	in, found := svc.find(ctx, named, ref.GetClaimId())
+	if in == nil && len(named) < len(svc.cells.All) {
+		in, found = svc.find(ctx, without(svc.cells.All, named[0]), ref.GetClaimId())
+	}
+	cells := svc.cells.All
+	if in != nil {
+		if found.GetConsumerUuid() != ref.GetConsumerUuid() {
+			return nil, fault.Invalid("consumer_uuid", "claim %s is of another consumer", ref.GetClaimId()).
+				With("cell", in.Name()).With("claim_id", ref.GetClaimId())
+		}
+		cells = []*cellclient.Cell{in}
+	}
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (struct{}, error) {
+		_, err := c.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		return struct{}{}, err
+	})
+	missing := false
+	for _, r := range replies {
+		switch {
+		case r.Err == nil:
+		case cellclient.IsInconclusive(r.Err):
+			missing = true
+		default:
+			return nil, r.Err
+		}
+	}
+	if missing {
+		return nil, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", req.GetClaimId(), req.GetConsumerUuid()))
+	}
+	svc.unpinReleased(ctx, found)
+	return found, nil
+}
+
+// find gives the cell that made a claim, and the claim, live or ended; nil when
+// none of those that answer did. A tombstone, which a release leaves of a claim that
+// never came, does not count.
+func (svc *Service) find(ctx context.Context, cells []*cellclient.Cell, claimID string) (*cellclient.Cell, *cellgatev1.Claim) {
+	made := func(c *cellgatev1.Claim) bool { return c.GetClaimId() == claimID && c.GetHostUuid() != "" }
+	has := func(claims []*cellgatev1.Claim) bool { return slices.ContainsFunc(claims, made) }
+	replies := cellclient.Search(ctx, svc.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+		resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: claimID}, cellv1.CellSchedulerClient.ListClaims)
+		return resp.GetClaims(), err
+	})
+	for _, r := range replies {
+		for _, c := range r.Got {
+			if made(c) {
+				return r.Cell, c
+			}
+		}
+	}
+	return nil, nil
+}
+
+// without gives cells but for one.
+func without(cells []*cellclient.Cell, one *cellclient.Cell) []*cellclient.Cell {
+	var out []*cellclient.Cell
+	for _, c := range cells {
+		if c != one {
+			out = append(out, c)
+		}
+	}
+	return out
+}

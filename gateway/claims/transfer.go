@@ -1,0 +1,66 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Transfer makes a live claim another consumer's, in the cell that has it. A
+// claim that is that consumer's already is answered as it is. The new consumer has
+// no other live claim in the cells that answer; one that does not is passed over,
+// as for a confirm (docs/adr/0005), unless the claim may be there.
+func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.Claim, error) {
+	from, to := cellclient.Canonical(req.GetConsumerUuid()), cellclient.Canonical(req.GetToConsumer())
+	if from == to {
+		return nil, fault.Invalid("to_consumer", "is the consumer that has the claim")
+	}
+	cells, err := svc.cells.Selected(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, svc.cfg.ProposeBudget)
+	defer cancel()
+	replies := svc.Find(bounded, svc.cells.All, from, to)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var in *cellclient.Cell
+	for _, r := range replies {
+		for _, c := range r.Got {
+			switch {
+			case c.GetClaimId() == req.GetClaimId() && c.GetConsumerUuid() == to:
+				return c, nil
+			case c.GetConsumerUuid() == to:
+				return nil, fault.New(fault.AlreadyExists, "consumer %s has a claim already: %s in cell %s", to, c.GetClaimId(), r.Cell.Name()).
+					With("consumer_uuid", to).With("claim_id", c.GetClaimId()).With("cell", r.Cell.Name())
+			case c.GetClaimId() == req.GetClaimId():
+				in = r.Cell
+			}
+		}
+	}
+	if in == nil || req.GetCell() != "" && in != cells[0] {
+		return nil, cellclient.NotFound(within(replies, cells), fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
+	}
+	out, err := in.ChangeClaim(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
+		ClaimId: req.GetClaimId(), ConsumerUuid: from, ToConsumer: to,
+	}}})
+	return out.GetClaim(), err
+}
+
+// within narrows replies to those of some cells.
+func within[T any](replies []cellclient.Reply[T], cells []*cellclient.Cell) []cellclient.Reply[T] {
+	var out []cellclient.Reply[T]
+	for _, r := range replies {
+		for _, c := range cells {
+			if r.Cell == c {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}

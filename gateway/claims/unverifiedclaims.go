@@ -1,0 +1,145 @@
+package claims
+
+import (
+	"context"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// maxUnseen is how many instances are looked for later, at most, over all cells.
+	maxUnseen = 65536
+	// unseenBatch is for how many a cell is asked at once: a page has their claims.
+	unseenBatch = 50
+)
+
+// unverifiedClaims are claims that were confirmed while a cell did not answer, by that
+// cell: it may have a confirmed claim of the same instance. When it answers again it is
+// asked, so that two confirmed claims are known then, and not when somebody happens
+// to read them. Kept in memory and bounded; what a gateway forgets, "cellgate claims
+// doubled" finds. Safe for concurrent use.
+type unverifiedClaims struct {
+	mu     sync.Mutex
+	byCell map[*cellclient.Cell]map[string]*cellgatev1.Claim
+	n      int
+	// looking: some goroutine asks the cell.
+	looking map[*cellclient.Cell]bool
+	// full: something was left out since the last time that there was room.
+	full bool
+}
+
+// add notes a claim; without room it is left out, and full says so once.
+func (u *unverifiedClaims) add(c *cellclient.Cell, claim *cellgatev1.Claim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.n >= maxUnseen {
+		u.full = true
+		return
+	}
+	if u.byCell == nil {
+		u.byCell, u.looking = map[*cellclient.Cell]map[string]*cellgatev1.Claim{}, map[*cellclient.Cell]bool{}
+	}
+	if u.byCell[c] == nil {
+		u.byCell[c] = map[string]*cellgatev1.Claim{}
+	}
+	if _, there := u.byCell[c][claim.GetConsumerUuid()]; !there {
+		u.n++
+	}
+	u.byCell[c][claim.GetConsumerUuid()] = claim
+}
+
+// removeSome gives at most n of a cell's claims, and takes them out.
+func (u *unverifiedClaims) removeSome(c *cellclient.Cell, n int) []*cellgatev1.Claim {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []*cellgatev1.Claim
+	for consumer, claim := range u.byCell[c] {
+		if len(out) == n {
+			break
+		}
+		out = append(out, claim)
+		delete(u.byCell[c], consumer)
+		u.n--
+	}
+	return out
+}
+
+// startLookup reports whether there is something to ask a cell for that nobody asks for yet;
+// end must be called then. full is whether some were left out.
+func (u *unverifiedClaims) startLookup(c *cellclient.Cell) (begun, full bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.byCell[c]) == 0 || u.looking[c] {
+		return false, false
+	}
+	u.looking[c] = true
+	full, u.full = u.full, false
+	return true, full
+}
+
+func (u *unverifiedClaims) finishLookup(c *cellclient.Cell) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.looking, c)
+}
+
+// VerifyConfirmed asks a cell that answers, in the background, for the instances that it was
+// not asked for when claims of theirs were confirmed elsewhere; until ctx ends.
+func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
+	begun, full := svc.unseen.startLookup(c)
+	if !begun {
+		return
+	}
+	if full {
+		svc.log.Warn("more claims were confirmed without a cell than are looked for now; \"cellgate claims doubled\" finds instances with two", "cell", c.Name())
+	}
+	svc.cells.Tasks.Go(func() {
+		defer svc.unseen.finishLookup(c)
+		for batch := svc.unseen.removeSome(c, unseenBatch); len(batch) > 0; batch = svc.unseen.removeSome(c, unseenBatch) {
+			if !svc.lookFor(ctx, c, batch) {
+				return
+			}
+		}
+	})
+}
+
+// lookFor asks a cell for confirmed claims of the instances of others; false when it
+// does not answer, and they wait for its next answer.
+func (svc *Service) lookFor(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
+	ctx, cancel := context.WithTimeout(ctx, svc.cfg.ClaimBudget)
+	defer cancel()
+	byConsumer := map[string]*cellgatev1.Claim{}
+	var consumers []string
+	for _, o := range others {
+		byConsumer[o.GetConsumerUuid()] = o
+		consumers = append(consumers, o.GetConsumerUuid())
+	}
+	found, err := svc.liveClaims(consumers...)(ctx, c)
+	if err != nil {
+		for _, o := range others {
+			svc.unseen.add(c, o)
+		}
+		return false
+	}
+	for _, here := range found {
+		other := byConsumer[here.GetConsumerUuid()]
+		if !ConfirmedApart(here, other) || here.GetClaimId() == other.GetClaimId() {
+			continue
+		}
+		// It may have been released since.
+		in := svc.cells.Named(other.GetCell())
+		if in == nil {
+			continue
+		}
+		live, err := svc.liveClaims(other.GetConsumerUuid())(ctx, in)
+		switch {
+		case err != nil:
+			svc.unseen.add(in, here)
+		case hasClaim(live, other.GetClaimId()):
+			svc.LogDuplicate(ctx, here, other)
+		}
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+package decisions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// Get reads a decision in the cell that its id names.
+func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, error) {
+	name, text := splitDecision(id)
+	if _, err := ulid.ParseStrict(text); err != nil || name == "" {
+		return nil, fault.Invalid("decision_id", "%q is no decision_id: <cell>.<ulid>", id)
+	}
+	c := r.KeeperOf(id)
+	if c == nil {
+		return nil, fault.New(fault.NotFound, "there is no decision %s: no cell %q is configured", id, name)
+	}
+	got, err := cellclient.Call(ctx, c, r.budget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+	switch {
+	case err == nil:
+		r.join(ctx, got.GetDecision())
+		return got.GetDecision(), nil
+	case fault.KindOf(err) == fault.NotFound:
+		return nil, fault.New(fault.NotFound, "there is no decision %s: it was not written, or is no longer kept", id)
+	case ctx.Err() == nil && cellclient.IsInconclusive(err):
+		return nil, fault.Wrap(fault.CellUnavailable, err, "decision %s is kept by cell %s, which could not give it: %s", id, name, cellclient.ReasonOf(err)).
+			With("cells", name)
+	}
+	return nil, err
+}
+
+// List lists decisions of all cells, the newest first. Every cell gives
+// its own in that order; the page ends where a cell has more that it did not give,
+// so that none is passed over.
+func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
+	cells, err := r.cells.Selected(req.GetCell())
+	if err != nil {
+		return nil, err
+	}
+	list := cellclient.ListName(req)
+	var from cellclient.PageToken
+	if s := req.GetPageToken(); s != "" {
+		if from, err = cellclient.ReadToken(s, list); err != nil {
+			return nil, err
+		}
+	}
+	size := cmp.Or(req.GetPageSize(), cellclient.DefaultPageSize)
+	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListDecisionsResponse, error) {
+		got, err := cellclient.Call(ctx, c, r.budget, &cellv1.ListDecisionsRequest{
+			InstanceUuid: cellclient.Canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
+			Refused: req.GetRefused(), PageSize: size, Before: from.After,
+		}, cellv1.CellSchedulerClient.ListDecisions)
+		if err == nil && got.GetMore() && len(got.GetDecisions()) == 0 {
+			err = fault.New(fault.Internal, "cell %s has more decisions and gives none", c.Name())
+		}
+		return got, err
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	resp := &cellgatev1.ListDecisionsResponse{}
+	var all []*cellgatev1.Decision
+	more, least := false, ""
+	for _, reply := range replies {
+		if reply.Err != nil {
+			resp.UnavailableCells = append(resp.UnavailableCells, reply.Cell.Name())
+			continue
+		}
+		rows := reply.Got.GetDecisions()
+		all = append(all, rows...)
+		if reply.Got.GetMore() {
+			more, least = true, max(least, ulidOf(rows[len(rows)-1]))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *cellgatev1.Decision) int { return cmp.Compare(ulidOf(b), ulidOf(a)) })
+	provable := len(all)
+	for provable > 0 && ulidOf(all[provable-1]) < least {
+		provable--
+	}
+	rows := cellclient.FitPage(nil, all[:min(provable, int(size))])
+	resp.Decisions = rows
+	if more || len(rows) < len(all) {
+		resp.NextPageToken = cellclient.PageToken{List: list, After: ulidOf(rows[len(rows)-1])}.String()
+	}
+	return resp, nil
+}
+
+func ulidOf(d *cellgatev1.Decision) string {
+	_, id := splitDecision(d.GetDecisionId())
+	return id
+}

@@ -1,0 +1,67 @@
+package decisions
+
+import (
+	"context"
+	"time"
+
+	"cellgate/gateway/cellclient"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxJoined is how many claims a decision that is read is joined with, and joinBudget
+// how long their cells have for it.
+const (
+	maxJoined  = 64
+	joinBudget = 250 * time.Millisecond
+)
+
+// join adds the claims of a decision's destinations as they are now. A cell that does
+// not answer leaves its claims out: the decision is the answer.
+func (r *Recorder) join(ctx context.Context, d *cellgatev1.Decision) {
+	byCell := map[*cellclient.Cell][]string{}
+	n := 0
+	for _, x := range d.GetDestinations() {
+		sel := x.GetSelected()
+		if sel.GetClaimId() == "" || n == maxJoined {
+			continue
+		}
+		for _, c := range r.cells.All {
+			if c.Name() == sel.GetCell() {
+				byCell[c] = append(byCell[c], sel.GetClaimId())
+				n++
+			}
+		}
+	}
+	var cells []*cellclient.Cell
+	for c := range byCell {
+		cells = append(cells, c)
+	}
+	found := map[string]*cellgatev1.Claim{}
+	for _, reply := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+		ctx, cancel := context.WithTimeout(ctx, joinBudget)
+		defer cancel()
+		var list []*cellgatev1.Claim
+		for _, id := range byCell[c] {
+			got, err := cellclient.Call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
+			if err != nil {
+				return list, err
+			}
+			list = append(list, got.GetClaims()...)
+		}
+		return list, nil
+	}) {
+		for _, claim := range reply.Got {
+			found[claim.GetClaimId()] = claim
+		}
+	}
+	for _, x := range d.GetDestinations() {
+		if claim := found[x.GetSelected().GetClaimId()]; claim != nil {
+			d.Claims = append(d.Claims, &cellgatev1.DecisionClaim{
+				InstanceUuid: x.GetInstanceUuid(), ClaimId: claim.GetClaimId(), Cell: claim.GetCell(),
+				HostUuid: claim.GetHostUuid(), ServiceHost: claim.GetServiceHost(), State: claim.GetState(),
+				Verdict: claim.GetVerdict(), Rejections: claim.GetRejections(),
+			})
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"cellgate/schedule"
+	"cellgate/schedule/nova"
+)
+
+// Config says what to decide by. The zero value of each field means its default.
+type Config struct {
+	// Filters and Weighers in their order; empty: schedule's defaults. See FiltersInForce.
+	Filters  []string
+	Weighers []WeigherConfig
+	// Options of filters and weighers; nil: Nova's defaults.
+	Options *Options
+	// PCIAliases are those that flavors of the typed form may name ([pci] alias).
+	PCIAliases []PCIAlias
+	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
+	DefaultAvailabilityZone string
+	// FilterExpression, in CEL, must be true of the hosts of every request; WeighExpression
+	// gives them a raw weight that counts WeighMultiplier times, which has no default. Empty
+	// for none; docs/explanation/facts.md.
+	FilterExpression, WeighExpression string
+	WeighMultiplier                   float64
+}
+
+// Rules are what a configuration says to decide by.
+type Rules struct {
+	cfg        Config
+	configured configuredExpressions
+	// Translation is what requests are translated under.
+	Translation *nova.Options
+}
+
+// Compile checks a configuration and fills in its defaults.
+func Compile(cfg Config) (*Rules, error) {
+	cfg = cfg.WithDefaults()
+	aliases, _, err := nova.NewAliases(cfg.PCIAliases)
+	if err != nil {
+		return nil, err
+	}
+	out := &Rules{cfg: cfg, Translation: cfg.Options.translation(aliases)}
+	out.configured, err = configuredIn(cfg)
+	return out, err
+}
+
+func (cfg Config) WithDefaults() Config {
+	if cfg.DefaultAvailabilityZone == "" {
+		cfg.DefaultAvailabilityZone = "nova"
+	}
+	cfg.Filters = FiltersInForce(cfg.Filters)
+	if len(cfg.Weighers) == 0 {
+		cfg.Weighers = defaultWeighers(cfg.Options.release())
+	}
+	return cfg
+}
+
+// Plain gives what to decide by without the configured expressions. A strategy replaces the configured weighers.
+func (r *Rules) Plain(strategy string) *schedule.Rules { return rulesFor(r.cfg, strategy) }
+
+// For gives what to decide by.
+func (r *Rules) For(strategy string) *schedule.Rules {
+	return r.configured.in(rulesFor(r.cfg, strategy), strategy)
+}
+
+// Filters are those in force, defaultZone is the zone of hosts that are in none.
+func (r *Rules) Filters() []string { return r.cfg.Filters }
+
+func (r *Rules) DefaultZone() string { return r.cfg.DefaultAvailabilityZone }
+
+// TenantsRequireAggregate: a request whose tenant no aggregate is named for finds no host.
+func (r *Rules) TenantsRequireAggregate() bool {
+	return r.cfg.Options != nil && r.cfg.Options.TenantsRequireAggregate
+}

@@ -1,0 +1,233 @@
+package selection
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// claimOrder is one claim that is to be made.
+type claimOrder struct {
+	index  int // of the instance
+	cell   int
+	host   string // service host
+	claim  *cellv1.NewClaim
+	answer *cellgatev1.Destinations
+}
+
+// claimResult is what became of a claimOrder. Exactly one of claim, refusal and err is set. With err
+// the outcome is unknown, unless sent is false: then the call never left the gateway.
+type claimResult struct {
+	claim   *cellgatev1.Claim
+	refusal *cellv1.Refusal
+	err     error
+	sent    bool
+}
+
+// claimTarget is a cell and the replica that owns the hosts. Claims with one target share a
+// ClaimBatch.
+type claimTarget struct {
+	cell  int
+	owner *cellclient.Replica
+}
+
+// orders mints a claim for each pick. The answer that a repeated request will
+// get is part of it.
+func (s *selection) orders(m *merged, pending []int) []claimOrder {
+	var out []claimOrder
+	for k, pick := range m.result.Picks {
+		index, cell := pending[k], m.cells[pick.Cell]
+		id := s.svc.newID()
+		s.attemptID = cmp.Or(s.attemptID, id)
+		answer := s.destinationsOf(s.instances[index], s.svc.cells.All[cell], pick, id)
+		// Marshalling fails only on invalid UTF-8, which came in as valid.
+		text, _ := proto.Marshal(answer)
+		out = append(out, claimOrder{
+			index: index, cell: cell, host: pick.Candidate.ServiceHost, answer: answer,
+			claim: &cellv1.NewClaim{
+				ClaimId:       id,
+				ConsumerUuid:  s.instances[index].String(),
+				HostUuid:      pick.Candidate.Host.String(),
+				Allocations:   allocationsOf(s.allocationOn(&pick.Candidate)),
+				Ttl:           durationpb.New(s.ttl),
+				ProjectId:     s.project,
+				UserId:        s.user,
+				RequestId:     s.req.GetRequestId(),
+				Fingerprint:   s.fingerprint,
+				DecisionId:    s.decision,
+				InstanceIndex: int32(index),
+				Group:         s.claimGroup(),
+				Answer:        text,
+				Attempt:       s.attemptID,
+				Guest:         guestOf(s.request, s.rules),
+			},
+		})
+		s.markMove(out[len(out)-1].claim)
+	}
+	return out
+}
+
+func (s *selection) claimGroup() *cellv1.ClaimGroup {
+	g := s.request.Group
+	if g == nil {
+		return nil
+	}
+	return &cellv1.ClaimGroup{
+		Uuid: g.UUID.String(), Policy: string(g.Policy), MaxServerPerHost: int32(max(g.MaxPerHost, 1)), Members: wire.IDTexts(g.Members),
+	}
+}
+
+// claim makes the claims, in all cells at once. A claim that was made gets its place, one that was
+// refused stays pending. One that may have been made in a cell that did not answer is
+// released and stays pending; that cell is lost, unless another of its replicas did the
+// release. An error ends the request.
+func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
+	if !s.claims() {
+		for _, o := range orders {
+			s.places[o.index] = &place{cell: o.cell, answer: o.answer}
+		}
+		return nil
+	}
+	if hardAffinity(s.request) {
+		pinned, err := s.pinGroup(ctx, orders)
+		if err != nil || !pinned {
+			return err
+		}
+	}
+	results := s.send(ctx, orders)
+	callerGone := ctx.Err() != nil
+	unknown, failed := map[int][]*cellv1.ClaimRef{}, map[int]error{}
+	var unpin []string
+	var fatal error
+	placed, refused := 0, 0
+	for i, o := range orders {
+		r := results[i]
+		switch {
+		case r.claim != nil:
+			placed++
+			s.places[o.index] = &place{cell: o.cell, answer: o.answer, claim: r.claim, attempt: o.claim.GetAttempt()}
+			continue
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.ClaimRejected:
+			s.rejectedBy(o, r.refusal)
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
+			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.svc.cells.All[o.cell].Name(), o.claim.GetClaimId(), r.refusal.GetMessage())
+		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
+			refused++
+		case r.err != nil:
+			failed[o.cell] = r.err
+			if r.sent {
+				unknown[o.cell] = append(unknown[o.cell], &cellv1.ClaimRef{
+					ClaimId: o.claim.GetClaimId(), ConsumerUuid: o.claim.GetConsumerUuid(), Attempt: o.claim.GetAttempt(),
+				})
+				if callerGone {
+					continue // a retry may take the claim over: its affinity pin ends with its release
+				}
+			}
+		}
+		unpin = append(unpin, o.claim.GetClaimId())
+	}
+	s.recordContention(placed, refused)
+	for cell, refs := range unknown {
+		if d := s.doubt(ctx, cell, refs, callerGone); !callerGone && s.chance(ctx, d) {
+			delete(failed, cell)
+		}
+	}
+	for cell, err := range failed {
+		s.markUnavailable(ctx, cell, err)
+	}
+	if hardAffinity(s.request) {
+		s.unpinLater(ctx, unpin)
+	}
+	if callerGone {
+		return ctx.Err()
+	}
+	return fatal
+}
+
+// send sends the orders, each to the owner of its host, in their order there, and
+// gives what became of them in the order of orders.
+func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult {
+	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
+	defer step.End(nil)
+	results := make([]claimResult, len(orders))
+	byLane := map[claimTarget][]int{}
+	for i, o := range orders {
+		l := claimTarget{o.cell, s.svc.cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
+		byLane[l] = append(byLane[l], i)
+	}
+	budget := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
+	within, cancel := cellclient.StartBudget(ctx, budget)
+	defer cancel()
+	sendLane := func(l claimTarget, indices []int) {
+		ops := make([]*cellv1.ClaimOp, len(indices))
+		for k, i := range indices {
+			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
+		}
+		outcomes, sent, err := s.batch(ctx, within, l.cell, budget, ops)
+		for k, i := range indices {
+			if k >= len(outcomes) {
+				results[i] = claimResult{err: err, sent: k < sent}
+				continue
+			}
+			results[i] = madeOf(outcomes[k])
+		}
+	}
+	var all sync.WaitGroup
+	for l, indices := range byLane {
+		if len(byLane) == 1 {
+			sendLane(l, indices) // this goroutine's stack has grown already
+			break
+		}
+		all.Go(func() { sendLane(l, indices) })
+	}
+	all.Wait()
+	for l, indices := range byLane {
+		for _, i := range indices {
+			if results[i].refusal != nil {
+				s.cells[l.cell].nextReplica = l.owner
+			}
+		}
+	}
+	return results
+}
+
+// batch does operations in one cell, as part of a step of the request that has begun,
+// within budget. See cell.operate.
+func (s *selection) batch(ctx context.Context, within *cellclient.Budget, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+	c := s.svc.cells.All[cell]
+	at, span := s.svc.tel.Span(ctx, telemetry.SpanClaimCell)
+	span.Text(telemetry.AttrCell, c.Name())
+	span.Int(telemetry.AttrOps, len(ops))
+	if span.On() { // the step's context is not below the span
+		var cancel context.CancelFunc
+		within, cancel = cellclient.StartBudget(at, budget)
+		defer cancel()
+	}
+	outcomes, sent, err = c.OperateWithin(at, within, budget, ops)
+	span.End(err)
+	return outcomes, sent, err
+}
+
+func madeOf(o *cellv1.ClaimOutcome) claimResult {
+	if r := o.GetRefusal(); r != nil {
+		if err := cellclient.RefusalError(r.GetReason(), r.GetMessage()); cellclient.IsInconclusive(err) {
+			return claimResult{err: err, sent: true}
+		}
+		return claimResult{refusal: r, sent: true}
+	}
+	if o.GetClaim() == nil {
+		return claimResult{err: fault.New(fault.Internal, "the cell's outcome is empty"), sent: true}
+	}
+	return claimResult{claim: o.GetClaim(), sent: true}
+}

@@ -1,0 +1,77 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// record has the decision on the request written down, and gives the error to
+// answer with: err, naming the decision. Hosts that were chosen are written in the
+// first winner's cell; a refusal in one of the cells that answered. What decided
+// nothing is not written: a repeat that found all of its claims (its decision is
+// the one that made them), and a caller who gave up.
+func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
+	if err == nil {
+		if !s.allKept() {
+			d := s.decisionOf(s.decision)
+			d.Destinations, d.Cells, d.Exact, d.Partial = resp.GetDestinations(), resp.GetCells(), resp.GetExact(), resp.GetPartial()
+			s.svc.decisions.Put(s.svc.decisions.KeeperOf(s.decision), d)
+		}
+		return nil
+	}
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	var answered []*cellclient.Cell
+	for i, c := range s.svc.cells.All {
+		if s.cells[i].answered {
+			answered = append(answered, c)
+		}
+	}
+	id := s.svc.newID()
+	keeper := cellclient.Rendezvous(id, answered)
+	if keeper == nil {
+		s.svc.decisions.Put(nil, nil)
+		return err
+	}
+	id = keeper.Name() + "." + id
+	d := s.decisionOf(id)
+	d.Refusal, d.Message = string(e.Kind), cellclient.ReasonOf(e)
+	d.Cells, d.Partial = s.cellReports()
+	if detail, ok := e.Detail.(*cellgatev1.NoValidHost); ok {
+		d.NoValidHost, d.Cells = detail, detail.GetCells()
+	}
+	s.svc.decisions.Put(keeper, d)
+	telemetry.Current(ctx).Text(telemetry.AttrDecision, id)
+	// The error may be shared with the other queries of a batch.
+	named := *e
+	named.Metadata = maps.Clone(e.Metadata)
+	return named.With("decision_id", id)
+}
+
+// decisionOf is what is written of any answer.
+func (s *selection) decisionOf(id string) *cellgatev1.Decision {
+	return &cellgatev1.Decision{
+		DecisionId: id, DecidedAt: timestamppb.New(s.svc.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
+		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
+		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
+	}
+}
+
+// allKept reports whether every instance has the claim that an earlier call made.
+func (s *selection) allKept() bool {
+	return !slices.ContainsFunc(s.places, func(p *place) bool { return p == nil || !p.fromEarlierCall })
+}

@@ -1,0 +1,224 @@
+package selection
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/claims"
+	"cellgate/internal/fault"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// confirmedVisible refuses to claim for a request whose claims were confirmed before
+// while a cell that has one of them does not answer: the new claim could be confirmed
+// too, and stand beside it for good.
+func (s *selection) confirmedVisible() error {
+	if !s.claims() {
+		return nil
+	}
+	cells := s.svc.claims.ConfirmedIn(s.req.GetRequestId(), s.fingerprint)
+	var missing []string
+	for i, c := range s.svc.cells.All {
+		if !s.cells[i].answered && slices.Contains(cells, c) {
+			missing = append(missing, c.Name())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fault.New(fault.CellUnavailable, "request_id %q: claims of this very request are confirmed in cells that do not answer: %s",
+		s.req.GetRequestId(), strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
+}
+
+// heldElsewhere asks the enabled cells that routing left out for live claims of
+// the consumers: a cell that cannot hold the request may hold an earlier claim.
+// It asks once a request; the function it gives waits for the answers, and gives
+// them once. A move asks the disabled ones too: that is where instances are moved
+// from. A cell that does not answer is passed over (docs/adr/0005), unless the request
+// may not go on without it (unheard): then it gives that error.
+func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]existingClaim, error) {
+	if s.askedSkippedCells || !s.asksForClaims() {
+		return func() ([]existingClaim, error) { return nil, nil }
+	}
+	s.askedSkippedCells = true
+	instances := make([]schedule.ID, 0, len(pending))
+	for _, i := range pending {
+		instances = append(instances, s.instances[i])
+	}
+	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: wire.IDTexts(instances)}
+	var lock sync.Mutex
+	var found []existingClaim
+	var answered []int
+	var missed error
+	var all sync.WaitGroup
+	for i, c := range s.svc.cells.All {
+		if s.cells[i].skip == "" || c.Disabled() && !s.moves() {
+			continue
+		}
+		all.Go(func() {
+			got := s.ask(ctx, i, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			p, err := got.Proposal, got.Err
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				s.svc.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.Name(), "error", err)
+				missed = cmp.Or(missed, s.unheard(i, err))
+				return
+			}
+			answered = append(answered, i)
+			found = append(found, existingClaimsIn(i, p)...)
+		})
+	}
+	return func() ([]existingClaim, error) {
+		all.Wait()
+		for _, i := range answered {
+			s.cells[i].answered = true
+		}
+		out := found
+		found = nil
+		return out, missed
+	}
+}
+
+// existingClaim is a live claim that a consumer of the request has already.
+type existingClaim struct {
+	cell   int
+	claim  *cellgatev1.Claim
+	origin *cellv1.ClaimOrigin
+}
+
+func existingClaimsIn(cell int, p *cellv1.Proposal) []existingClaim {
+	var out []existingClaim
+	for i, c := range p.GetClaims() {
+		h := existingClaim{cell: cell, claim: c, origin: &cellv1.ClaimOrigin{}}
+		if i < len(p.GetClaimOrigins()) {
+			h.origin = p.GetClaimOrigins()[i]
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// fingerprintOf names everything of a request but its id. The spelling of the
+// instances' and the group's uuids does not count.
+func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
+	r := proto.CloneOf(req)
+	r.RequestId = ""
+	if r.GetOperation() == cellgatev1.Operation_BUILD {
+		r.Operation = cellgatev1.Operation_OPERATION_UNSPECIFIED
+	}
+	spellAlike(r.GetInstanceUuids())
+	spec := r.GetRequestSpec()
+	if g := spec.GetInstanceGroup(); g != nil {
+		g.Uuid = cellclient.Canonical(g.GetUuid())
+	}
+	for _, set := range spec.GetMemberOf() {
+		spellAlike(set.GetAggregates())
+	}
+	spellAlike(spec.GetForbiddenAggregates())
+	if d := spec.GetRequestedDestination(); d != nil {
+		d.Cell = cellclient.Canonical(d.GetCell())
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the request cannot be marshalled")
+	}
+	sum := sha256.Sum256(text)
+	return sum[:], nil
+}
+
+// spellAlike writes each uuid in the canonical form; other texts stay.
+func spellAlike(texts []string) {
+	for i, t := range texts {
+		texts[i] = cellclient.Canonical(t)
+	}
+}
+
+// takeOver takes over the claims that this very request made before (takeOverAll). Any other
+// claim of its consumers is an error: of the request id when it was used for
+// another request, else of the consumer. A move notes its source instead.
+//
+// Of several claims of one consumer the one that stands is kept (compareHeld); the
+// others, when this request made them, are given back once it is.
+func (s *selection) takeOver(ctx context.Context, existing []existingClaim) error {
+	if s.moves() {
+		var err error
+		if existing, err = s.takeSource(existing); err != nil {
+			return err
+		}
+	}
+	index := make(map[string]int, len(s.instances))
+	for i, id := range s.instances {
+		index[id.String()] = i
+	}
+	slices.SortStableFunc(existing, compareHeld)
+	first := make(map[int]bool, len(existing))
+	var own, more []ownClaim
+	for _, h := range existing {
+		index, ok := index[h.claim.GetConsumerUuid()]
+		if !ok {
+			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.svc.cells.All[h.cell].Name(), h.claim.GetConsumerUuid())
+		}
+		id := s.req.GetRequestId()
+		if first[index] || s.places[index] != nil {
+			more = append(more, ownClaim{existingClaim: h, index: index})
+			continue
+		}
+		first[index] = true
+		if id == "" || h.claim.GetRequestId() != id {
+			return s.inTheWay(h)
+		}
+		if !bytes.Equal(h.origin.GetFingerprint(), s.fingerprint) {
+			return fault.Invalid("request_id", "%q was used before for a different request", id)
+		}
+		answer := &cellgatev1.Destinations{}
+		if err := proto.Unmarshal(h.origin.GetAnswer(), answer); err != nil || answer.GetSelected() == nil {
+			return fault.Wrap(fault.Internal, err, "the stored answer of claim %s cannot be read", h.claim.GetClaimId())
+		}
+		own = append(own, ownClaim{existingClaim: h, index: index, answer: answer})
+	}
+	if err := s.takeOverAll(ctx, own); err != nil {
+		return err
+	}
+	for _, k := range more {
+		kept := s.places[k.index]
+		switch {
+		case kept == nil:
+		case claims.ConfirmedApart(kept.claim, k.claim):
+			s.svc.claims.LogDuplicate(ctx, kept.claim, k.claim)
+		default:
+			s.giveBack(ctx, k.existingClaim)
+		}
+	}
+	return nil
+}
+
+// giveBack releases a second claim that this request made for an instance, in
+// the background, unless another attempt keeps it meanwhile; its lease ends anyway. A
+// confirmed one is only reported: which of two is right, no gateway knows.
+func (s *selection) giveBack(ctx context.Context, h existingClaim) {
+	c := s.svc.cells.All[h.cell]
+	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
+		s.svc.log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),
+			"claim", h.claim.GetClaimId(), "cell", c.Name(), "state", h.claim.GetState().String())
+		return
+	}
+	svc, ref := s.svc, &cellv1.ClaimRef{
+		ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true, Attempt: h.origin.GetAttempt(),
+	}
+	svc.cells.Background(ctx, func(ctx context.Context) {
+		// Logged there; the lease catches what is left.
+		_, _ = svc.claims.Release(ctx, c, []*cellv1.ClaimRef{ref})
+	})
+}

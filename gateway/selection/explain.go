@@ -1,0 +1,201 @@
+package selection
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// defaultRanked is how many ranked hosts an explanation has when the request names no max_alternates.
+	defaultRanked = 10
+	// nearestHosts is how many near misses an explanation or a refusal has, and each cell is asked for.
+	nearestHosts = 10
+)
+
+// Explain says what a selection would do for its first instance, and claims nothing. It merges as a
+// selection does; then it asks each cell, on the same version of its table, for its best hosts under what is known
+// of all cells, and for its near misses.
+func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
+	s, err := svc.newSelection(req)
+	if err != nil {
+		return nil, err
+	}
+	s.dryRun, s.alternates = true, 0
+	s.instances, s.places = s.instances[:1], s.places[:1]
+	if err := s.toRebuild(ctx); err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	s.route(ctx)
+	m, err := s.propose(ctx, s.pending())
+	for err == nil && len(m.existing) > 0 { // the claim that a move leaves
+		if err = s.takeOver(ctx, m.existing); err == nil {
+			m, err = s.propose(ctx, s.pending())
+		}
+	}
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	limit := defaultRanked
+	if n := req.GetMaxAlternates(); n > 0 {
+		limit = int(n)
+	}
+	answers := s.askEachCell(ctx, m, limit, true)
+	s.report(m)
+	out := &cellgatev1.ExplainDestinationsResponse{Exact: m.result.Exact && !m.truncated, IgnoredFields: s.ignored, Seed: s.seed}
+	var misses []cellMisses
+	type ranked struct {
+		cell *cellclient.Cell
+		*schedule.Candidate
+	}
+	var best []ranked
+	for k, p := range answers {
+		if p == nil {
+			continue
+		}
+		c := s.svc.cells.All[m.cells[k]]
+		out.Hosts += int32(p.Hosts)
+		out.Passed += int32(p.Passed)
+		for _, r := range reportOf(p).GetRejects() {
+			out.Rejects = addReject(out.Rejects, r)
+		}
+		for i := range p.Candidates {
+			best = append(best, ranked{c, &p.Candidates[i]})
+		}
+		misses = append(misses, cellMisses{c.Name(), p.NearMisses})
+	}
+	slices.SortFunc(best, func(a, b ranked) int {
+		if a.Better(b.Candidate) {
+			return -1
+		}
+		return 1
+	})
+	for _, h := range best[:min(len(best), limit)] {
+		sel := s.selectionOf(h.cell, h.Candidate)
+		host := &cellgatev1.RankedHost{
+			Cell: sel.GetCell(), HostUuid: sel.GetComputeNodeUuid(), ServiceHost: sel.GetServiceHost(), Nodename: sel.GetNodename(),
+			AvailabilityZone: sel.GetAvailabilityZone(), Weight: h.Weight, Tie: h.Tie, AllocationRequest: sel.GetAllocationRequest(),
+		}
+		for _, x := range schedule.Scores(s.rules, &m.result.Known, h.Candidate) {
+			host.Scores = append(host.Scores, &cellgatev1.WeigherScore{
+				Weigher: x.Weigher, Multiplier: x.Multiplier, Raw: x.Raw, Normalized: x.Normalized, Score: x.Value,
+			})
+		}
+		out.Ranked = append(out.Ranked, host)
+	}
+	why := joinMisses(misses)
+	out.Conditions, out.Nearest, out.SmallestChange, out.SmallestOperatorChange = why.conditions, why.nearest, why.change, why.operatorChange
+	out.Cells, out.Partial = s.cellReports()
+	return out, nil
+}
+
+// askEachCell asks the cells that took part in a merge once more, on the same versions of their tables, for near
+// misses; with ranked for their best hosts under what is known of all cells. It is nil for cells that do not answer
+// in time.
+func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranked bool) []*schedule.Proposal {
+	request := s.planned()
+	placement := placementBytes(request, s.rules, s.moving())
+	asks := make([]schedule.Ask, 0, len(m.cells))
+	queries := make([]*cellv1.Query, 0, len(m.cells))
+	for k := range m.cells {
+		if s.cells[m.cells[k]].lost != nil {
+			continue
+		}
+		q := schedule.Query{Request: request, Rules: s.rules, Seed: s.seed, Limit: limit, NearMisses: nearestHosts}
+		if ranked {
+			known := m.result.Known
+			q.Known = &known
+		}
+		for i, pick := range m.result.Picks {
+			if pick.Cell == k && !ranked {
+				q.Takes = append(q.Takes, schedule.Take{Host: pick.Candidate.Host, Instance: s.instances[i]})
+			}
+		}
+		query := wire.EncodeQuery(&q, placement)
+		query.TableVersion = m.versions[k]
+		asks, queries = append(asks, schedule.Ask{Cell: k, Query: q}), append(queries, query)
+	}
+	out := make([]*schedule.Proposal, len(m.cells))
+	answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
+	for i, got := range answers {
+		if got.Err != nil {
+			continue // the answer says less
+		}
+		if p, err := wire.DecodeProposal(got.Proposal); err == nil {
+			out[asks[i].Cell] = p
+		}
+	}
+	return out
+}
+
+// cellMisses are the near misses of a cell; nil when it looked for none.
+type cellMisses struct {
+	cell string
+	of   *schedule.NearMisses
+}
+
+// whyNot joins near misses of all cells.
+type whyNot struct {
+	conditions             []*cellgatev1.Condition
+	nearest                []*cellgatev1.NearMiss
+	change, operatorChange string
+}
+
+func joinMisses(cells []cellMisses) whyNot {
+	var w whyNot
+	for _, c := range cells {
+		if c.of == nil {
+			continue
+		}
+		encoded := wire.EncodeNearMisses(c.of)
+		for _, x := range encoded.GetConditions() {
+			at := slices.IndexFunc(w.conditions, func(have *cellgatev1.Condition) bool {
+				return have.GetFilter() == x.GetFilter() && have.GetDetail() == x.GetDetail()
+			})
+			if at < 0 {
+				w.conditions = append(w.conditions, x)
+				continue
+			}
+			w.conditions[at].Hosts += x.GetHosts()
+			w.conditions[at].Alone += x.GetAlone()
+		}
+		for _, x := range encoded.GetNearest() {
+			x.Cell = c.cell
+			w.nearest = append(w.nearest, x)
+		}
+	}
+	slices.SortStableFunc(w.nearest, func(a, b *cellgatev1.NearMiss) int {
+		return cmp.Or(cmp.Compare(a.GetCost(), b.GetCost()), cmp.Compare(a.GetHostUuid(), b.GetHostUuid()))
+	})
+	for _, m := range w.nearest {
+		switch {
+		case m.GetChangeable() && w.change == "":
+			w.change = requestChange(m)
+		case !m.GetChangeable() && w.operatorChange == "":
+			w.operatorChange = operatorChange(m)
+		}
+	}
+	if len(w.nearest) > nearestHosts {
+		w.nearest = w.nearest[:nearestHosts]
+	}
+	return w
+}
+
+// addNearMisses looks for what the hosts lack, and adds it to a refusal. A cell that does not answer in time, or that
+// does not keep the version any more, leaves its hosts out.
+func (s *selection) addNearMisses(ctx context.Context, m *merged, d *cellgatev1.NoValidHost) {
+	var misses []cellMisses
+	for k, p := range s.askEachCell(ctx, m, 1, false) {
+		if p != nil {
+			misses = append(misses, cellMisses{s.svc.cells.All[m.cells[k]].Name(), p.NearMisses})
+		}
+	}
+	w := joinMisses(misses)
+	d.Conditions, d.Nearest, d.SmallestChange, d.SmallestOperatorChange = w.conditions, w.nearest, w.change, w.operatorChange
+}

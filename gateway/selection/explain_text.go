@@ -1,0 +1,84 @@
+package selection
+
+import (
+	"fmt"
+	"strings"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// requestChange says what to change of a request, so that the host of a near miss passes.
+func requestChange(m *cellgatev1.NearMiss) string {
+	parts := make([]string, len(m.GetMisses()))
+	for i, x := range m.GetMisses() {
+		parts[i] = missChange(x, m)
+	}
+	return strings.Join(parts, ", and ")
+}
+
+func missChange(x *cellgatev1.Miss, host *cellgatev1.NearMiss) string {
+	detail := x.GetDetail()
+	switch x.GetFilter() {
+	case schedule.ResourceFilter:
+		if x.GetMost() == 0 {
+			return fmt.Sprintf("ask for no %s (asked %d)", detail, x.GetAsked())
+		}
+		return fmt.Sprintf("ask for at most %d %s (asked %d)", x.GetMost(), detail, x.GetAsked())
+	case schedule.TraitFilter:
+		if forbidden, is := strings.CutPrefix(detail, "!"); is {
+			return "do not forbid trait " + forbidden
+		}
+		return "do not require trait " + strings.ReplaceAll(detail, "|", " or ")
+	case schedule.ZoneFilter:
+		return fmt.Sprintf("ask for another availability zone (%s) or none", host.GetAvailabilityZone())
+	case schedule.AggregateFilter:
+		return "do not restrict the aggregates"
+	case schedule.AffinityFilter:
+		return "use policy soft-affinity in the server group"
+	case schedule.AntiAffinityFilter:
+		return "use policy soft-anti-affinity in the server group"
+	case schedule.NUMAFilter:
+		return "ask for no NUMA topology, dedicated CPUs or huge pages"
+	case schedule.PCIFilter:
+		return "ask for no PCI devices"
+	case schedule.CapabilitiesFilter:
+		return "leave out the extra specs on host capabilities"
+	case schedule.ImageFilter:
+		return "use an image without requirements on architecture and hypervisor"
+	case schedule.ExpressionFilter:
+		return "leave out the filter expression"
+	}
+	return "leave out the scheduler hint that " + x.GetFilter() + " reads"
+}
+
+// operatorChange says what operators could do, so that the host of a near miss passes.
+func operatorChange(m *cellgatev1.NearMiss) string {
+	var does, lacks []string
+	for _, x := range m.GetMisses() {
+		switch {
+		case x.GetFilter() == schedule.ComputeFilter && x.GetDetail() == "down":
+			does = append(does, "bring it up")
+		case x.GetFilter() == schedule.ComputeFilter && x.GetDetail() == "disabled":
+			does = append(does, "enable it")
+		case x.GetFilter() == schedule.ComputeFilter:
+			does = append(does, fmt.Sprintf("enable it (%s)", x.GetDetail()))
+		case x.GetFilter() == schedule.ResourceFilter && x.GetAsked() > 0:
+			does = append(does, fmt.Sprintf("free %d %s", x.GetAsked()-x.GetMost(), x.GetDetail()))
+		default:
+			lacks = append(lacks, rejectText(x.GetFilter(), x.GetDetail()))
+		}
+	}
+	if len(lacks) > 0 {
+		does = append(does, "make it pass "+strings.Join(lacks, ", "))
+	}
+	return fmt.Sprintf("host %s of %s: %s", m.GetServiceHost(), m.GetCell(), strings.Join(does, ", "))
+}
+
+// rejectText is a filter with what of it.
+func rejectText(filter, detail string) string {
+	if detail == "" {
+		return filter
+	}
+	return filter + "(" + detail + ")"
+}

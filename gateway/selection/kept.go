@@ -1,0 +1,61 @@
+package selection
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// maxText is the longest project, user or flavor id, in characters, as the schema
+	// has it for the typed form.
+	maxText = 255
+	// maxGuest is shard.MaxGuest, and maxGuestDevices how many requests for devices a
+	// claim takes (cell.v1.Guest).
+	maxGuest, maxGuestDevices = 1 << 16, 256
+)
+
+// checkKept refuses what a claim could not keep of the request. The schema bounds the
+// typed form's texts; Nova's object has no schema.
+func (s *selection) checkKept() error {
+	var bad []fault.Field
+	short := func(path, text string) {
+		if n := utf8.RuneCountInString(text); n > maxText {
+			bad = append(bad, fault.Field{Path: s.form() + path, Problem: fmt.Sprintf("has %d characters, the most is %d", n, maxText)})
+		}
+	}
+	short(".project_id", s.project)
+	short(".user_id", s.user)
+	if n := s.request.Nova; n != nil {
+		short(".flavor.flavorid", n.Flavor.ID)
+		bad = append(bad, s.guestProblems(n)...)
+	}
+	return fault.InvalidFields(bad)
+}
+
+// guestProblems says what of a guest is more than a claim keeps (cell.guest).
+func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
+	if n.Image == nil && n.NUMA == nil && len(n.PCI) == 0 {
+		return nil
+	}
+	g := guestOf(s.request, s.rules)
+	if size := proto.Size(&cellv1.NovaImage{Properties: g.GetImage().GetProperties()}); size > maxGuest {
+		bad = append(bad, fault.Field{Path: s.form() + ".image.properties", Problem: fmt.Sprintf("have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
+	}
+	if devices := len(g.GetPciRequests()); devices > maxGuestDevices {
+		bad = append(bad, fault.Field{Path: s.form() + ".pci_requests", Problem: fmt.Sprintf("are %d, the most is %d", devices, maxGuestDevices)})
+	}
+	if g.GetNuma() == nil && len(g.GetPciRequests()) == 0 {
+		return bad
+	}
+	check := schedule.GuestCheck{Nova: n, NUMA: g.GetJudgeNuma(), PCI: g.GetJudgePci()}
+	if size := len(check.Encode()); size > maxGuest {
+		bad = append(bad, fault.Field{Path: s.form(), Problem: fmt.Sprintf("numa_topology, pci_requests and networks have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
+	}
+	return bad
+}

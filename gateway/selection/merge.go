@@ -1,0 +1,255 @@
+package selection
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// merged is what one merge decided.
+type merged struct {
+	// cells are the indices of the cells that took part, by the plan's.
+	cells []int
+	// existing are the consumers' live claims, if there are others than the source of
+	// the move. The merge stopped at them, and result is nil.
+	existing []existingClaim
+	result   *schedule.Result
+	// answers are the cells' first ones, by the plan's index; nil when lost.
+	answers []*schedule.Proposal
+	// versions are those of the cells' tables that were looked at, by the plan's index.
+	versions []string
+	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may not
+	// have the latest commits of the cell's other replicas.
+	truncated, mayBeStale bool
+}
+
+// merge places the instances of the given indices over all cells that are
+// neither left out nor lost, in exactly the order one scheduler over all their
+// hosts would choose. All rounds of a merge see one version of each table; when
+// a cell no longer keeps it, the merge starts again, and the second time it goes
+// on with whatever version there is and counts as inexact. A cell that does not
+// answer is lost for the whole request.
+func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
+	for try := 1; ; try++ {
+		m, err := s.mergeOnce(ctx, pending, try < 3)
+		if fault.KindOf(err) == fault.Gone && try < 3 {
+			continue
+		}
+		switch {
+		case err != nil || m.result == nil:
+		case try == 3:
+			s.noteInexact(telemetry.InexactVersion)
+		case m.truncated:
+			s.noteInexact(telemetry.InexactCut)
+		case !m.result.Exact:
+			s.noteInexact(telemetry.InexactRounds)
+		}
+		return m, err
+	}
+}
+
+// noteInexact says why the answer's order may not be that of one scheduler: the first
+// reason stays.
+func (s *selection) noteInexact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
+
+func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
+	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageMerge)
+	rounds := 0
+	defer func() {
+		if err == nil && m.result != nil {
+			s.svc.tel.Merged(len(pending), rounds)
+		}
+		step.Span.Int(telemetry.AttrRounds, rounds)
+		step.End(err)
+	}()
+	m = &merged{cells: s.askable()}
+	m.answers = make([]*schedule.Proposal, len(m.cells))
+	instances := make([]schedule.ID, 0, len(pending))
+	for _, i := range pending {
+		instances = append(instances, s.instances[i])
+	}
+	request := s.planned()
+	placement := placementBytes(request, s.rules, s.moving())
+	key := shapeOf(placement)
+	s.widen(key)
+	plan := schedule.NewPlan(schedule.PlanConfig{
+		Request: request, Rules: s.rules, Seed: s.seed, Instances: instances,
+		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.svc.hints.get(key),
+	})
+	var consumers []string
+	if s.asksForClaims() {
+		consumers = wire.IDTexts(instances)
+	}
+	versions := make([]string, len(m.cells))
+	m.versions = versions
+	elsewhere := s.heldElsewhere(ctx, pending, placement)
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
+		queries := make([]*cellv1.Query, len(asks))
+		for i, a := range asks {
+			queries[i] = wire.EncodeQuery(&a.Query, placement)
+			queries[i].TableVersion, queries[i].UpToDate = versions[a.Cell], s.upToDate
+			if m.answers[a.Cell] == nil {
+				queries[i].ConsumerUuids = consumers
+			}
+		}
+		rounds++
+		s.rounds++
+		answers, took := s.round(ctx, rounds, m.cells, asks, queries)
+		step.Without(took)
+		for i, got := range answers {
+			k := asks[i].Cell
+			s.cells[m.cells[k]].gate = cmp.Or(got.Proposal.GetGate(), s.cells[m.cells[k]].gate)
+			if got.Err != nil {
+				if err := fatalError(ctx, got.Err, pin); err != nil {
+					return nil, err
+				}
+				if err := s.unheard(m.cells[k], got.Err); err != nil {
+					return nil, err
+				}
+				s.markUnavailable(ctx, m.cells[k], got.Err)
+				plan.Lost(k)
+				continue
+			}
+			s.cells[m.cells[k]].answered = true
+			if got.By != nil {
+				s.cells[m.cells[k]].nextReplica = got.By
+			}
+			if pin {
+				versions[k] = got.Proposal.GetTableVersion()
+			}
+			m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetCut(), m.mayBeStale || got.Proposal.GetLags()
+			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.Proposal)...)
+			p, err := wire.DecodeProposal(got.Proposal)
+			if err == nil {
+				err = plan.Answer(k, p)
+			}
+			if err != nil {
+				s.markUnavailable(ctx, m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
+				plan.Lost(k)
+				continue
+			}
+			if m.answers[k] == nil {
+				m.answers[k] = p
+			}
+		}
+		others, err := elsewhere()
+		if err != nil {
+			return nil, err
+		}
+		m.existing = slices.DeleteFunc(append(m.existing, others...), s.hasEnded)
+		if s.hasForeignClaims(m.existing) {
+			return m, nil
+		}
+		m.existing = nil
+	}
+	m.result = plan.Result()
+	if r := m.result.Raised; r != nil {
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", r)
+	}
+	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.truncated)
+	if !m.truncated {
+		s.svc.hints.put(key, m.result.Known)
+	}
+	return m, nil
+}
+
+// round asks all cells of a round at once and gives their answers in the order
+// of asks, and how long that took: as long as the slowest, and its budget at
+// most. n counts the rounds of a merge from 1.
+func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
+	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
+	step.Span.Int(telemetry.AttrRound, n)
+	budget := cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget)
+	got := make([]cellclient.Answer, len(asks))
+	within, cancel := cellclient.StartBudget(ctx, budget)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, a := range asks {
+		all.Go(func() {
+			cell := cells[a.Cell]
+			round, given := within, budget
+			if own := s.svc.cells.All[cell].ProposeBudget(); own != s.svc.cfg.ProposeBudget {
+				round, given = nil, cellclient.StepBudget(ctx, own)
+			}
+			got[i] = s.ask(ctx, cell, round, given, queries[i], s.svc.cells.All[cell].OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
+			got[i].Err = s.ownField(got[i].Err)
+		})
+	}
+	all.Wait()
+	return got, step.End(nil)
+}
+
+// ask asks one cell. An answer that the standing of the cell makes worthless is an error.
+func (s *selection) ask(ctx context.Context, cell int, round *cellclient.Budget, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
+	c := s.svc.cells.All[cell]
+	got.Proposal, got.By, got.Err = c.Propose(ctx, round, budget, q, order)
+	if got.Err == nil {
+		got.Err = s.svc.standing.Accept(c, got.Proposal)
+	}
+	return got
+}
+
+// fatalError gives the error that ends a merge, nil when only one cell is lost.
+func fatalError(ctx context.Context, err error, pin bool) error {
+	kind := fault.KindOf(err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case kind == fault.InvalidRequest, kind == fault.Gone && pin:
+		return err
+	}
+	return nil
+}
+
+// askable lists the cells to ask: configured, not left out, not lost.
+func (s *selection) askable() []int {
+	var cells []int
+	for i := range s.svc.cells.All {
+		if s.cells[i].skip == "" && s.cells[i].lost == nil {
+			cells = append(cells, i)
+		}
+	}
+	return cells
+}
+
+// markUnavailable leaves a cell out of the rest of the request.
+func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
+	if s.cells[cell].lost != nil {
+		return
+	}
+	s.cells[cell].lost = err
+	if errors.Is(err, &fault.Error{Kind: fault.Internal}) {
+		s.svc.log.ErrorContext(ctx, "cell lost for a request", "cell", s.svc.cells.All[cell].Name(), "error", err)
+	}
+}
+
+// lostErrors are why cells did not answer, nil for those that did.
+func (s *selection) lostErrors() []error {
+	var out []error
+	for _, c := range s.cells {
+		out = append(out, c.lost)
+	}
+	return out
+}
+
+// lostReasons says of each lost cell why, in the order of configuration.
+func (s *selection) lostReasons() []string {
+	var out []string
+	for i, c := range s.svc.cells.All {
+		if s.cells[i].lost != nil {
+			out = append(out, c.Name()+" ("+cellclient.ReasonOf(s.cells[i].lost)+")")
+		}
+	}
+	return out
+}

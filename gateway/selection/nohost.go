@@ -1,0 +1,108 @@
+package selection
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// maxCounts is how many reject counts the message has; the detail has all.
+const maxCounts = 10
+
+// noHost says why an instance found no host. With every cell searched that is
+// NO_VALID_HOST, with the counts; a cell that did not answer might have had a
+// host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
+func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error {
+	index := pending[m.result.Failed]
+	which := ""
+	if len(s.instances) > 1 {
+		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
+	}
+	if lost := s.lostReasons(); len(lost) > 0 {
+		if e := cellclient.Overloaded(s.lostErrors(), "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
+			return e.With("cells", s.lostNames())
+		}
+		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
+			which, strings.Join(lost, "; ")).With("cells", s.lostNames())
+	}
+	// What the failed instance saw, not what the first one did.
+	for i := range s.cells {
+		s.cells[i].report = nil
+	}
+	s.report(m)
+	detail := &cellgatev1.NoValidHost{InstanceIndex: int32(index)}
+	for k, p := range m.result.Last {
+		if p == nil {
+			continue
+		}
+		r := reportOf(p)
+		r.Rejects = s.blameHosts(m.cells[k], r.Rejects)
+		s.cells[m.cells[k]].report = r
+		detail.Hosts += int32(p.Hosts)
+		for _, x := range r.GetRejects() {
+			detail.Rejects = addReject(detail.Rejects, x)
+		}
+	}
+	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
+	detail.Cells, _ = s.cellReports()
+	s.addNearMisses(ctx, m, detail)
+	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
+	e.Detail = detail
+	return e
+}
+
+// lostNames are the names of the lost cells, separated by commas.
+func (s *selection) lostNames() string {
+	var names []string
+	for i, c := range s.svc.cells.All {
+		if s.cells[i].lost != nil {
+			names = append(names, c.Name())
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// addReject counts a reject; with those of the same filter and detail.
+func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+	i := slices.IndexFunc(counts, func(have *cellgatev1.RejectCount) bool {
+		return have.GetFilter() == r.GetFilter() && have.GetDetail() == r.GetDetail()
+	})
+	if i < 0 {
+		return append(counts, r)
+	}
+	have := counts[i]
+	counts[i] = &cellgatev1.RejectCount{
+		Filter: have.GetFilter(), Detail: have.GetDetail(), Hosts: have.GetHosts() + r.GetHosts(),
+		Example: have.GetExample(), ExceptionClass: have.GetExceptionClass(), ExceptionMessage: have.GetExceptionMessage(),
+	}
+	return counts
+}
+
+// noHostMessage: "No valid host was found. 0 of 3000 hosts: 1800
+// ResourceFilter(MEMORY_MB), 1200 ComputeFilter; cell3 skipped: disabled by …".
+func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
+	var counts []string
+	for i, r := range d.GetRejects() {
+		if i == maxCounts {
+			counts = append(counts, fmt.Sprintf("and %d more reasons", len(d.GetRejects())-i))
+			break
+		}
+		counts = append(counts, fmt.Sprintf("%d %s", r.GetHosts(), rejectText(r.GetFilter(), r.GetDetail())))
+	}
+	message := fmt.Sprintf("No valid host was found. 0 of %d hosts%s", d.GetHosts(), which)
+	if len(counts) > 0 {
+		message += ": " + strings.Join(counts, ", ")
+	}
+	for _, c := range d.GetCells() {
+		if c.GetOutcome() == cellgatev1.CellOutcome_SKIPPED {
+			message += fmt.Sprintf("; %s skipped: %s", c.GetCell(), c.GetReason())
+		}
+	}
+	return message
+}

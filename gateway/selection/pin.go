@@ -1,0 +1,90 @@
+package selection
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/claims"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// hardAffinity reports whether all members of the request's group must be on one
+// host. Named hosts are not filtered, as in Nova.
+func hardAffinity(r *schedule.Request) bool {
+	return r.Group != nil && r.Group.Policy == schedule.Affinity && !r.Forced()
+}
+
+// pinGroup pins the group to the host that all orders name, a hold for each
+// claim, before anything is claimed: of two requests that place the first
+// members of a group at once, in whatever cells, the arbiter lets one choose. It
+// reports false when the group is pinned to another host: the request is then
+// narrowed to that host and has to be planned again.
+func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, error) {
+	group := s.request.Group.UUID.String()
+	arbiter := s.svc.claims.Arbiter(group)
+	var ops []*cellv1.ClaimOp
+	var holders []string
+	for _, o := range orders {
+		holders = append(holders, o.claim.GetClaimId())
+		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
+			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + claims.PinMargin),
+		}}})
+	}
+	asking, step := s.svc.tel.Stage(ctx, telemetry.StagePin)
+	step.Span.Text(telemetry.AttrCell, arbiter.Name())
+	outcomes, _, err := arbiter.Operate(asking, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget), ops)
+	step.End(err)
+	for _, out := range outcomes {
+		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
+			err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
+		}
+	}
+	if err != nil {
+		s.unpinLater(ctx, holders)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if e := cellclient.Overloaded([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.Name(), cellclient.ReasonOf(err)); e != nil {
+			return false, e.With("cells", arbiter.Name())
+		}
+		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
+			group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
+	}
+	for i, out := range outcomes {
+		to := out.GetPinnedServiceHost()
+		if to == orders[i].host {
+			continue
+		}
+		s.unpinLater(ctx, holders)
+		narrowed := *s.request
+		narrowed.Group = new(*s.request.Group)
+		narrowed.Group.Hosts = []string{to}
+		s.request = &narrowed
+		return false, nil
+	}
+	return true, nil
+}
+
+// unpinLater takes claims' holds of the group's pin away, in the background: a
+// hold that stays ends by itself.
+func (s *selection) unpinLater(ctx context.Context, holders []string) {
+	if len(holders) == 0 {
+		return
+	}
+	// The task outlives the request, which s belongs to.
+	svc, group := s.svc, s.request.Group.UUID.String()
+	svc.cells.Background(ctx, func(ctx context.Context) { svc.claims.Unpin(ctx, group, holders) })
+}
+
+// pinnedGroup gives the group that the request pins; "" when it pins none.
+func (s *selection) pinnedGroup() string {
+	if !hardAffinity(s.request) {
+		return ""
+	}
+	return s.request.Group.UUID.String()
+}

@@ -1,0 +1,68 @@
+package selection
+
+import (
+	"slices"
+
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// verdictFilter stands in reject counts for hosts that rejected a claim, with the reason.
+const verdictFilter = "HostVerdict"
+
+// rejectedBy notes that an order's host rejected it. The request keeps from that host
+// from then on: the host has less than its cell knew of, whatever the next plan shows.
+func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
+	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
+		InstanceUuid: s.instances[o.index].String(), Cell: s.svc.cells.All[o.cell].Name(),
+		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
+		Reason: r.GetDetail(), Message: r.GetMessage(),
+	})
+}
+
+// planned is the request as it is planned: without the hosts that rejected a claim of it.
+func (s *selection) planned() *schedule.Request {
+	if len(s.rejections) == 0 {
+		return s.request
+	}
+	r := *s.request
+	for _, x := range s.rejections {
+		// It is a candidate's, which was read.
+		id, err := schedule.ParseID(x.GetHostUuid())
+		if err == nil && !slices.Contains(r.IgnoreUUIDs, id) {
+			r.IgnoreUUIDs = append(r.IgnoreUUIDs, id)
+		}
+	}
+	return &r
+}
+
+// blameHosts tells a cell's hosts that rejected a claim of the request from those that its
+// caller told it to ignore.
+func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+	seen := map[string]struct{}{}
+	for _, x := range s.rejections {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.svc.cells.All[cell].Name() {
+			continue
+		}
+		seen[x.GetHostUuid()] = struct{}{}
+		counts = notIgnored(counts, verdictFilter, x.GetReason())
+	}
+	return counts
+}
+
+// notIgnored counts a host that the request kept from by itself, and that its cell counted
+// with those that its caller told it to ignore, for what it was.
+func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cellgatev1.RejectCount {
+	i := slices.IndexFunc(counts, func(r *cellgatev1.RejectCount) bool {
+		return r.GetFilter() == schedule.HostFilter && r.GetDetail() == "ignored"
+	})
+	if i < 0 {
+		return counts // another filter left it out before
+	}
+	counts = addReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
+	if counts[i].GetHosts() == 0 {
+		counts = slices.Delete(counts, i, i+1)
+	}
+	return addReject(counts, &cellgatev1.RejectCount{Filter: filter, Detail: detail, Hosts: 1})
+}

@@ -1,0 +1,137 @@
+package selection
+
+import (
+	"context"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// doubt are claims that may or may not have been made in a cell, being released.
+// A release that the cell took is final: the claim, if it comes later, is
+// refused.
+type doubt struct {
+	cell int
+	// released is closed once it is known what became of the release: gone are the
+	// claims that are not there and cannot come any more, err is why one may be.
+	released chan struct{}
+	gone     []string
+	err      error
+}
+
+// doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
+// holds of the group's pin end with them, not before, for a later call may keep one.
+func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
+	d := &doubt{cell: cell, released: make(chan struct{})}
+	s.svc.cells.All[cell].Telemetry.Doubted(len(refs))
+	s.doubts = append(s.doubts, d)
+	svc, group := s.svc, ""
+	if unpin {
+		group = s.pinnedGroup()
+	}
+	svc.cells.Background(ctx, func(ctx context.Context) {
+		d.gone, d.err = svc.claims.Release(ctx, svc.cells.All[cell], refs)
+		close(d.released)
+		svc.claims.UnpinIn(ctx, group, d.gone)
+	})
+	return d
+}
+
+// chance reports whether the request may go on in a cell that has other replicas
+// than the one that did not answer a claim: once the release was done by one of
+// them, so that the claim is not there and cannot come any more.
+func (s *selection) chance(ctx context.Context, d *doubt) bool {
+	if s.cells[d.cell].retriesAfterUnknown+1 >= len(s.svc.cells.All[d.cell].Replicas) {
+		return false
+	}
+	select {
+	case <-d.released:
+	case <-ctx.Done():
+		return false
+	}
+	if d.err != nil {
+		return false
+	}
+	for _, id := range d.gone {
+		s.endedClaims[id] = true
+	}
+	s.cells[d.cell].retriesAfterUnknown++
+	return true
+}
+
+// stillUnknown names the cells that may hold a claim of this request after all.
+// It waits for the releases as long as the request may last.
+func (s *selection) stillUnknown(ctx context.Context) []string {
+	unknown := map[int]bool{}
+	for _, d := range s.doubts {
+		select {
+		case <-d.released:
+			if d.err != nil {
+				unknown[d.cell] = true
+			}
+		case <-ctx.Done():
+			unknown[d.cell] = true
+		}
+	}
+	var names []string
+	for i, c := range s.svc.cells.All {
+		if unknown[i] {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// undo gives back what the request claimed, but for what a later call of it has kept
+// meanwhile and what is confirmed. It outlives the request's context, which only
+// bounds how long the caller waits for it.
+//
+// It fails when a cell did not take the release in time: what it holds then ends
+// with its lease.
+func (s *selection) undo(ctx context.Context) error {
+	refs := map[int][]*cellv1.ClaimRef{}
+	for i, p := range s.places {
+		if p == nil || p.fromEarlierCall || p.claim == nil {
+			continue
+		}
+		refs[p.cell] = append(refs[p.cell], &cellv1.ClaimRef{
+			ClaimId: p.claim.GetClaimId(), ConsumerUuid: s.instances[i].String(), Attempt: p.attempt,
+		})
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	// The task may outlive the request, which s belongs to.
+	svc, group := s.svc, s.pinnedGroup()
+	done := make(chan error, 1)
+	svc.cells.Background(ctx, func(ctx context.Context) {
+		var all sync.WaitGroup
+		var lock sync.Mutex
+		var failed error
+		var gone []string
+		for cell, refs := range refs {
+			all.Go(func() {
+				// Logged there; the leases catch what is left.
+				released, err := svc.claims.Release(ctx, svc.cells.All[cell], refs)
+				lock.Lock()
+				defer lock.Unlock()
+				gone = append(gone, released...)
+				if err != nil {
+					failed = fault.Wrap(fault.CellUnavailable, err, "claims of this request could not be given back in %s: %s",
+						svc.cells.All[cell].Name(), cellclient.ReasonOf(err)).With("cells", svc.cells.All[cell].Name())
+				}
+			})
+		}
+		all.Wait()
+		defer func() { done <- failed }()
+		svc.claims.UnpinIn(ctx, group, gone)
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

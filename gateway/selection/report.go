@@ -1,0 +1,87 @@
+package selection
+
+import (
+	"cmp"
+
+	"cellgate/gateway/cellclient"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// report notes what the cells of a merge looked at. The first merge of a request
+// counts: what came after saw hosts that the request itself had taken from.
+func (s *selection) report(m *merged) {
+	for k, cell := range m.cells {
+		if s.cells[cell].report == nil {
+			s.cells[cell].report = reportOf(m.before(k))
+		}
+	}
+}
+
+// before gives the proposal of a cell that was decided on before the first pick;
+// nil when the cell is lost.
+func (m *merged) before(k int) *schedule.Proposal {
+	if m.result != nil && m.result.First[k] != nil {
+		return m.result.First[k]
+	}
+	return m.answers[k]
+}
+
+func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
+	if p == nil {
+		return nil
+	}
+	return &cellgatev1.CellReport{
+		Outcome: cellgatev1.CellOutcome_SEARCHED,
+		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: rejectCounts(p.Rejects), Warnings: warningCounts(p.Warnings),
+	}
+}
+
+func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
+	var out []*cellgatev1.WarningCount
+	for _, w := range warnings {
+		out = append(out, &cellgatev1.WarningCount{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
+	}
+	return out
+}
+
+func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
+	var out []*cellgatev1.RejectCount
+	for _, r := range rejects {
+		out = append(out, &cellgatev1.RejectCount{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		})
+	}
+	return out
+}
+
+// cellReports gives the reports of the cells, in their order, but for those that
+// were neither asked nor left out, because the request ended before. partial: a cell
+// that was to be asked did not answer, or not for all of its hosts.
+func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
+	for i, c := range s.svc.cells.All {
+		r := &cellgatev1.CellReport{}
+		if s.cells[i].report != nil {
+			r = s.cells[i].report
+		}
+		switch {
+		case s.cells[i].lost != nil:
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_UNAVAILABLE, cellclient.ReasonOf(s.cells[i].lost)
+			partial = true
+		case s.cells[i].skip != "":
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_SKIPPED, s.cells[i].skip
+		}
+		if r.GetOutcome() == cellgatev1.CellOutcome_CELL_OUTCOME_UNSPECIFIED {
+			continue
+		}
+		var why string
+		r.Cell = c.Name()
+		r.Source, why = s.svc.standing.Source(c, s.cells[i].gate)
+		r.Reason = cmp.Or(r.GetReason(), why)
+		reports = append(reports, r)
+	}
+	return reports, partial
+}

@@ -1,0 +1,350 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// selection is the state of one SelectDestinations call. One goroutine owns it.
+type selection struct {
+	svc *Service
+	asked
+	// request is what is planned: originalRequest, or that narrowed to the host of an affinity pin.
+	request, originalRequest *schedule.Request
+	rules                    *schedule.Rules
+	// cells are in the order of configuration, places by instance: nil where it has no place yet.
+	cells  []cellState
+	places []*place
+	// source is the claim that a move takes over from; nil until it is found, and
+	// when there is none.
+	source *existingClaim
+	// decision is the decision id: of the first pick that places something, or of a claim
+	// that an earlier call made.
+	decision string
+	// inexact is why the answer says exact=false; empty when it is exact.
+	inexact telemetry.Inexact
+	// rejections are claims that their hosts rejected; plans leave these hosts out.
+	rejections []*cellgatev1.RejectedClaim
+	race
+	// attemptID orders the runs of one request (takeover.go): the first claim_id that this run
+	// mints, or an id of its own; empty before. endedClaims are claims of earlier runs that
+	// have ended; doubts are claims of unknown outcome, which are being released.
+	attemptID   string
+	endedClaims map[string]bool
+	doubts      []*doubt
+	// rounds counts the proposal rounds of all merges.
+	rounds int
+	// upToDate: replicas read their journal before they answer.
+	upToDate bool
+	// askedSkippedCells: cells that routing left out were asked for existing claims.
+	askedSkippedCells bool
+}
+
+// asked is what the caller asks for.
+type asked struct {
+	req   *cellgatev1.SelectDestinationsRequest
+	began time.Time
+	// expressionFields are where the request has its expressions.
+	expressionFields []string
+	project, user    string
+	// operation is never OPERATION_UNSPECIFIED.
+	operation cellgatev1.Operation
+	// ignored are the paths of fields that do not matter to placement.
+	ignored     []string
+	instances   []schedule.ID
+	seed        uint64
+	fingerprint []byte
+	alternates  int
+	// dryRun: nothing is claimed.
+	dryRun bool
+	ttl    time.Duration
+}
+
+// cellState is what a request knows of a cell.
+type cellState struct {
+	// skip says why routing left the cell out, final whether that cannot change; lost why it did not answer.
+	skip  string
+	final bool
+	lost  error
+	// gate is where the cell's gate is, by its answers; unspecified before.
+	gate cellgatev1.Gate_State
+	// answered: it has answered something.
+	answered bool
+	// nextReplica is the replica to ask next: the one that answered last has this version
+	// of the table, the one that refused a claim last has the newest rows.
+	nextReplica *cellclient.Replica
+	// retriesAfterUnknown counts the retries in the cell after a claim of unknown outcome.
+	retriesAfterUnknown int
+	// report is what the answer tells of the cell; nil before a merge.
+	report *cellgatev1.CellReport
+}
+
+// race is how others got in the request's way.
+type race struct {
+	// shape is the request's, and width among how many hosts its picks are chosen by
+	// what was seen of it; both of the last merge.
+	shape shape
+	width int
+	// losses counts the rounds in which some claim lost a race, restarts how often all claims
+	// were released to start over.
+	losses, restarts int
+}
+
+// place is where an instance went.
+type place struct {
+	cell   int
+	answer *cellgatev1.Destinations
+	// claim is nil in a dry run.
+	claim *cellgatev1.Claim
+	// fromEarlierCall: an earlier call of the same request made it, so this one does not
+	// release it.
+	fromEarlierCall bool
+	// attempt is the id of the run that made it; empty with fromEarlierCall.
+	attempt string
+}
+
+// Select serves one request. Naively: rank all hosts, take the best for each instance, write the claims. What differs:
+// the hosts are in cells that may not answer, others claim at the same time, and the same request may come twice.
+//
+//  1. Translate to a schedule.Request; fix the seed and the fingerprint. (The server bounded the deadline, checked the
+//     rules of fields and admitted the request before.)
+//  2. Wait while the same request runs already (flight.go).
+//  3. If the instance is rebuilt, find its host.
+//  4. Route: leave out the cells that cannot hold the request, whatever their load.
+//  5. Propose and merge: ask the others, in rounds (merge.go).
+//  6. Take over the claims that an earlier call of this request made (takeover.go); a move leaves its source in place.
+//     Any other claim of the instances ends the request.
+//  7. Claim the picks, each in its cell (claim.go); pin the group first when it has hard affinity (pin.go). Instances
+//     that lost a race, or whose cell did not answer, go back to 5 alone, until the deadline (contend.go).
+//  8. Answer, or give back what was claimed.
+//  9. Record the decision, after the answer (decision.go).
+func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+	// 1
+	_, step := svc.tel.Stage(ctx, telemetry.StageTranslate)
+	s, err := svc.newSelection(req)
+	step.End(err)
+	if err != nil {
+		return nil, err
+	}
+	// 2
+	leave, err := s.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	// 3
+	err = s.toRebuild(ctx)
+	// 4
+	if err == nil {
+		s.route(ctx)
+	}
+	// 5, 6, 7
+	if err == nil {
+		err = s.place(ctx)
+	}
+	// 8
+	var resp *cellgatev1.SelectDestinationsResponse
+	if err == nil {
+		resp, err = s.answer(ctx)
+	}
+	if err != nil {
+		resp, err = nil, s.giveUp(ctx, err)
+	}
+	// 9
+	return resp, s.record(ctx, resp, err)
+}
+
+// answer gives the answer, unless nobody waits for it any more.
+func (s *selection) answer(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
+	_, step := s.svc.tel.Stage(ctx, telemetry.StageAnswer)
+	resp := s.respond()
+	step.End(ctx.Err())
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.recordMetrics(ctx, resp)
+	return resp, nil
+}
+
+// giveUp releases what was claimed, and gives the error to answer with.
+func (s *selection) giveUp(ctx context.Context, err error) error {
+	// Logged there; what is left ends with its lease.
+	_ = s.undo(ctx)
+	s.recordMetrics(ctx, nil)
+	return s.explain(ctx, err)
+}
+
+// place finds a place for every instance, or fails with what was claimed so far
+// still in s.places.
+func (s *selection) place(ctx context.Context) error {
+	for {
+		began := time.Now()
+		// 5
+		pending := s.pending()
+		m, err := s.propose(ctx, pending)
+		if err != nil {
+			return err
+		}
+		// 6
+		if len(m.existing) > 0 {
+			if err := s.takeOver(ctx, m.existing); err != nil {
+				return err
+			}
+			if len(s.pending()) == 0 {
+				s.report(m)
+				return nil
+			}
+			continue
+		}
+		s.report(m)
+		if m.result.Failed >= 0 {
+			again, err := s.startOver(ctx)
+			if err != nil {
+				return err
+			}
+			if again {
+				continue
+			}
+			return s.noHost(ctx, m, pending)
+		}
+		// 7
+		s.spreadPicks(m)
+		if err := s.sourceVisible(); err != nil {
+			return err
+		}
+		if err := s.confirmedVisible(); err != nil {
+			return err
+		}
+		if err := s.membersVisible(m); err != nil {
+			return err
+		}
+		if s.decision == "" {
+			s.decision = s.svc.cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.svc.newID()
+		}
+		before := s.progress()
+		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
+			return err
+		}
+		if len(s.pending()) == 0 {
+			return nil
+		}
+		if len(s.pending()) == len(s.places) {
+			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
+		}
+		if s.progress() != before {
+			continue // without counting a lost race
+		}
+		s.losses++
+		s.svc.tel.RaceLost()
+		if s.outOfTime(ctx, time.Since(began)) {
+			return s.contended()
+		}
+		if err := s.backOff(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// progress is what a round of claims may change beside the places. A request that
+// progressed goes on at once. Each part is bounded: a cell is lost once and has one retry for each of
+// its other replicas, and a host that rejected a claim is not chosen again.
+type progress struct{ lost, rejections, retriesAfterUnknown int }
+
+func (s *selection) progress() progress {
+	p := progress{lost: len(s.lostReasons()), rejections: len(s.rejections)}
+	for _, c := range s.cells {
+		p.retriesAfterUnknown += c.retriesAfterUnknown
+	}
+	return p
+}
+
+// propose merges; before it lets "no host" stand it asks the cells too that were
+// left out by their summaries, which may be late, and all cells for what is there by
+// the last that any of their replicas did.
+func (s *selection) propose(ctx context.Context, pending []int) (*merged, error) {
+	m, err := s.merge(ctx, pending)
+	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
+		return m, err
+	}
+	doubtful := false
+	for i := range s.cells {
+		if s.cells[i].skip != "" && !s.cells[i].final {
+			s.cells[i].skip, doubtful = "", true
+		}
+	}
+	if !doubtful && !m.mayBeStale {
+		return m, nil
+	}
+	s.upToDate = true
+	defer func() { s.upToDate = false }()
+	return s.merge(ctx, pending)
+}
+
+// pending lists the instances without a place.
+func (s *selection) pending() []int {
+	var out []int
+	for i, p := range s.places {
+		if p == nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// membersVisible refuses to place the first visible member of a group with hard
+// affinity while a cell does not answer: its other members could be there.
+func (s *selection) membersVisible(m *merged) error {
+	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
+		return nil
+	}
+	for _, p := range m.result.First {
+		if p != nil && len(p.GroupHosts) > 0 {
+			return nil
+		}
+	}
+	if e := cellclient.Overloaded(s.lostErrors(), "members of server group %s may be in cells that do not answer: %s", s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")); e != nil {
+		return e.With("cells", s.lostNames())
+	}
+	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
+		s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")).With("cells", s.lostNames())
+}
+
+// explain gives the error to answer with. A deadline that passed is reported as
+// the cells that were waited for.
+func (s *selection) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		if e := s.contended(); e != nil && len(s.lostReasons()) == 0 {
+			return e
+		}
+		message := "the request's deadline passed"
+		if lost := s.lostReasons(); len(lost) > 0 {
+			message += "; " + strings.Join(lost, "; ")
+		}
+		err = fault.Wrap(fault.CellUnavailable, err, "%s", message).With("cells", s.lostNames())
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	if kind := fault.KindOf(err); kind == fault.CellUnavailable || kind == fault.Overloaded {
+		if unknown := s.stillUnknown(ctx); len(unknown) > 0 {
+			return fault.Wrap(fault.OutcomeUnknown, err, "a claim may have been made in %s, and could not be released there: %s",
+				strings.Join(unknown, ", "), cellclient.ReasonOf(err)).With("cells", strings.Join(unknown, ","))
+		}
+	}
+	return err
+}
+
+// newID makes an id that sorts by time.
+func (svc *Service) newID() string {
+	return ulid.MustNew(ulid.Timestamp(svc.now()), ulid.DefaultEntropy()).String()
+}

@@ -1,0 +1,237 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"cellgate/gateway/rules"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// An alternate is nobody's pick, after scattering too.
+func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
+	bad := 0
+	for seed := range uint64(200) {
+		s := &selection{svc: &Service{}, request: &schedule.Request{}, asked: asked{alternates: 3, seed: seed}, race: race{losses: 2}}
+		list := func() []schedule.Candidate {
+			var l []schedule.Candidate
+			for i := range 8 {
+				l = append(l, schedule.Candidate{Host: hostID(10 + i)})
+			}
+			return l
+		}
+		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{
+			{Candidate: schedule.Candidate{Host: hostID(1)}, Alternates: list()},
+			{Candidate: schedule.Candidate{Host: hostID(1)}, Alternates: list()},
+			{Candidate: schedule.Candidate{Host: hostID(2)}, Alternates: list()},
+		}}}
+		s.spreadPicks(m)
+		picked := map[schedule.ID]bool{}
+		for _, p := range m.result.Picks {
+			picked[p.Candidate.Host] = true
+		}
+		for _, p := range m.result.Picks {
+			for _, a := range p.Alternates {
+				if picked[a.Host] {
+					bad++
+				}
+			}
+		}
+	}
+	if bad > 0 {
+		t.Errorf("%d alternates of 200 requests are another instance's pick", bad)
+	}
+}
+
+// An idle system takes the best host; the first losses spread the choice.
+func TestSpreadGrowsWithLostRaces(t *testing.T) {
+	s := &selection{svc: &Service{}, request: &schedule.Request{}, asked: asked{alternates: 1}}
+	var got []string
+	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
+		s.losses = losses
+		got = append(got, fmt.Sprint(s.spread()))
+	}
+	if want := "1 2 4 8 32 32"; strings.Join(got, " ") != want {
+		t.Errorf("spread is %v, want %s", got, want)
+	}
+	s.losses = 0
+	pick := func() schedule.Pick {
+		p := schedule.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
+		for i := range 31 {
+			p.Alternates = append(p.Alternates, schedule.Candidate{Host: hostID(1 + i)})
+		}
+		return p
+	}
+	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
+	s.spreadPicks(m)
+	for _, p := range m.result.Picks {
+		if p.Candidate.Host != hostID(0) || len(p.Alternates) != 1 || p.Alternates[0].Host != hostID(1) || s.inexact != "" {
+			t.Errorf("without a loss the pick became %v", p)
+		}
+	}
+	s.losses = 9
+	hosts := map[schedule.ID]int{}
+	for seed := range uint64(200) {
+		s.seed = seed
+		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick()}}}
+		s.spreadPicks(m)
+		p := m.result.Picks[0]
+		hosts[p.Candidate.Host]++
+		if slices.ContainsFunc(p.Alternates, func(c schedule.Candidate) bool { return c.Host == p.Candidate.Host }) {
+			t.Fatalf("the pick is among its alternates: %v", p)
+		}
+	}
+	if len(hosts) < 24 {
+		t.Errorf("200 requests chose %d of 32 hosts", len(hosts))
+	}
+}
+
+func TestWhatMakesAnAnswerTooLargeIsNamed(t *testing.T) {
+	svc := newService(t, rules.Config{})
+	for _, tt := range []struct {
+		field string
+		bad   func(s *selection)
+	}{
+		{"max_alternates", func(s *selection) { s.alternates = 32 }},
+		{"instance_uuids", func(s *selection) {
+			for i := range 64 {
+				s.request.Resources = append(s.request.Resources, schedule.Amount{Class: fmt.Sprintf("CUSTOM_%0248d", i), N: 1})
+			}
+		}},
+		{"request_spec", func(s *selection) {
+			for range 5 {
+				s.ignored = append(s.ignored, strings.Repeat("x", 1<<20))
+			}
+		}},
+	} {
+		s, err := svc.newSelection(request(1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.bad(s)
+		var e *fault.Error
+		if err := s.answerFits(); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != tt.field {
+			t.Errorf("%v, want %s", err, tt.field)
+		}
+	}
+}
+
+// Expressions of a request and of the configuration are part of its shape.
+func TestShape_OtherExpression_OtherShape(t *testing.T) {
+	seen := map[string]bool{}
+	texts := []string{"", `host.io_ops < 5.0`, `host.io_ops < 6.0`}
+	for _, configured := range texts {
+		for _, asked := range texts {
+			r := request(1)
+			r.GetRequestSpec().FilterExpression = asked
+			s, err := newService(t, rules.Config{FilterExpression: configured}).newSelection(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[string(placementBytes(s.request, s.rules, schedule.ID{}))] = true
+		}
+	}
+	if len(seen) != 9 {
+		t.Errorf("9 pairs of expressions have %d shapes", len(seen))
+	}
+}
+
+// A request waits for the same one that runs, no longer than its deadline, and leaves nothing behind.
+func TestTakeTurn_DeadlinePasses_OutcomeUnknown(t *testing.T) {
+	svc, req := newService(t, rules.Config{}), request(1)
+	req.RequestId = "r1"
+	s, err := svc.newSelection(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, err := s.takeTurn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.takeTurn(ctx); fault.KindOf(err) != fault.OutcomeUnknown || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	leave()
+	if n := len(svc.flights.running); n != 0 {
+		t.Errorf("%d turns are left", n)
+	}
+}
+
+func TestLimitsOf_Networks_AsNovaHasThem(t *testing.T) {
+	const numa = `"numa_topology": {"nova_object.name": "NUMATopologyLimits", "nova_object.namespace": "nova", "nova_object.version": "1.1",
+		"nova_object.data": {"cpu_allocation_ratio": 16, "ram_allocation_ratio": 1.5`
+	got := limitsOf(&schedule.Limits{NUMA: &schedule.NUMALimits{CPURatio: 16, RAMRatio: 1.5}},
+		&schedule.NovaRequest{Networks: &schedule.NetworkNeeds{Physnets: []string{"p1", "p2"}, Tunneled: true}})
+	want := &structpb.Struct{}
+	if err := protojson.Unmarshal([]byte(`{`+numa+`, "network_metadata": {"nova_object.name": "NetworkMetadata", "nova_object.namespace": "nova",
+		"nova_object.version": "1.0", "nova_object.data": {"physnets": ["p1", "p2"], "tunneled": true}}}}}`), want); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("with networks %v\nwant %v", got, want)
+	}
+}
+
+func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
+	h := newHints(2)
+	shapes := []shape{{1}, {2}, {3}}
+	h.put(shapes[0], schedule.GlobalStats{Passed: 1})
+	h.put(shapes[1], schedule.GlobalStats{Passed: 2})
+	h.get(shapes[0])
+	h.put(shapes[2], schedule.GlobalStats{Passed: 3})
+	h.put(shapes[2], schedule.GlobalStats{Passed: 4})
+	if h.get(shapes[1]) != nil || h.get(shapes[0]).Passed != 1 || h.get(shapes[2]).Passed != 4 {
+		t.Errorf("hints %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
+	}
+}
+
+// What hosts say and that cannot be used is counted in the answer, by cell.
+func TestWarningsAreInTheReport(t *testing.T) {
+	r := reportOf(&schedule.Proposal{Hosts: 3, Warnings: []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 2}}})
+	if w := r.GetWarnings(); len(w) != 1 || w[0].GetKey() != "ram_weight_multiplier" || w[0].GetHosts() != 2 {
+		t.Errorf("warnings %v", w)
+	}
+}
+
+// Of two pending claims of one request, that of the later attempt was answered last.
+func TestTheLaterAttemptStands(t *testing.T) {
+	at := time.Unix(1000, 0)
+	claim := func(id, attempt string, made int, state cellgatev1.ClaimState) existingClaim {
+		return existingClaim{
+			claim:  &cellgatev1.Claim{ClaimId: id, State: state, CreatedAt: timestamppb.New(at.Add(time.Duration(made) * time.Second))},
+			origin: &cellv1.ClaimOrigin{Attempt: attempt},
+		}
+	}
+	const pending, confirmed = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED
+	for _, tt := range []struct {
+		name  string
+		a, b  existingClaim
+		first string
+	}{
+		{"came late", claim("x", "1", 9, pending), claim("y", "2", 5, pending), "y"},
+		{"one attempt", claim("x", "1", 9, pending), claim("y", "1", 5, pending), "x"},
+		{"confirmed", claim("x", "1", 1, confirmed), claim("y", "2", 5, pending), "x"},
+		{"of an older gateway", claim("x", "", 9, pending), claim("y", "2", 5, pending), "y"},
+	} {
+		for _, list := range [][]existingClaim{{tt.a, tt.b}, {tt.b, tt.a}} {
+			if got := slices.MinFunc(list, compareHeld).claim.GetClaimId(); got != tt.first {
+				t.Errorf("%s: %s stands", tt.name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package selection
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/claims"
+	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// An attempt is one run of a request. What it made it may give back, also long after
+// its caller has gone; so the next run of the same request takes a claim over
+// (ClaimOp.keep) before it answers with it, and what the run before gives back is
+// refused from then on. See docs/adr/0009.
+
+// ownClaim is a claim that the request made before, and the instance it is for.
+type ownClaim struct {
+	existingClaim
+	index  int
+	answer *cellgatev1.Destinations
+}
+
+// takeOverAll takes claims over, all cells at once, and gives those that live their
+// places. An instance whose claim has ended is planned anew; so is one whose cell
+// could not answer, which is lost for the request. A cell that has too much to do ends
+// it: the claim is there, and stays. A confirmed claim needs no asking:
+// no attempt gives it back.
+func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
+	byCell := map[int][]ownClaim{}
+	for _, k := range claims {
+		if k.claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+			s.settle(k, k.claim)
+			continue
+		}
+		byCell[k.cell] = append(byCell[k.cell], k)
+	}
+	if len(byCell) == 0 {
+		return nil
+	}
+	if s.attemptID == "" {
+		s.attemptID = s.svc.newID()
+	}
+	at, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
+	budget := cellclient.StepBudget(at, s.svc.cfg.ClaimBudget)
+	within, cancel := cellclient.StartBudget(at, budget)
+	defer cancel()
+	type reply struct {
+		outcomes []*cellv1.ClaimOutcome
+		err      error
+	}
+	replies := make([]reply, len(s.svc.cells.All))
+	var all sync.WaitGroup
+	for cell, list := range byCell {
+		all.Go(func() {
+			ops := make([]*cellv1.ClaimOp, len(list))
+			for i, k := range list {
+				ops[i] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
+					ClaimId: k.claim.GetClaimId(), ConsumerUuid: k.claim.GetConsumerUuid(), Attempt: s.attemptID,
+				}}}
+			}
+			r := &replies[cell]
+			r.outcomes, _, r.err = s.batch(at, within, cell, budget, ops)
+		})
+	}
+	all.Wait()
+	step.End(nil)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for cell, list := range byCell {
+		for i, k := range list {
+			if i >= len(replies[cell].outcomes) {
+				err := replies[cell].err
+				if e := cellclient.Overloaded([]error{err}, "cell %s holds a claim of this request: %s", s.svc.cells.All[cell].Name(), cellclient.ReasonOf(err)); e != nil {
+					return e.With("cells", s.svc.cells.All[cell].Name())
+				}
+				if err := s.unheard(cell, err); err != nil {
+					return err
+				}
+				s.markUnavailable(ctx, cell, replies[cell].err)
+				continue
+			}
+			if err := s.kept(ctx, k, replies[cell].outcomes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kept takes the outcome of a keep.
+func (s *selection) kept(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome) error {
+	r := o.GetRefusal()
+	if r == nil {
+		s.settle(k, o.GetClaim())
+		return nil
+	}
+	err := cellclient.RefusalError(r.GetReason(), r.GetMessage())
+	switch kind := fault.KindOf(err); {
+	case cellclient.IsInconclusive(err):
+		s.markUnavailable(ctx, k.cell, err)
+		return nil
+	case kind == fault.ClaimExpired, kind == fault.NotFound:
+		s.endedClaims[k.claim.GetClaimId()] = true
+		return nil
+	}
+	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.svc.cells.All[k.cell].Name(), k.claim.GetClaimId())
+}
+
+// settle gives an instance the place of an earlier claim.
+func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
+	s.places[k.index] = &place{cell: k.cell, answer: k.answer, claim: claim, fromEarlierCall: true}
+	if s.decision == "" {
+		s.decision = claim.GetDecisionId()
+	}
+}
+
+// unheard is the error of a request that must not pass over a cell which is well, but
+// was given less than its budget because the request's deadline is near: a repeat
+// would be claimed again elsewhere, a move would miss its source. Nil for any other
+// request, and for a cell that is not well: waiting longer would not help.
+func (s *selection) unheard(cell int, err error) error {
+	if !errors.Is(err, cellclient.ErrDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
+		return nil
+	}
+	name := s.svc.cells.All[cell].Name()
+	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", cellclient.ReasonOf(err)).With("cells", name)
+}
+
+// hasEnded reports whether a cell said of a claim that it has ended, whatever a
+// table shows that is a little late.
+func (s *selection) hasEnded(h existingClaim) bool { return s.endedClaims[h.claim.GetClaimId()] }
+
+// compareHeld orders two claims of one consumer, the one that stands first, as
+// compareClaims does; but of two pending ones that of the later attempt: it is the
+// one that was answered last, and a claim of an earlier attempt may have come late.
+func compareHeld(a, b existingClaim) int {
+	pending := func(h existingClaim) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }
+	if pending(a) && pending(b) && !claims.Pair(a.claim, b.claim) {
+		if n := cmp.Compare(b.origin.GetAttempt(), a.origin.GetAttempt()); n != 0 {
+			return n
+		}
+	}
+	return claims.CompareClaims(a.claim, b.claim)
+}

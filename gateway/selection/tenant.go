@@ -1,0 +1,43 @@
+package selection
+
+import (
+	"slices"
+	"strings"
+
+	"cellgate/internal/fault"
+	"cellgate/schedule"
+)
+
+// resolveTenant decides what becomes of Request.Tenant: it stays when an aggregate
+// of some cell is named for the project, whether the cell takes requests or not.
+// When none is, Nova does not restrict the request, or finds no host for it with
+// placement_aggregate_required_for_tenants.
+//
+// Aggregates are known by the cells' summaries, the newest of each, however old. A
+// cell that has not answered since the gateway started may have such an aggregate:
+// the request then fails, since it must not go astray.
+func (svc *Service) resolveTenant(r *schedule.Request) error {
+	if r.Tenant == "" {
+		return nil
+	}
+	var unknown []string
+	for _, c := range svc.cells.All {
+		switch s := c.LastSummary(); {
+		case s != nil && slices.Contains(s.GetTenants(), r.Tenant):
+			return nil
+		case s == nil && !c.Disabled():
+			unknown = append(unknown, c.Name())
+		}
+	}
+	switch {
+	case len(unknown) > 0:
+		names := strings.Join(unknown, ", ")
+		return fault.New(fault.CellUnavailable,
+			"no aggregate known is named for tenant %s, but these cells have not answered yet: %s", r.Tenant, names).
+			With("cells", strings.Join(unknown, ","))
+	case svc.rules.TenantsRequireAggregate():
+		return fault.New(fault.NoValidHost, "No valid host was found. No hosts available for tenant %s: no aggregate is named for it", r.Tenant)
+	}
+	r.Tenant = ""
+	return nil
+}

@@ -1,0 +1,201 @@
+package selection
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"cellgate/gateway/claims"
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+	"cellgate/schedule/nova"
+)
+
+const (
+	// defaultAlternates is Nova's max_attempts - 1.
+	defaultAlternates = 2
+)
+
+// newSelection reads a request. An error is InvalidRequest and names the fields.
+func (svc *Service) newSelection(req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
+	s := &selection{
+		svc: svc, asked: asked{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
+	}
+	var err error
+	if s.instances, err = instanceIDs(req.GetInstanceUuids()); err != nil {
+		return nil, err
+	}
+	s.places = make([]*place, len(s.instances))
+	if err := s.translate(); err != nil {
+		return nil, err
+	}
+	if s.fingerprint, err = fingerprintOf(req); err != nil {
+		return nil, err
+	}
+	if req.GetReturnAlternates() {
+		s.alternates = defaultAlternates
+		if req.GetMaxAlternates() > 0 {
+			s.alternates = int(req.GetMaxAlternates())
+		}
+	}
+	if req.GetClaimTtl() != nil {
+		s.ttl = req.GetClaimTtl().AsDuration()
+	}
+	if err := s.answerFits(); err != nil {
+		return nil, err
+	}
+	s.seed = rand.Uint64()
+	if id := req.GetRequestId(); id != "" {
+		h := fnv.New64a()
+		h.Write([]byte(id))
+		s.seed = h.Sum64()
+	}
+	return s, nil
+}
+
+// instanceIDs reads the instances' uuids, in any form of writing, each once.
+func instanceIDs(texts []string) ([]schedule.ID, error) {
+	ids := make([]schedule.ID, len(texts))
+	seen := make(map[schedule.ID]int, len(texts))
+	var bad []fault.Field
+	for i, text := range texts {
+		path := fmt.Sprintf("instance_uuids[%d]", i)
+		id, err := schedule.ParseID(text)
+		if err != nil {
+			bad = append(bad, fault.Field{Path: path, Problem: err.Error()})
+			continue
+		}
+		if first, ok := seen[id]; ok {
+			bad = append(bad, fault.Field{Path: path, Problem: fmt.Sprintf("is the same instance as instance_uuids[%d]", first)})
+			continue
+		}
+		seen[id], ids[i] = i, id
+	}
+	return ids, fault.InvalidFields(bad)
+}
+
+// translate makes the core's request of whichever form there is.
+func (s *selection) translate() error {
+	var request schedule.Request
+	rebuild := false
+	path := "request_spec"
+	if form := s.req.GetNovaRequestSpec(); form != nil {
+		path = "nova_request_spec"
+		t, err := s.svc.rules.Translation.FromPrimitive(form.AsMap())
+		if err != nil {
+			return err
+		}
+		// Nova ignores num_instances when it is given uuids, and keeps the
+		// batch's number in the spec of each of its instances; only two
+		// different batches contradict each other.
+		if n := len(s.instances); t.NumInstances > 1 && n > 1 && n != t.NumInstances {
+			return fault.Invalid(path+".num_instances", "is %d, but instance_uuids has %d", t.NumInstances, n)
+		}
+		request, s.project, s.user, s.ignored, rebuild = t.Request, t.ProjectID, t.UserID, t.Ignored, t.Rebuild
+	} else {
+		spec := s.req.GetRequestSpec()
+		form := SpecOf(spec)
+		rebuild = form.Rebuild()
+		r, ignored, err := s.svc.rules.Translation.Compile(form)
+		if err != nil {
+			return err
+		}
+		request, s.project, s.user, s.ignored = r, spec.GetProjectId(), spec.GetUserId(), ignored
+	}
+	if err := s.setOperation(rebuild); err != nil {
+		return err
+	}
+	if err := s.svc.resolveTenant(&request); err != nil {
+		return err
+	}
+	if err := s.setExpressions(&request, path); err != nil {
+		return err
+	}
+	s.request, s.originalRequest = &request, &request
+	strategy, err := strategyOf(&request, s.req.GetRequestSpec().GetStrategy(), path)
+	if err != nil {
+		return err
+	}
+	s.rules = s.weighsBy(s.svc.rules.For(strategy))
+	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
+	if err := s.checkKept(); err != nil {
+		return err
+	}
+	return s.svc.resolveDestination(s.request, path)
+}
+
+// resolveDestination turns the destination's cell, given by name or uuid, into
+// its uuid.
+func (svc *Service) resolveDestination(r *schedule.Request, path string) error {
+	if r.Destination == nil || r.Destination.Cell == "" {
+		return nil
+	}
+	c := svc.cells.Named(r.Destination.Cell)
+	if c == nil {
+		return fault.Invalid(path+".requested_destination.cell", "there is no cell %q; the cells are %s",
+			r.Destination.Cell, strings.Join(svc.cells.Names(), ", "))
+	}
+	if r.Destination.Cell = c.UUID(); r.Destination.Cell == "" {
+		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.Name()).With("cells", c.Name())
+	}
+	return nil
+}
+
+// SpecOf puts the typed form into the translator's. The destination's cell is as
+// the caller named it.
+func SpecOf(r *cellgatev1.RequestSpec) nova.Spec {
+	f := r.GetFlavor()
+	s := nova.Spec{
+		Path: "request_spec",
+		Flavor: nova.Flavor{
+			Name: f.GetName(), VCPUs: int64(f.GetVcpus()), MemoryMB: int64(f.GetMemoryMb()), RootGB: int64(f.GetRootGb()),
+			EphemeralGB: int64(f.GetEphemeralGb()), SwapMB: int64(f.GetSwapMb()), ExtraSpecs: f.GetExtraSpecs(),
+		},
+		ImageProperties:     r.GetImage().GetProperties(),
+		ImageID:             r.GetImage().GetId(),
+		DiskFormat:          r.GetImage().GetDiskFormat(),
+		HasImage:            r.GetImage() != nil,
+		ProjectID:           r.GetProjectId(),
+		RequiredTraits:      r.GetRequiredTraits(),
+		ForbiddenTraits:     r.GetForbiddenTraits(),
+		ForbiddenAggregates: r.GetForbiddenAggregates(),
+		AvailabilityZone:    r.GetAvailabilityZone(),
+		IgnoreHosts:         r.GetIgnoreHosts(),
+		ForceHosts:          r.GetForceHosts(),
+		ForceNodes:          r.GetForceNodes(),
+		BootFromVolume:      r.GetIsBfv(),
+	}
+	for _, set := range r.GetAnyTraits() {
+		s.AnyTraits = append(s.AnyTraits, set.GetTraits())
+	}
+	for _, set := range r.GetMemberOf() {
+		s.MemberOf = append(s.MemberOf, set.GetAggregates())
+	}
+	if len(r.GetResources()) > 0 {
+		s.Resources = map[string]int64{}
+		for class, n := range r.GetResources() {
+			s.Resources[class] = int64(n)
+		}
+	}
+	if len(r.GetSchedulerHints()) > 0 {
+		s.Hints = map[string][]string{}
+		for name, values := range r.GetSchedulerHints() {
+			s.Hints[name] = values.GetValues()
+		}
+	}
+	if d := r.GetRequestedDestination(); d != nil {
+		s.Destination = &schedule.Destination{
+			Host: d.GetHost(), Node: d.GetNode(), Cell: d.GetCell(), AllowCrossCellMove: d.GetAllowCrossCellMove(),
+		}
+	}
+	if g := r.GetInstanceGroup(); g != nil {
+		s.Group = &nova.Group{
+			UUID: g.GetUuid(), Policy: g.GetPolicy(), MaxPerHost: int64(g.GetMaxServerPerHost()),
+			Members: g.GetMembers(), Hosts: g.GetHosts(),
+		}
+	}
+	return s
+}
