@@ -123,8 +123,8 @@ type Usage struct {
 type Write struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
-	// Adopt writes allocations that another Placement gave: neither capacity nor min_unit, max_unit and step_size are
-	// judged.
+	// Adopt writes what another Placement decided: neither capacity nor min_unit, max_unit and step_size are judged,
+	// and generations of providers are raised by Raise alone.
 	Adopt bool
 }
 

@@ -216,10 +216,16 @@ func (s state) write(w Write) error {
 			return err
 		}
 	}
-	if err := s.writeConsumers(w.Consumers); err != nil {
+	raised, err := s.writeConsumers(w.Consumers)
+	if err != nil {
 		return err
 	}
 	if !w.Adopt {
+		for id, yes := range raised {
+			if yes {
+				s.providers[id].Generation++
+			}
+		}
 		if err := s.checkAllocations(w.Consumers); err != nil {
 			return err
 		}
@@ -304,15 +310,16 @@ func (s state) writeProvider(w ProviderWrite) error {
 	return nil
 }
 
-func (s state) writeConsumers(list []ConsumerWrite) error {
+// writeConsumers gives the providers whose generations are raised.
+func (s state) writeConsumers(list []ConsumerWrite) (raised map[string]bool, err error) {
 	for _, w := range list {
 		for _, id := range keys(w.Allocations) {
 			if s.providers[id] == nil {
-				return &Refusal{Reason: ProviderNotFound, Provider: id}
+				return nil, &Refusal{Reason: ProviderNotFound, Provider: id}
 			}
 		}
 	}
-	raised := map[string]bool{}
+	raised = map[string]bool{}
 	for _, w := range list {
 		held := s.consumers[w.UUID]
 		if held == nil {
@@ -333,12 +340,7 @@ func (s state) writeConsumers(list []ConsumerWrite) error {
 			raised[id] = true
 		}
 	}
-	for id, yes := range raised {
-		if yes {
-			s.providers[id].Generation++
-		}
-	}
-	return nil
+	return raised, nil
 }
 
 func (s state) checkAllocations(list []ConsumerWrite) error {
