@@ -16,6 +16,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
+	"cellgate/internal/novaconf"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 )
@@ -62,7 +63,7 @@ flags win.`,
 		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
+		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: told.placement}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -78,6 +79,8 @@ type doors struct {
 	tls *security.Server
 	// cells dials a replica of a cell.
 	cells dialFunc
+	// placement is where Nova's Placement is.
+	placement novaconf.Placement
 }
 
 // processOfGateway is what a gateway says it is, when a command runs it.
@@ -152,7 +155,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	for _, l := range c.Legacy {
 		legacyCells = append(legacyCells, l.Cell)
 	}
-	if err := a.addBus(c.Bus, legacyCells, g, conn); err != nil {
+	if err := a.addBus(c.Bus, legacyCells, d.placement, g, conn); err != nil {
 		return err
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)

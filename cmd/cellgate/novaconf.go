@@ -25,6 +25,8 @@ import (
 type told struct {
 	from  config.Origins
 	notes []novaconf.Note
+	// placement is [placement] of nova.conf.
+	placement novaconf.Placement
 }
 
 // novaOptions says which option of nova.conf a key of gateway.nova is.
@@ -237,7 +239,7 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		}
 		return bad
 	}
-	t.notes = s.Notes
+	t.notes, t.placement = s.Notes, s.Placement
 	if release == 0 {
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
 		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})

@@ -46,6 +46,8 @@ type Config struct {
 	MaxAttempts int
 	// Reasons is what NoValidHost tells: none, filters or counts.
 	Reasons string
+	// Placement, when set, is where the allocations of answers are written.
+	Placement *Placement
 	// RetryFrom and RetryMost bound the pause between connections; 0 means 250 ms and
 	// 30 s.
 	RetryFrom, RetryMost time.Duration
@@ -77,11 +79,13 @@ type Bus struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
 	as        func(context.Context) context.Context
-	cells     []string
-	url       func(cell string) string
-	changed   func(cell string)
-	tel       *telemetry.Bus
-	log       *slog.Logger
+	// allocations is nil where nothing is written to Placement.
+	allocations *allocations
+	cells       []string
+	url         func(cell string) string
+	changed     func(cell string)
+	tel         *telemetry.Bus
+	log         *slog.Logger
 	// first is closed with the first connection, draining when no more is consumed.
 	first, draining chan struct{}
 	drainOnce       sync.Once
@@ -118,6 +122,9 @@ func New(cfg Config, d Deps) (*Bus, error) {
 		scheduler: cellgatev1.NewSchedulerClient(d.Conn), claims: cellgatev1.NewClaimsClient(d.Conn),
 		first: make(chan struct{}), draining: make(chan struct{}),
 		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, settleWait: settleTimeout, on: func(event) {},
+	}
+	if cfg.Placement != nil {
+		b.allocations = &allocations{where: *cfg.Placement}
 	}
 	if b.as == nil {
 		b.as = func(ctx context.Context) context.Context { return ctx }

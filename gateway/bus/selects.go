@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -25,6 +26,8 @@ const (
 	// settleTimeout is how long a move waits for the claim of an earlier move to be confirmed or
 	// ended by Nova's rows, which are read at once.
 	settleTimeout = 5 * time.Second
+	// writeAttempts is how many answers are tried whose hosts Placement refuses.
+	writeAttempts = 3
 	// firstPause and longestPause are those between attempts.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
 )
@@ -38,7 +41,7 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 	}
 	over, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
-	answer, err := b.ask(over, r, a)
+	answer, err := b.askAndWrite(over, r, a)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
@@ -48,6 +51,37 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 		return selections(answer.GetDestinations()), nil, nil
 	}
 	return hostStates(answer.GetDestinations()), nil, nil
+}
+
+// askAndWrite gives the gateway's answer, whose allocations are in Placement where it is written
+// to. A host that is full there is left out, and the gateway is asked again.
+func (b *Bus) askAndWrite(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
+	for attempt := 1; ; attempt++ {
+		answer, err := b.ask(ctx, r, a)
+		if err != nil || b.allocations == nil || a.dryRun {
+			return answer, err
+		}
+		full, err := b.allocations.write(ctx, answer.GetDestinations(), a.owner())
+		if err == nil {
+			return answer, nil
+		}
+		b.log.Warn("the allocations of an answer are not in Placement; its claims are released", "request", r.APIRequest, "err", err)
+		for _, d := range answer.GetDestinations() {
+			if s := d.GetSelected(); s.GetClaimed() {
+				b.release(ctx, r, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: d.GetInstanceUuid(), ClaimId: s.GetClaimId(), Cell: s.GetCell()})
+			}
+		}
+		switch {
+		case full != "" && attempt < writeAttempts:
+			a.ignore(full)
+		case errors.Is(err, errPlacementChanged):
+			return nil, fault.Wrap(fault.AlreadyExists, err, "allocations in Placement").With("consumer_uuid", a.instances[0])
+		case full != "":
+			return nil, fault.New(fault.NoValidHost, "%v", err)
+		default:
+			return nil, fault.Wrap(fault.CellUnavailable, err, "Placement")
+		}
+	}
 }
 
 // ask gives the gateway's answer. An instance that has a claim of another API request is
@@ -142,9 +176,14 @@ func isEarlierAttempt(r *request, refused error, own []string) bool {
 // releaseClaim releases the claim that an ALREADY_EXISTS names.
 func (b *Bus) releaseClaim(ctx context.Context, r *request, refused error) bool {
 	claim := faultOf(refused).Metadata
-	ctx, cancel := context.WithTimeout(b.outgoing(ctx, r), releaseTimeout)
+	return b.release(ctx, r, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim["consumer_uuid"], ClaimId: claim["claim_id"], Cell: claim["cell"]})
+}
+
+// release releases a claim. One that cannot be reached ends with its lease.
+func (b *Bus) release(ctx context.Context, r *request, claim *cellgatev1.ReleaseClaimRequest) bool {
+	ctx, cancel := context.WithTimeout(b.outgoing(context.WithoutCancel(ctx), r), releaseTimeout)
 	defer cancel()
-	_, err := b.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim["consumer_uuid"], ClaimId: claim["claim_id"], Cell: claim["cell"]})
+	_, err := b.claims.ReleaseClaim(ctx, claim)
 	return err == nil || fault.KindOf(err) == fault.NotFound
 }
 

@@ -101,6 +101,22 @@ func (a *arguments) request(apiRequest string, most int, ttl *durationpb.Duratio
 	return req, nil
 }
 
+// ignore leaves a host out of what is asked.
+func (a *arguments) ignore(host string) {
+	if data, ok := a.spec["nova_object.data"].(map[string]any); ok {
+		ignored, _ := data["ignore_hosts"].([]any)
+		data["ignore_hosts"] = append(ignored, host)
+	}
+}
+
+// owner is whose the instances are, by the request spec.
+func (a *arguments) owner() owner {
+	data, _ := a.spec["nova_object.data"].(map[string]any)
+	project, _ := data["project_id"].(string)
+	user, _ := data["user_id"].(string)
+	return owner{project, user}
+}
+
 // requestPrefix is what the ids of all requests of one API request begin with.
 func requestPrefix(apiRequest string) string {
 	if apiRequest == "" {

@@ -85,6 +85,7 @@ type Bus struct {
 	Timeout       time.Duration `yaml:"timeout" range:"1s..30m" help:"how long a request is repeated while cells are out of reach; then the conductor gets an error"`
 	ClaimTTL      time.Duration `yaml:"claim_ttl" range:"1s..1h" help:"lease of the claims: how long a build may take until its host reports the instance"`
 	MaxAttempts   int           `yaml:"max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
+	Allocations   bool          `yaml:"write_allocations" help:"write the allocations of answers to Placement, as nova-scheduler does; the section placement of nova_conf says where that is"`
 	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
 }
 

@@ -23,6 +23,8 @@ type Settings struct {
 	Options                 Options
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
+	// Placement is [placement].
+	Placement Placement
 	// Bus is what the files say of the message bus.
 	Bus Bus
 	// Notes are what an operator should know and may delete.
@@ -145,6 +147,7 @@ func Read(files []string, known Known) (*Settings, error) {
 	t.filters()
 	t.weighers()
 	t.pciAliases()
+	s.Placement = t.placement()
 	t.unknown()
 	if len(src.problems) > 0 {
 		return nil, &Problems{List: src.problems}

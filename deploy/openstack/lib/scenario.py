@@ -1,0 +1,417 @@
+"""Everything for which Nova asks a scheduler, and what must come of it.
+
+scenario.py [phase...]: the named phases, or all in order. Prints PASS or FAIL for each check and
+ends with status 1 if one failed.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+import claims
+from api import Cloud
+
+STACK = os.environ['STACK']
+CODE = os.environ['CODE']
+c = Cloud()
+results = []
+
+
+def check(what, ok, note=''):
+    results.append(bool(ok))
+    print('%s  %s%s' % ('PASS' if ok else 'FAIL', what, ('  (%s)' % note) if note else ''), flush=True)
+    return ok
+
+
+def flavor(name, vcpus=1, ram=512, disk=1, extra=None):
+    for f in c.nova('GET', '/flavors')['flavors']:
+        if f['name'] == name:
+            return f['id']
+    f = c.nova('POST', '/flavors', {'flavor': {'name': name, 'vcpus': vcpus, 'ram': ram, 'disk': disk}})['flavor']['id']
+    if extra:
+        c.nova('POST', '/flavors/%s/os-extra_specs' % f, {'extra_specs': extra})
+    return f
+
+
+def image(name='empty'):
+    i = c.call('GET', 'image', '/v2/images?name=' + name)['images']
+    if i:
+        return i[0]['id']
+    i = c.call('POST', 'image', '/v2/images', {'name': name, 'disk_format': 'raw', 'container_format': 'bare', 'visibility': 'public'})
+    c.call('PUT', 'image', '/v2/images/%s/file' % i['id'], data=b'\1' * 512, headers={'Content-Type': 'application/octet-stream'})
+    return i['id']
+
+
+def server(i):
+    return c.nova('GET', '/servers/' + i)['server']
+
+
+def wait(i, status, timeout=180, task=None):
+    t0 = time.time()
+    while time.time() - t0 < timeout:
+        s = server(i)
+        if s['status'] in status and not s['OS-EXT-STS:task_state']:
+            return s
+        if s['status'] == 'ERROR' and 'ERROR' not in status:
+            return s
+        time.sleep(0.5)
+    return server(i)
+
+
+def wait_moved(i, source, timeout=180):
+    """An accepted migration leaves the server ACTIVE for a while: wait until it is ACTIVE somewhere else."""
+    t0 = time.time()
+    while time.time() - t0 < timeout:
+        s = server(i)
+        if s['status'] == 'ERROR' or (host(s) != source and s['status'] == 'ACTIVE' and not s['OS-EXT-STS:task_state']):
+            return s
+        time.sleep(0.5)
+    return server(i)
+
+
+def boot(name, fl='m1.tiny', n=1, hints=None, want=('ACTIVE',), **extra):
+    body = {'server': dict({'name': name, 'flavorRef': flavor(fl), 'imageRef': image(), 'networks': 'none'}, **extra)}
+    if n > 1:
+        body['server'].update(min_count=n, max_count=n)
+    if hints:
+        body['os:scheduler_hints'] = hints
+    c.nova('POST', '/servers', body)
+    t0 = time.time()
+    while time.time() - t0 < 180:
+        found = c.nova('GET', '/servers/detail?name=^%s' % name)['servers']
+        if len(found) == n and all(s['status'] in ('ACTIVE', 'ERROR') for s in found):
+            break
+        time.sleep(0.5)
+    for s in found:
+        if s['status'] == 'ERROR':
+            s['fault'] = server(s['id']).get('fault')
+    return found
+
+
+def host(s):
+    return s['OS-EXT-SRV-ATTR:host']
+
+
+def spread(found):
+    """How many hosts the servers are on; 0 if one of them is not ACTIVE."""
+    return len({host(s) for s in found}) if all(s['status'] == 'ACTIVE' for s in found) else 0
+
+
+def action(i, body, **kw):
+    return c.nova('POST', '/servers/%s/action' % i, body, **kw)
+
+
+def delete(*ids):
+    for i in ids:
+        c.nova('DELETE', '/servers/' + i, ok=(204, 404))
+    t0 = time.time()
+    while time.time() - t0 < 120:
+        left = {s['id'] for s in c.nova('GET', '/servers')['servers']} & set(ids)
+        if not left:
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def allocations(consumer):
+    return c.call('GET', 'placement', '/allocations/' + consumer)['allocations']
+
+
+def services(binary='nova-compute'):
+    return {s['host']: s for s in c.nova('GET', '/os-services?binary=' + binary)['services']}
+
+
+# --- phases -------------------------------------------------------------------------------------------
+
+def p_boot():
+    s = boot('one')[0]
+    check('boot one server', s['status'] == 'ACTIVE', host(s))
+    a = allocations(s['id'])
+    check('its allocation is on one provider', len(a) == 1, json.dumps(list(a.values())[0]['resources']) if a else '')
+
+
+def p_boot_multi():
+    found = boot('multi', n=3)
+    check('boot three with one request (min_count=3)', [s['status'] for s in found] == ['ACTIVE'] * 3, ' '.join(host(s) or '-' for s in found))
+
+
+def p_boot_fail():
+    flavor('m1.impossible', vcpus=4000, ram=512)
+    s = boot('impossible', 'm1.impossible')[0]
+    check('NoValidHost: ERROR with fault', s['status'] == 'ERROR' and 'No valid host' in s['fault']['message'], s.get('fault', {}).get('message'))
+    delete(s['id'])
+    found = boot('impossible-multi', 'm1.impossible', n=2)
+    check('NoValidHost for two', all(s['status'] == 'ERROR' for s in found))
+    delete(*[s['id'] for s in found])
+
+
+def p_boot_host():
+    s = boot('forced', availability_zone='nova:fake-003')[0]
+    check('forced host nova:fake-003', s['status'] == 'ACTIVE' and host(s) == 'fake-003', host(s))
+    s2 = boot('requested', host='fake-004', hypervisor_hostname='fake-004')[0]
+    check('requested host (2.74)', s2['status'] == 'ACTIVE' and host(s2) == 'fake-004', host(s2))
+    delete(s['id'], s2['id'])
+
+
+def p_traits():
+    flavor('m1.trait', extra={'trait:COMPUTE_IMAGE_TYPE_RAW': 'required', 'trait:HW_CPU_X86_SGX': 'forbidden'})
+    s = boot('trait', 'm1.trait')[0]
+    check('flavor with required and forbidden traits', s['status'] == 'ACTIVE', host(s))
+    flavor('m1.granular', extra={'resources1:VCPU': '1', 'resources:VCPU': '0', 'group_policy': 'none'})
+    s2 = boot('granular', 'm1.granular')[0]
+    check('flavor with a granular group', s2['status'] == 'ACTIVE', host(s2) or s2.get('fault', {}).get('message'))
+    s3 = boot('badtrait', flavor_name_bad())[0]
+    check('trait nobody has: ERROR', s3['status'] == 'ERROR')
+    delete(s['id'], s2['id'], s3['id'])
+
+
+def flavor_name_bad():
+    flavor('m1.badtrait', extra={'trait:HW_GPU_API_VULKAN': 'required'})
+    return 'm1.badtrait'
+
+
+def p_aggregates():
+    a = c.nova('POST', '/os-aggregates', {'aggregate': {'name': 'rack1', 'availability_zone': 'az1'}})['aggregate']['id']
+    for h in ('fake-001', 'fake-002'):
+        c.nova('POST', '/os-aggregates/%s/action' % a, {'add_host': {'host': h}})
+    c.nova('POST', '/os-aggregates/%s/action' % a, {'set_metadata': {'metadata': {'ssd': 'true'}}})
+    time.sleep(2)
+    s = boot('inaz', availability_zone='az1')[0]
+    check('boot in availability zone az1', s['status'] == 'ACTIVE' and host(s) in ('fake-001', 'fake-002'), host(s))
+    check('the server shows its zone', server(s['id'])['OS-EXT-AZ:availability_zone'] == 'az1')
+    c.nova('POST', '/servers', {'server': {'name': 'nozone', 'flavorRef': flavor('m1.tiny'), 'imageRef': image(), 'networks': 'none', 'availability_zone': 'nowhere'}}, ok=(400,))
+    check('unknown zone is refused by the API', True)
+    delete(s['id'])
+    c.nova('PUT', '/os-aggregates/%s' % a, {'aggregate': {'name': 'rack1b'}})
+    for h in ('fake-001', 'fake-002'):
+        c.nova('POST', '/os-aggregates/%s/action' % a, {'remove_host': {'host': h}})
+    c.nova('DELETE', '/os-aggregates/%s' % a)
+
+
+def p_groups():
+    g = c.nova('POST', '/os-server-groups', {'server_group': {'name': 'anti', 'policy': 'anti-affinity'}})['server_group']['id']
+    found = boot('anti', n=4, hints={'group': g})
+    check('anti-affinity: four servers on four hosts', spread(found) == 4, ' '.join(sorted(host(s) or '-' for s in found)))
+    g2 = c.nova('POST', '/os-server-groups', {'server_group': {'name': 'aff', 'policy': 'affinity'}})['server_group']['id']
+    f2 = boot('affin', n=3, hints={'group': g2})
+    check('affinity: three servers on one host', spread(f2) == 1, ' '.join(sorted(host(s) or '-' for s in f2)))
+    g3 = c.nova('POST', '/os-server-groups', {'server_group': {'name': 'soft', 'policy': 'soft-anti-affinity'}})['server_group']['id']
+    f3 = boot('softa', n=2, hints={'group': g3})
+    check('soft anti-affinity: two servers on two hosts', spread(f3) == 2, ' '.join(sorted(host(s) or '-' for s in f3)))
+    hosts = len([s for s in services().values() if s['state'] == 'up'])
+    if hosts <= 20:
+        f4 = boot('toomany', n=hosts + 1, hints={'group': c.nova('POST', '/os-server-groups', {'server_group': {'name': 'anti2', 'policy': 'anti-affinity'}})['server_group']['id']})
+        check('one more anti-affine server than hosts: none is placed', all(s['status'] == 'ERROR' for s in f4), f4[0].get('fault', {}).get('message'))
+        delete(*[s['id'] for s in f4])
+    delete(*[s['id'] for s in found + f2 + f3])
+
+
+def p_resize():
+    s = boot('resize')[0]
+    before = host(s)
+    action(s['id'], {'resize': {'flavorRef': flavor('m1.small')}})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    check('resize to another flavor', s['status'] == 'VERIFY_RESIZE' and host(s) != before, '%s -> %s' % (before, host(s)))
+    action(s['id'], {'confirmResize': None})
+    s = wait(s['id'], ('ACTIVE',))
+    check('confirm', s['status'] == 'ACTIVE')
+    before = host(s)
+    action(s['id'], {'resize': {'flavorRef': flavor('m1.medium')}})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    action(s['id'], {'revertResize': None})
+    s = wait(s['id'], ('ACTIVE',))
+    check('resize and revert', s['status'] == 'ACTIVE' and host(s) == before, host(s))
+
+
+def p_cold_migrate():
+    s = boot('cold', availability_zone='nova:fake-002')[0]   # in cell1, where the targets are
+    before = host(s)
+    action(s['id'], {'migrate': None})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    check('cold migration', s['status'] == 'VERIFY_RESIZE' and host(s) != before, '%s -> %s' % (before, host(s)))
+    action(s['id'], {'confirmResize': None})
+    check('confirm', wait(s['id'], ('ACTIVE',))['status'] == 'ACTIVE')
+    target = 'fake-005' if host(s) != 'fake-005' else 'fake-006'
+    action(s['id'], {'migrate': {'host': target}})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    check('cold migration to a given host', host(s) == target, host(s))
+    action(s['id'], {'confirmResize': None})
+    wait(s['id'], ('ACTIVE',))
+
+
+def p_live_migrate():
+    s = boot('live', availability_zone='nova:fake-002')[0]
+    before = host(s)
+    action(s['id'], {'os-migrateLive': {'host': None, 'block_migration': 'auto'}})
+    s = wait_moved(s['id'], before)
+    check('live migration, scheduler chooses', s['status'] == 'ACTIVE' and host(s) != before, '%s -> %s' % (before, host(s)))
+    target = 'fake-007' if host(s) != 'fake-007' else 'fake-008'
+    action(s['id'], {'os-migrateLive': {'host': target, 'block_migration': 'auto'}})
+    s = wait_moved(s['id'], host(s))
+    check('live migration to a given host', host(s) == target, host(s))
+
+
+def p_shelve():
+    s = boot('shelve')[0]
+    action(s['id'], {'shelve': None})
+    s = wait(s['id'], ('SHELVED_OFFLOADED',))
+    check('shelve offloads', s['status'] == 'SHELVED_OFFLOADED' and not allocations(s['id']), s['status'])
+    action(s['id'], {'unshelve': None})
+    s = wait(s['id'], ('ACTIVE',))
+    check('unshelve schedules again', s['status'] == 'ACTIVE', host(s))
+
+
+def p_rebuild():
+    s = boot('rebuild')[0]
+    other = image('other')
+    action(s['id'], {'rebuild': {'imageRef': other}})   # the answer already says REBUILD
+    s = wait(s['id'], ('ACTIVE',))
+    check('rebuild with another image (goes through the scheduler)', s['status'] == 'ACTIVE' and s['image']['id'] == other)
+
+
+def p_disable():
+    sv = services()['fake-009']
+    c.nova('PUT', '/os-services/' + sv['id'], {'status': 'disabled', 'disabled_reason': 'scenario'})
+    time.sleep(2)
+    found = boot('disabled', n=5)
+    check('no server on the disabled host', all(host(s) != 'fake-009' for s in found), ' '.join(host(s) or '-' for s in found))
+    c.nova('PUT', '/os-services/' + sv['id'], {'status': 'enabled'})
+    time.sleep(2)
+    delete(*[s['id'] for s in found])
+
+
+def p_evacuate():
+    """Stops one nova-compute (recorded pid of the extra fleet), evacuates its server, starts it again."""
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; FLEET_FIRST=900 start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True)
+    wait_host('fake-900')
+    s = boot('evac', availability_zone='nova:fake-900')[0]
+    check('server on the host to fail', host(s) == 'fake-900', host(s))
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
+    sv = services()['fake-900']
+    c.nova('PUT', '/os-services/' + sv['id'], {'forced_down': True})
+    action(s['id'], {'evacuate': {}})
+    s = wait_moved(s['id'], 'fake-900')
+    check('evacuated to another host', s['status'] == 'ACTIVE' and host(s) != 'fake-900', host(s))
+    check('both allocations are held until the host is back', len(allocations(s['id'])) == 2, str(len(allocations(s['id']))))
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; FLEET_FIRST=900 start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True)
+    t0 = time.time()
+    while time.time() - t0 < 120 and len(allocations(s['id'])) != 1:
+        time.sleep(2)
+    check('the returning host gives its allocation back', len(allocations(s['id'])) == 1, '%.0f s' % (time.time() - t0))
+    c.nova('PUT', '/os-services/' + sv['id'], {'forced_down': False})   # refused before the host is back
+    wait_host('fake-900')
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
+    c.nova('DELETE', '/os-services/' + services()['fake-900']['id'])
+    rps = c.call('GET', 'placement', '/resource_providers?name=fake-900')['resource_providers']
+    check('deleting the service deletes its provider', not rps)
+
+
+def wait_host(h, timeout=240):
+    t0 = time.time()
+    while time.time() - t0 < timeout:
+        if services().get(h, {}).get('state') == 'up':
+            rps = c.call('GET', 'placement', '/resource_providers?resources=VCPU:1&name=' + h)['resource_providers']
+            if rps:
+                break
+        time.sleep(1)
+    subprocess.run(['nova-manage', '--config-file', STACK + '/etc/nova/nova.conf', 'cell_v2', 'discover_hosts', '--by-service'], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def p_reschedule():
+    """A host whose driver fails the first spawn of every server: the cell conductor claims an alternate."""
+    fleet_extra(901, 'fake.FakeRescheduleDriver')
+    others = boot('filler', n=12)     # the empty host is now the best one
+    s = boot('resched')[0]
+    check('the build is rescheduled to an alternate', s['status'] == 'ACTIVE' and host(s) != 'fake-901', host(s))
+    delete(s['id'], *[o['id'] for o in others])
+    fleet_extra_stop(901)
+
+
+def p_manage():
+    for cmd in ('placement sync_aggregates', 'placement heal_allocations', 'placement audit'):
+        r = subprocess.run(['nova-manage', '--config-file', STACK + '/etc/nova/nova.conf'] + cmd.split(), capture_output=True, text=True)
+        check('nova-manage ' + cmd, r.returncode in (0, 4), 'exit %d %s' % (r.returncode, r.stdout.strip().splitlines()[-1:] if r.returncode else ''))
+    r = subprocess.run(['nova-status', '--config-file', STACK + '/etc/nova/nova.conf', 'upgrade', 'check'], capture_output=True, text=True)
+    check('nova-status upgrade check', r.returncode in (0, 1), 'exit %d' % r.returncode)
+
+
+def fleet_extra(number, driver='', conf=''):
+    """One more nova-compute, of another driver class."""
+    env = dict(os.environ, FLEET_DRIVER=driver, FLEET_FIRST=str(number), FLEET_CONF=conf)
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True, env=env)
+    wait_host('fake-%d' % number)
+
+
+def fleet_extra_stop(number):
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
+    c.nova('DELETE', '/os-services/' + services()['fake-%d' % number]['id'])
+
+
+def providers(prefix):
+    return [r for r in c.call('GET', 'placement', '/resource_providers')['resource_providers'] if r['name'].startswith(prefix)]
+
+
+def p_nested():
+    """A host with a child provider and a custom resource class."""
+    fleet_extra(902, 'fake.MediumFakeDriverWithNestedCustomResources')
+    check('the tree has a child', len(providers('fake-902')) == 2, ' '.join(r['name'] for r in providers('fake-902')))
+    flavor('m1.magic', extra={'resources:CUSTOM_MAGIC': '1'})
+    s = boot('magic', 'm1.magic')[0]
+    check('custom resource on the child provider', s['status'] == 'ACTIVE' and len(allocations(s['id'])) == 2, host(s))
+    flavor('m1.magic2', extra={'resources1:CUSTOM_MAGIC': '1', 'resources2:CUSTOM_MAGIC': '1', 'group_policy': 'isolate'})
+    s2 = boot('magic2', 'm1.magic2')[0]
+    check('two isolated groups on one child: refused', s2['status'] == 'ERROR')
+    delete(s['id'], s2['id'])
+    fleet_extra_stop(902)
+    check('deleting the service deletes the whole tree', not providers('fake-902'))
+
+
+def p_pci():
+    """PCI devices reported to Placement (new in Nova 26)."""
+    fleet_extra(903, 'fake.FakeDriverWithPciResources', '[pci]\\nreport_in_placement = true\\n' + ''.join(
+        'device_spec = {"address": "0000:0%d:00.1", "resource_class": "CUSTOM_NIC_VF", "traits": "CUSTOM_FAST"}\\n' % i for i in (1, 2, 3)))
+    check('a provider per PF', len(providers('fake-903')) == 4, ' '.join(r['name'] for r in providers('fake-903')))
+    fleet_extra_stop(903)
+
+
+def p_cell2():
+    """Only with HOSTS2 > 0: a host of the second cell; its conductor and computes have no way up."""
+    if 'cell2-001' not in services():
+        return
+    s = boot('incell2', availability_zone='nova:cell2-001')[0]
+    check('boot in cell2', s['status'] == 'ACTIVE' and host(s) == 'cell2-001', host(s))
+    action(s['id'], {'migrate': None})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    check('cold migration inside cell2', s['status'] == 'VERIFY_RESIZE' and host(s).startswith('cell2-'), host(s))
+    action(s['id'], {'confirmResize': None})
+    wait(s['id'], ('ACTIVE',))
+    check('delete it', delete(s['id']))
+
+
+def p_delete():
+    ids = [s['id'] for s in c.nova('GET', '/servers')['servers']]
+    check('delete the remaining %d servers' % len(ids), delete(*ids))
+    time.sleep(3)
+    left = [rp['name'] for rp in c.call('GET', 'placement', '/resource_providers')['resource_providers']
+            if any(c.call('GET', 'placement', '/resource_providers/%s/usages' % rp['uuid'])['usages'].values())]
+    check('no usage is left in Placement', not left, ' '.join(left))
+    if os.environ['SCHEDULER'] != 'nova':
+        t0 = time.time()
+        while time.time() - t0 < 330 and claims.claims():   # a lease of a build that failed is 300 s
+            time.sleep(2)
+        check('no claim is left in cellgate', not claims.claims(), '%.0f s' % (time.time() - t0))
+
+
+ALL = ['boot', 'boot_multi', 'boot_fail', 'boot_host', 'traits', 'aggregates', 'groups', 'resize', 'cold_migrate',
+       'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'cell2', 'manage', 'delete']
+for name in sys.argv[1:] or ALL:
+    print('--- ' + name, flush=True)
+    try:
+        globals()['p_' + name]()
+    except Exception:
+        traceback.print_exc()
+        check(name + ' ran to its end', False)
+print('%d of %d checks passed' % (sum(results), len(results)))
+sys.exit(0 if all(results) else 1)

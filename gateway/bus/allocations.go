@@ -1,0 +1,218 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"golang.org/x/sync/errgroup"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	// placementTimeout bounds one call of Keystone or Placement.
+	placementTimeout = 10 * time.Second
+	// placementCalls is how many instances of one request are written at once.
+	placementCalls = 8
+	// placementRaces is how often a write is repeated that raced with another one, as in Nova.
+	placementRaces = 4
+	// consumerVersion is the least microversion whose allocations name the consumer's generation.
+	consumerVersion = "1.28"
+)
+
+// Placement is where allocations are written, beside the cells' shards: [placement] of Nova.
+type Placement struct {
+	// Auth is an account of Keystone.
+	Auth gophercloud.AuthOptions
+	// Endpoint is endpoint_override; empty: that of the catalog, in Region, of the first of
+	// Interfaces that there is.
+	Endpoint, Region string
+	Interfaces       []string
+	Transport        http.RoundTripper
+}
+
+// errPlacementFull: Placement has no room on a host on which the cell has.
+var errPlacementFull = errors.New("Placement refuses the allocation")
+
+// errPlacementChanged: somebody else wrote allocations of the consumer meanwhile.
+var errPlacementChanged = errors.New("another process changed the allocations of the consumer")
+
+// allocations writes allocations to Placement. Safe for concurrent use.
+type allocations struct {
+	where Placement
+
+	mu     sync.Mutex
+	client *gophercloud.ServiceClient
+}
+
+// owner is whose the instances are.
+type owner struct{ project, user string }
+
+// write writes the allocations of an answer, all or none, as nova-scheduler does. The host that
+// Placement refuses is full.
+func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations, of owner) (full string, err error) {
+	c, err := w.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	calls, some := errgroup.WithContext(ctx)
+	calls.SetLimit(placementCalls)
+	var mu sync.Mutex
+	var written []string
+	for _, d := range all {
+		s := d.GetSelected()
+		if s.GetAllocationRequest() == "" {
+			continue // a rebuild
+		}
+		calls.Go(func() error {
+			created, err := claimAt(some, c, d.GetInstanceUuid(), s, of)
+			mu.Lock()
+			defer mu.Unlock()
+			if created {
+				written = append(written, d.GetInstanceUuid())
+			}
+			if errors.Is(err, errPlacementFull) {
+				full = s.GetServiceHost()
+			}
+			return err
+		})
+	}
+	if err = calls.Wait(); err == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placementTimeout)
+	defer cancel()
+	for _, id := range written {
+		if derr := call(ctx, c, http.MethodDelete, id, consumerVersion, nil, nil, http.StatusNoContent, http.StatusNotFound); derr != nil {
+			err = errors.Join(err, fmt.Errorf("the allocations of instance %s stay, until `nova-manage placement audit` finds them: %w", id, derr))
+		}
+	}
+	return full, err
+}
+
+// claimAt writes the allocations of one instance. One that has some already, such as one that is
+// evacuated, keeps them beside the new ones; created says that it had none.
+func claimAt(ctx context.Context, c *gophercloud.ServiceClient, consumer string, s *cellgatev1.Selection, of owner) (created bool, err error) {
+	var body struct {
+		Allocations map[string]any `json:"allocations"`
+		Mappings    any            `json:"mappings,omitempty"`
+	}
+	if err := json.Unmarshal([]byte(s.GetAllocationRequest()), &body); err != nil {
+		return false, fmt.Errorf("the allocation request of host %s: %w", s.GetServiceHost(), err)
+	}
+	asked := map[string]any{"allocations": body.Allocations, "project_id": of.project, "user_id": of.user, "consumer_generation": nil}
+	if body.Mappings != nil {
+		asked["mappings"] = body.Mappings
+	}
+	created = true
+	for race := 0; ; race++ {
+		err := call(ctx, c, http.MethodPut, consumer, s.GetAllocationRequestVersion(), asked, nil, http.StatusNoContent)
+		code, detail := whyRefused(err)
+		switch {
+		case err == nil:
+			return created, nil
+		case code == "placement.concurrent_update" && race >= placementRaces:
+			return false, errPlacementChanged
+		case code == "placement.concurrent_update" && strings.Contains(detail, "consumer generation conflict"):
+			created = false
+			if err := besideCurrent(ctx, c, consumer, body.Allocations, asked); err != nil {
+				return false, err
+			}
+		case code == "placement.concurrent_update": // of a provider: another instance was written
+		case code != "":
+			return false, fmt.Errorf("%w of instance %s on host %s: %s", errPlacementFull, consumer, s.GetServiceHost(), detail)
+		default:
+			return false, err
+		}
+	}
+}
+
+// besideCurrent puts the allocations that a consumer has before those to write.
+func besideCurrent(ctx context.Context, c *gophercloud.ServiceClient, consumer string, wanted, asked map[string]any) error {
+	var current struct {
+		Allocations map[string]struct {
+			Resources map[string]int64 `json:"resources"`
+		} `json:"allocations"`
+		Generation *int64 `json:"consumer_generation"`
+	}
+	if err := call(ctx, c, http.MethodGet, consumer, consumerVersion, nil, &current, http.StatusOK); err != nil {
+		return err
+	}
+	both := maps.Clone(wanted)
+	for provider, a := range current.Allocations {
+		both[provider] = map[string]any{"resources": a.Resources}
+	}
+	delete(asked, "mappings")
+	asked["allocations"], asked["consumer_generation"] = both, current.Generation
+	return nil
+}
+
+// call calls Placement about the allocations of a consumer.
+func call(ctx context.Context, c *gophercloud.ServiceClient, method, consumer, version string, body, into any, ok ...int) error {
+	ctx, cancel := context.WithTimeout(ctx, placementTimeout)
+	defer cancel()
+	resp, err := c.Request(ctx, method, c.ServiceURL("allocations", consumer), &gophercloud.RequestOpts{
+		JSONBody: body, JSONResponse: into, OkCodes: ok,
+		MoreHeaders: map[string]string{"OpenStack-API-Version": "placement " + version},
+	})
+	if err == nil && into == nil {
+		_ = resp.Body.Close() // there is nothing in it
+	}
+	return err
+}
+
+// whyRefused gives the code and the text of a conflict; empty for any other error.
+func whyRefused(err error) (code, detail string) {
+	var e gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &e) || e.Actual != http.StatusConflict {
+		return "", ""
+	}
+	var body struct {
+		Errors []struct{ Code, Detail string } `json:"errors"`
+	}
+	if json.Unmarshal(e.Body, &body) != nil || len(body.Errors) == 0 {
+		return "unknown", string(e.Body[:min(len(e.Body), 200)])
+	}
+	return body.Errors[0].Code, body.Errors[0].Detail
+}
+
+// connect gives a client of Placement, whose token is renewed when it expires.
+func (w *allocations) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.client != nil {
+		return w.client, nil
+	}
+	provider, err := openstack.NewClient(w.where.Auth.IdentityEndpoint)
+	if err != nil {
+		return nil, fmt.Errorf("Keystone: %w", err)
+	}
+	provider.HTTPClient = http.Client{Timeout: placementTimeout, Transport: w.where.Transport}
+	if err := openstack.Authenticate(ctx, provider, w.where.Auth); err != nil {
+		return nil, fmt.Errorf("Keystone: %w", err)
+	}
+	endpoint := w.where.Endpoint
+	if endpoint == "" {
+		for _, i := range append(w.where.Interfaces, "internal", "public") {
+			c, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: w.where.Region, Availability: gophercloud.Availability(i)})
+			if err == nil {
+				endpoint = c.Endpoint
+				break
+			}
+		}
+	}
+	if endpoint == "" {
+		return nil, errors.New("Keystone's catalog has no endpoint of Placement: set [placement] endpoint_override")
+	}
+	w.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: strings.TrimRight(endpoint, "/") + "/", Type: "placement"}
+	return w.client, nil
+}
