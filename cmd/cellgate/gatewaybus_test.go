@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"cellgate/internal/config"
+	"cellgate/internal/novaconf"
 )
 
 func TestGatewayBus_NovaConf_GivesItsOptionsWithoutThePassword(t *testing.T) {
@@ -40,5 +43,28 @@ func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(out+stderr, "secret") {
 			t.Errorf("%v: exit %d\n%s", flags, code, stderr)
 		}
+	}
+}
+
+func TestPlacementOf_AccountIsMissing_IsRefused(t *testing.T) {
+	whole := novaconf.Placement{AuthURL: "http://keystone/v3", Username: "u", Password: "p", UserDomainID: "default", ProjectDomainName: "Default"}
+	on := config.Bus{Allocations: true}
+	for want, change := range map[string]func(*novaconf.Placement){
+		"must have auth_url, username and password": func(p *novaconf.Placement) { p.Password = "" },
+		"has auth_type v3token":                     func(p *novaconf.Placement) { p.AuthType = "v3token" },
+		"cafile: ":                                  func(p *novaconf.Placement) { p.CAFile = "/nonexistent" },
+	} {
+		p := whole
+		change(&p)
+		if _, err := placementOf(on, p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	got, err := placementOf(on, whole)
+	if err != nil || got.Auth.DomainID != "default" || got.Auth.DomainName != "" || got.Auth.Scope.DomainName != "Default" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err := placementOf(config.Bus{}, novaconf.Placement{}); got != nil || err != nil {
+		t.Errorf("nothing is to be written: %v %v", got, err)
 	}
 }

@@ -64,7 +64,8 @@ func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations,
 	if err != nil {
 		return "", err
 	}
-	calls, some := errgroup.WithContext(ctx)
+	// None is cancelled when another one fails: whether it was written would not be known.
+	var calls errgroup.Group
 	calls.SetLimit(placementCalls)
 	var mu sync.Mutex
 	var written []string
@@ -74,7 +75,7 @@ func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations,
 			continue // a rebuild
 		}
 		calls.Go(func() error {
-			created, err := claimAt(some, c, d.GetInstanceUuid(), s, of)
+			created, err := claimAt(ctx, c, d.GetInstanceUuid(), s, of)
 			mu.Lock()
 			defer mu.Unlock()
 			if created {

@@ -196,7 +196,7 @@ func tableOfOptions() []option {
 			refusing("that name ports or networks", func(s *Settings, v value) { s.Options.RoutedNetworks = v.bool }),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
-			noEffect("agents report the instances of their hosts"),
+			noEffect("computes cast to schedulers by their own option: a gateway on the message bus reads Nova's tables at each cast"),
 		o(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
 			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
 		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1).

@@ -136,7 +136,7 @@ track_instance_changes = False
 `},
 			filters: append(slices.Clone(novas), "SameHostFilter", "DifferentHostFilter"),
 			zone:    "nova-lab",
-			notes:   []string{"a.conf:9 [filter_scheduler] track_instance_changes: has no effect here: agents"},
+			notes:   []string{"a.conf:9 [filter_scheduler] track_instance_changes: has no effect here: computes"},
 		},
 		"RDO of old, two files": {
 			release: 15,

@@ -1,0 +1,38 @@
+package novaconf
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+func TestRead_PlacementSection_IsNovasAccount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nova.conf")
+	text := `[placement]
+auth_type = password
+auth_url = http://keystone:5000/v3
+username = placement
+password = p$$w
+project_name = service
+user_domain_id = default
+project_domain_name = Default
+region_name = RegionOne
+valid_interfaces = internal, public
+max_retries = 3
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read([]string{file}, Known{Filter: func(string) bool { return true }, Weigher: func(string) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Placement{
+		AuthType: "password", AuthURL: "http://keystone:5000/v3", Username: "placement", Password: "p$w", ProjectName: "service",
+		UserDomainID: "default", ProjectDomainName: "Default", RegionName: "RegionOne", Interfaces: []string{"internal", "public"},
+	}
+	if !reflect.DeepEqual(s.Placement, want) {
+		t.Errorf("got %+v, want %+v", s.Placement, want)
+	}
+}
