@@ -226,9 +226,10 @@ overload: ## Offer 1, 5 and 20 times what two gateways over three cells can do, 
 	CELLGATE_OVERLOAD=1 go test ./cmd/cellgate -run TestOverload_TwoGatewaysThreeCells_GoodputHolds -count=1 -v -timeout 15m
 
 .PHONY: lint
-lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck, the protos, and that SQL is in the grammar of CockroachDB.
+lint: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Check formatting, go vet, staticcheck, the words of pages and methods, the protos, and that SQL is in the grammar of CockroachDB.
 	@f=$$(git ls-files '*.go' | grep -v '\.pb\.'); out=$$(gofmt -l $$f; $(TOOLS)/gofumpt -l $$f); if [ -n "$$out" ]; then echo "not formatted (make fmt): $$out"; exit 1; fi
 	go vet ./...
+	go run ./cmd/words
 	$(TOOLS)/staticcheck ./...
 	cd proto && $(TOOLS)/buf lint && $(TOOLS)/buf breaking --against baseline.binpb
 	cd tools/cockroachsql && go run . ../../shard/sqlshard ../../docs/reference/shard.md
@@ -244,12 +245,17 @@ gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate c
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
 	go run ./cmd/telemetry-docs page docs/reference/telemetry.md
 	go run ./cmd/config-docs docs/reference/configuration.md
+	go run ./cmd/measurements-docs docs/measurements docs/reference/measurements.md
+
+.PHONY: measurements-doc
+measurements-doc: ## Write docs/reference/measurements.md from the raw results in docs/measurements.
+	go run ./cmd/measurements-docs docs/measurements docs/reference/measurements.md
 
 .PHONY: gen-check
 gen-check: ## Fail when what is generated is not what 'make gen' writes.
-	@before=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	@before=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	$(MAKE) --no-print-directory gen; \
-	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
 
 .PHONY: parity

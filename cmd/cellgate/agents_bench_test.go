@@ -91,7 +91,7 @@ func (b *agentsBench) took(h *agent.Host, waited time.Duration) {
 	}
 }
 
-func (b *agentsBench) take() []time.Duration {
+func (b *agentsBench) drainLatencies() []time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.waited
@@ -163,7 +163,7 @@ func (b *agentsBench) run() {
 	b.report("registered, all new", time.Since(began), before)
 	runtime.GC()
 	t.Logf("agents: %d goroutines a host", runtime.NumGoroutine()/b.hosts)
-	b.take()
+	b.drainLatencies()
 
 	for _, phase := range []struct {
 		name string
@@ -268,7 +268,7 @@ func rssOf(t *testing.T, pid int) int {
 // report prints one phase as a row.
 func (b *agentsBench) report(name string, took time.Duration, before used) {
 	b.t.Helper()
-	now, all := b.usage(), b.take()
+	now, all := b.usage(), b.drainLatencies()
 	at := func(q float64) time.Duration {
 		if len(all) == 0 {
 			return 0

@@ -62,9 +62,9 @@ func (a *assembly) forget(c io.Closer) {
 	}
 }
 
-// tell adds a part that keeps a server's health service to what the monitor
+// reportHealth adds a part that keeps a server's health service to what the monitor
 // says, and, before anything else, says not ready when the process drains.
-func (a *assembly) tell(name string, m *health.Monitor, h *rpc.Health) {
+func (a *assembly) reportHealth(name string, m *health.Monitor, h *rpc.Health) {
 	a.add(lifecycle.Part{
 		Name:  "health of " + name,
 		Run:   func(ctx context.Context) error { return m.Run(ctx, h.Set) },

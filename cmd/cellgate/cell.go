@@ -100,6 +100,6 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	// what comes while it stops or loads.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))
 	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
-	a.tell(c.Name, s.Health(), told)
+	a.reportHealth(c.Name, s.Health(), told)
 	return s, nil
 }

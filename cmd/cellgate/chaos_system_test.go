@@ -347,8 +347,8 @@ func startLoad(t testing.TB, l chaosLoad) *loadProcess {
 	return p
 }
 
-// tell gives the client a command and waits for its answer.
-func (p *loadProcess) tell(command string) chaosCount {
+// command gives the client a command and waits for its answer.
+func (p *loadProcess) command(command string) chaosCount {
 	p.t.Helper()
 	if _, err := fmt.Fprintln(p.in, command); err != nil {
 		p.t.Fatal(err)

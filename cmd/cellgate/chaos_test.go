@@ -127,17 +127,17 @@ func (r *chaosRun) victims(n int) (string, []*member) {
 
 func (r *chaosRun) round(n int, rows *table) {
 	began := time.Now()
-	r.client.tell("go")
+	r.client.command("go")
 	// The load is there: then a moment of the dice's choice.
 	r.await(testwait.Limit, "the load is there", func(context.Context) (bool, string) {
-		c := r.client.tell("count")
+		c := r.client.command("count")
 		got := c.Acknowledged - r.before.Acknowledged
 		return got >= r.plan.least && c.InFlight > int64(r.plan.workers)/2, fmt.Sprintf("%d acknowledged, %d in flight", got, c.InFlight)
 	})
 	after := r.plan.killAfter[0] + time.Duration(r.dice.Int64N(int64(r.plan.killAfter[1]-r.plan.killAfter[0])))
 	hold(r.t.Context(), after)
 	what, victims := r.victims(n)
-	inFlight := r.client.tell("count").InFlight
+	inFlight := r.client.command("count").InFlight
 	for _, m := range victims {
 		m.kill()
 	}
@@ -150,7 +150,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	ready := time.Since(killed)
 	r.told.scanning = time.Now()
 	hold(r.t.Context(), 300*time.Millisecond) // some load on what came back
-	count := r.client.tell("pause")
+	count := r.client.command("pause")
 	paused := time.Now()
 	r.awaitReady(testwait.Limit)
 
@@ -159,18 +159,18 @@ func (r *chaosRun) round(n int, rows *table) {
 		r.t.Fatal(err)
 	}
 	r.read = read
-	r.told.take(notes)
+	r.told.addNotes(notes)
 	for _, odd := range r.told.odd {
 		r.t.Errorf("round %d: %s", n+1, odd)
 	}
 	r.told.odd = nil
-	v := r.look(false)
+	v := r.compare(false)
 	repeated, equal := r.repeat(n)
 	settled := &finding{}
 	if r.plan.settle || n == r.plan.rounds-1 {
 		// Every lease that was ever asked for is over.
 		hold(r.t.Context(), time.Until(paused.Add(r.plan.load.Long+leaseLate)))
-		settled = r.look(true)
+		settled = r.compare(true)
 		r.told.forget(r.live)
 	}
 	for i, problem := range append(v.Problems, settled.Problems...) {
@@ -205,8 +205,8 @@ func hold(ctx context.Context, d time.Duration) {
 	}
 }
 
-// look lists what is there and compares it with what the client was told.
-func (r *chaosRun) look(settled bool) *finding {
+// compare lists what is there and compares it with what the client was told.
+func (r *chaosRun) compare(settled bool) *finding {
 	r.t.Helper()
 	at := time.Now()
 	live, err := r.claims()
@@ -321,7 +321,7 @@ func (r *chaosRun) mustSeeTampering() {
 			r.t.Fatal(err)
 		}
 		told := newPromises(r.plan.load)
-		told.take(notes)
+		told.addNotes(notes)
 		told.odd = nil
 		v := told.compare(r.live, r.seen, r.seen, true)
 		if found := strings.Join(v.Problems, "\n"); !strings.Contains(found, c.want) {

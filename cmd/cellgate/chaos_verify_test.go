@@ -38,8 +38,8 @@ func newPromises(l chaosLoad) *promises {
 	return &promises{load: l, claims: map[string]*promise{}, answers: map[string]note{}}
 }
 
-// take takes in notes in the order of the log.
-func (p *promises) take(notes []note) {
+// addNotes adds notes in the order of the log.
+func (p *promises) addNotes(notes []note) {
 	for _, n := range notes {
 		switch n.Kind {
 		case noteAcknowledged:

@@ -67,7 +67,7 @@ func TestDocsCheckFindsWhatIsWrong(t *testing.T) {
 	}
 	for _, text := range []string{
 		"    cellgate select --vcpus 4 --memory-mb 8192 # a comment --with\n", "```go\ncellgate nothing\n```", "`make load` and `SCENARIO=smoke make load`",
-		"`cell.data`, `cell.tls`, `cell.queue` (a span)", "[x](docs/reference/api.md#sick-cells)", "`gateway/merge.go`", "`cellgate claims confirm`", "cellgate chooses hosts",
+		"`cell.data`, `cell.tls`, `cell.queue` (a span)", "[x](docs/reference/api.md#sick-cells)", "`gateway/selection/merge.go`", "`cellgate claims confirm`", "cellgate chooses hosts",
 	} {
 		if got := newDocs(t).check(filepath.Join(repository, "README.md"), text); len(got) != 0 {
 			t.Errorf("%q gives %q", text, got)

@@ -43,8 +43,8 @@ func good(format string, args ...any) results {
 	return diagnose(found, fmt.Sprintf(format, args...), "")
 }
 
-// of names the object that the results are of, in place of their check.
-func (r results) of(object string) results {
+// named gives the object that the results are of, in place of their check.
+func (r results) named(object string) results {
 	for i := range r {
 		r[i].Check = object
 	}
@@ -260,14 +260,14 @@ func newDoctorOf(t terminal, k processKind) *cobra.Command {
 
 func checkConfiguration(section string, err error) (out results) {
 	if err == nil {
-		return good("every key of %s and log is known and fits", section).of("configuration")
+		return good("every key of %s and log is known and fits", section).named("configuration")
 	}
 	all := []string{err.Error()}
 	if problems := (*config.Problems)(nil); errors.As(err, &problems) {
 		all = problems.List
 	}
 	for _, p := range all {
-		out = append(out, diagnose(unhealthy, p, "correct it").of("configuration")...)
+		out = append(out, diagnose(unhealthy, p, "correct it").named("configuration")...)
 	}
-	return append(out, diagnose(noted, "not looked at", "correct the configuration, then run this again").of("all else of "+section)...)
+	return append(out, diagnose(noted, "not looked at", "correct the configuration, then run this again").named("all else of "+section)...)
 }

@@ -52,7 +52,7 @@ func checkAwaitedClaims(u *upgrade) (out results) {
 			host = h.GetServiceHost()
 		}
 		out = append(out, diagnose(warned, "on "+host+": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row",
-			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").of("claim of "+c.GetConsumerUuid())...)
+			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").named("claim of "+c.GetConsumerUuid())...)
 	}
 	return out.in("claims without an instance")
 }
@@ -71,7 +71,7 @@ func checkDatabaseAge(u *upgrade) (out results) {
 	}
 	if n := max(x.Ahead, x.Heartbeat.Sub(x.At)); n > aheadTold {
 		out = append(out, diagnose(warned, "the newest heartbeat of any service is "+n.Round(time.Second).String()+" ahead of the clock of the database's server",
-			"set the clocks of Nova's machines and of the server alike (NTP): a service whose heartbeats are further ahead than service_down_time counts as down").of("clock")...)
+			"set the clocks of Nova's machines and of the server alike (NTP): a service whose heartbeats are further ahead than service_down_time counts as down").named("clock")...)
 	}
 	if x.Silent(u.down) {
 		return append(out, diagnose(unhealthy, x.WhySilent(u.down),
@@ -107,7 +107,7 @@ func checkClaims(u *upgrade) (out results) {
 		if h.GetImported() {
 			do = "run a gateway with this configuration, which imports them; correct the rows that cannot be imported (the lines \"instance …\"), and delete those of instances that are gone. The gate does not open before; cellgate cells pin CELL native overrides it"
 		}
-		out = append(out, diagnose(unhealthy, counted(len(on[h]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[h]), do).of("claims on "+h.GetServiceHost())...)
+		out = append(out, diagnose(unhealthy, counted(len(on[h]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[h]), do).named("claims on "+h.GetServiceHost())...)
 	}
 	out = out.in("claims")
 	if waiting > 0 {

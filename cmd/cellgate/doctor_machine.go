@@ -57,7 +57,7 @@ func checkDatabase(p *localProcess) (out results) {
 	default:
 		out = good("is of cell %s, schema step %d, on %s", c.Name, len(st.Applied), st.Server)
 	}
-	return out.of("shard " + shardPlace(c))
+	return out.named("shard " + shardPlace(c))
 }
 
 func checkShardDir(p *localProcess) (out results) {
@@ -69,7 +69,7 @@ func checkShardDir(p *localProcess) (out results) {
 	default:
 		out = good("is of cell %s, format version %d", p.conf.Cell.Name, pebbleshard.FormatVersion)
 	}
-	return out.of("shard " + p.conf.Cell.Data)
+	return out.named("shard " + p.conf.Cell.Data)
 }
 
 func checkLock(p *localProcess) results {
@@ -178,7 +178,7 @@ func checkHost(p *localProcess) (out results) {
 	if id.New {
 		own = diagnose(noted, "there is none yet in "+c.Host.StateDir, "the first start makes one; name Nova's compute_id in agent.host.uuid_file where nova-compute runs")
 	}
-	return append(out, own.of("host's uuid")...)
+	return append(out, own.named("host's uuid")...)
 }
 
 func checkOpenFiles(*localProcess) results {

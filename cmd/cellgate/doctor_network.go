@@ -58,7 +58,7 @@ func checkReports(p *localProcess) (out results) {
 func (p *localProcess) called(name, address string, ask func(context.Context, *grpc.ClientConn, string) results) results {
 	conn, err := p.dial(address)
 	if err != nil {
-		return diagnose(unhealthy, err.Error(), "correct the address").of(name)
+		return diagnose(unhealthy, err.Error(), "correct the address").named(name)
 	}
 	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
@@ -94,7 +94,7 @@ func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name 
 	out := hostsOfReplica(s.GetTotals(), took, legacy)
 	if !s.GetLoading() {
 		got, err := client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
-		out = append(out, findingsOf(got, err).of("findings of "+name)...)
+		out = append(out, findingsOf(got, err).named("findings of "+name)...)
 	}
 	if machine := s.GetMachineTime(); machine != nil {
 		offset := machine.AsTime().Sub(sent.Add(took / 2))
@@ -103,13 +103,13 @@ func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name 
 		if offset.Abs()-took/2 > clockApart {
 			clock = diagnose(warned, text, "let both machines keep their clocks by NTP")
 		}
-		out = append(out, clock.of("clock of "+name)...)
+		out = append(out, clock.named("clock of "+name)...)
 		if ahead := s.GetStoreTime().AsTime().Sub(machine.AsTime()); ahead.Abs() > clockApart {
-			out = append(out, diagnose(warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock").of("store time of "+name)...)
+			out = append(out, diagnose(warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock").named("store time of "+name)...)
 		}
 	}
 	if v := s.GetVersion(); v != "" && v != versionText() {
-		out = append(out, diagnose(noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "").of("version of "+name)...)
+		out = append(out, diagnose(noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "").named("version of "+name)...)
 	}
 	return out
 }
@@ -220,7 +220,7 @@ func checkTraces(p *localProcess) results {
 		if err := appendable(c.File); err != nil {
 			out = diagnose(unhealthy, "traces cannot be written there: "+err.Error(), "give a file in a directory that this user may write to")
 		}
-		return out.of("telemetry.file " + c.File)
+		return out.named("telemetry.file " + c.File)
 	case "otlp":
 		out := good("takes connections")
 		u, err := url.Parse(c.Endpoint)
@@ -232,7 +232,7 @@ func checkTraces(p *localProcess) results {
 		} else {
 			_ = conn.Close() // nothing was sent
 		}
-		return out.of("telemetry.endpoint " + c.Endpoint)
+		return out.named("telemetry.endpoint " + c.Endpoint)
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (p *localProcess) listen(key, addr string, want health.Process) {
 	default:
 		out = diagnose(unhealthy, err.Error(), "give another address")
 	}
-	p.ports = append(p.ports, out.of(key+" "+addr)...)
+	p.ports = append(p.ports, out.named(key+" "+addr)...)
 }
 
 // inUse compares the process that serves an address with the one that is to. Certificates are

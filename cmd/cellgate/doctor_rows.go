@@ -43,7 +43,7 @@ func checkLeftOut(u *upgrade) (out results) {
 	for i := range u.rows.LeftOut {
 		l := &u.rows.LeftOut[i]
 		what := strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " ")
-		out = append(out, diagnose(remedies[l.Reason].status, what, remedyOf(l)).of(fmt.Sprintf("row %d of compute_nodes", l.NodeID)).in("compute_nodes: "+string(l.Reason))...)
+		out = append(out, diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID)).in("compute_nodes: "+string(l.Reason))...)
 	}
 	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.group, b.group) })
 	return out
@@ -53,7 +53,7 @@ func checkLeftOut(u *upgrade) (out results) {
 func checkAggregates(u *upgrade) (out results) {
 	for _, a := range u.rows.NamelessAggregates() {
 		out = append(out, diagnose(noted, fmt.Sprintf("%q: its uuid %s; %s stands for it", a.Name, a.Why, a.UUID),
-			fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID)).of(fmt.Sprintf("aggregate %d", a.ID))...)
+			fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID)).named(fmt.Sprintf("aggregate %d", a.ID))...)
 	}
 	return out.in("aggregates")
 }
@@ -73,7 +73,7 @@ func checkInstances(u *upgrade) (out results) {
 		if l.Instance {
 			name = "instance " + l.UUID + " on " + l.Host
 		}
-		out = append(out, diagnose(cmp.Or(remedy.status, warned), l.Detail, remedy.do).of(name).in("instances: "+string(l.Reason))...)
+		out = append(out, diagnose(cmp.Or(remedy.status, warned), l.Detail, remedy.do).named(name).in("instances: "+string(l.Reason))...)
 	}
 	if len(out) == 0 {
 		return good("%s on hosts, each on a host with a row", counted(u.imported.Instances, "instance"))
@@ -86,19 +86,19 @@ func checkInstances(u *upgrade) (out results) {
 func redundantFilters(files []string, nova config.NovaOptions) (out results) {
 	const check = "filters of nova.conf"
 	if len(files) == 0 {
-		return diagnose(noted, "no nova.conf is given", "give --nova-conf, or set gateway.nova_conf").of(check)
+		return diagnose(noted, "no nova.conf is given", "give --nova-conf, or set gateway.nova_conf").named(check)
 	}
 	known, err := knownToNova(), error(nil)
 	if known.Release, err = novarelease.Parse(nova.Release); err != nil {
-		return diagnose(unhealthy, "gateway.nova.nova_release: "+err.Error(), "correct it").of(check)
+		return diagnose(unhealthy, "gateway.nova.nova_release: "+err.Error(), "correct it").named(check)
 	}
 	s, err := novaconf.Read(files, known)
 	if err != nil {
-		return diagnose(unhealthy, err.Error(), "correct it: a gateway with this file does not start").of(check)
+		return diagnose(unhealthy, err.Error(), "correct it: a gateway with this file does not start").named(check)
 	}
 	for _, n := range s.Notes {
 		if strings.HasPrefix(n.Why, "redundant") {
-			out = append(out, diagnose(warned, n.What+" is "+n.Why, "delete "+n.What+" from the enabled filters ("+n.Where+")").of(check)...)
+			out = append(out, diagnose(warned, n.What+" is "+n.Why, "delete "+n.What+" from the enabled filters ("+n.Where+")").named(check)...)
 		}
 	}
 	return out
@@ -110,7 +110,7 @@ func checkRatios(u *upgrade) (out results) {
 		if r.Unset > 0 {
 			name := r.Resource + "_allocation_ratio"
 			out = append(out, diagnose(noted, fmt.Sprintf("is NULL or 0.0 in %s, and counts as %v there", counted(r.Unset, "row"), r.Becomes),
-				"set "+name+" or initial_"+name+" of the cell in gateway.legacy to what the computes' nova.conf has, when it is not that; agents report a ratio of their own").of(name)...)
+				"set "+name+" or initial_"+name+" of the cell in gateway.legacy to what the computes' nova.conf has, when it is not that; agents report a ratio of their own").named(name)...)
 		}
 	}
 	return out

@@ -37,13 +37,13 @@ func checkServices(u *upgrade) results {
 		}
 		why := u.silent[s.ID]
 		if why == "" {
-			old = append(old, diagnose(unhealthy, what, do).of("host "+s.Name())...)
+			old = append(old, diagnose(unhealthy, what, do).named("host "+s.Name())...)
 			continue
 		}
 		if !own.GetUp() {
 			do = deleteService(s) + ", if it is gone for good; it holds the gate again once it is up"
 		}
-		silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).of("host "+s.Name())...)
+		silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).named("host "+s.Name())...)
 	}
 	out := append(old, silent...).in("services")
 	if len(old) == 0 {
@@ -101,7 +101,7 @@ func checkServicesWithoutRows(u *upgrade) (out results) {
 		case l != nil:
 			what, do = fmt.Sprintf("none of its rows in compute_nodes is a host (row %d: %s)", l.NodeID, l.Reason), remedyOf(l)
 		}
-		out = append(out, diagnose(unhealthy, "its nova-compute is enabled and up, and "+what+": no request finds it, and the gate waits for it", do).of("host "+s.Name())...)
+		out = append(out, diagnose(unhealthy, "its nova-compute is enabled and up, and "+what+": no request finds it, and the gate waits for it", do).named("host "+s.Name())...)
 	}
 	return out.in("nova-compute without a row")
 }
@@ -132,9 +132,9 @@ func checkAgents(u *upgrade) results {
 		what := "no agent reports compute node " + h.UUID.String() + ": Nova's rows speak for it, and the gate waits"
 		name, do := "host "+h.ServiceHost, "start its agent with this cell's replicas: "+strings.Join(u.cell.Replicas, ", ")
 		if why != "" {
-			silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).of(name)...)
+			silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).named(name)...)
 		} else {
-			without = append(without, diagnose(unhealthy, what, do).of(name)...)
+			without = append(without, diagnose(unhealthy, what, do).named(name)...)
 		}
 	}
 	if len(without)+len(silent)+old > 0 {
@@ -157,7 +157,7 @@ func checkDifferences(u *upgrade) (out results) {
 		return nil
 	}
 	for _, d := range u.gate.GetHostDifferences() {
-		out = append(out, diagnose(unhealthy, d.GetDetail(), differenceRemedies[d.GetKind()]).of("host "+d.GetHost())...)
+		out = append(out, diagnose(unhealthy, d.GetDetail(), differenceRemedies[d.GetKind()]).named("host "+d.GetHost())...)
 	}
 	return append(diagnose(unhealthy, counted(n, "host")+" with an agent that does not report what Nova's rows say; the gate waits for them in SHADOW", "see the lines below"), out...)
 }
@@ -214,10 +214,10 @@ func checkHostsWithoutRows(u *upgrade) results {
 		case h.GetInstances() == 0:
 		case now != "":
 			gone = append(gone, diagnose(warned, fmt.Sprintf("compute node %s was registered again as %s, and has %s still", id, now, claims),
-				"wait while a gateway with this gateway.legacy runs, and the cell is not NATIVE: the claims of its instances go to "+now+", and what the row has in use is reserved there before; claims that stay are of requests whose instances never came (cellgate claims list --host "+id+"): release them. Its instances need nothing").of("gone "+h.GetServiceHost())...)
+				"wait while a gateway with this gateway.legacy runs, and the cell is not NATIVE: the claims of its instances go to "+now+", and what the row has in use is reserved there before; claims that stay are of requests whose instances never came (cellgate claims list --host "+id+"): release them. Its instances need nothing").named("gone "+h.GetServiceHost())...)
 		default:
 			gone = append(gone, diagnose(warned, fmt.Sprintf("has no row in compute_nodes any more, and %s: it is disabled, without capacity (%s)", claims, h.GetDisabledReason()),
-				"see where their instances are: delete or evacuate them, and release the claims (cellgate claims list --host "+id+"); or bring the row back").of("gone "+h.GetServiceHost())...)
+				"see where their instances are: delete or evacuate them, and release the claims (cellgate claims list --host "+id+"); or bring the row back").named("gone "+h.GetServiceHost())...)
 		}
 	}
 	return append(agents.in("agents without a row"), gone.in("gone hosts")...)
@@ -242,5 +242,5 @@ func (u *upgrade) agentWithoutRow(h *cellgatev1.Host, now string) results {
 		status = warned
 		what += "; it is not up, or out of service, and takes no new instance as long as that stays so"
 	}
-	return diagnose(status, what, "stop the agent, and give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row. What stays of a host with the wrong uuid keep out of service for good (cellgate hosts disable "+id+" --reason 'no row')").of("agent of " + h.GetServiceHost())
+	return diagnose(status, what, "stop the agent, and give it the uuid that its nova-compute has (agent.host.uuid_file: Nova's compute_id) before it starts again. Where it is a new compute, start nova-compute, which makes the row. What stays of a host with the wrong uuid keep out of service for good (cellgate hosts disable "+id+" --reason 'no row')").named("agent of " + h.GetServiceHost())
 }

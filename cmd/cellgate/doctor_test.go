@@ -339,7 +339,7 @@ func TestDoctorCounts(t *testing.T) {
 	} {
 		var all results
 		for _, s := range tt.statuses {
-			all = append(all, diagnose(s, "y", "z").of("x")...)
+			all = append(all, diagnose(s, "y", "z").named("x")...)
 		}
 		out := &strings.Builder{}
 		err := all.print(out, false)

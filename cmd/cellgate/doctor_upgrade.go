@@ -121,7 +121,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		out := contradictions
 		if len(cells) == 0 {
-			out = append(out, diagnose(noted, "names no cell: none is under upgrade", "").of("gateway.legacy")...)
+			out = append(out, diagnose(noted, "names no cell: none is under upgrade", "").named("gateway.legacy")...)
 		}
 		if len(*confs) == 0 {
 			*confs = g.NovaConf
@@ -146,7 +146,7 @@ func filtersFromNova(c *config.Config, from config.Origins) (contradictions resu
 	problems := (&told{}).fillFromNova(&only, "gateway", origins)
 	for _, p := range problems {
 		if p.Path != "gateway.nova_conf" {
-			contradictions = append(contradictions, diagnose(unhealthy, from[p.Path]+": "+p.Problem, "until then cellgate gateway does not start").of(p.Path)...)
+			contradictions = append(contradictions, diagnose(unhealthy, from[p.Path]+": "+p.Problem, "until then cellgate gateway does not start").named(p.Path)...)
 		}
 	}
 	if len(problems) == 0 {

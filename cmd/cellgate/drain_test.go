@@ -46,7 +46,7 @@ func startDrainWorld(t *testing.T) *drainWorld {
 	})
 	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 24, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
 	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 4)}
-	w.client.tell("go")
+	w.client.command("go")
 	w.loaded(100)
 	return w
 }
@@ -54,9 +54,9 @@ func startDrainWorld(t *testing.T) *drainWorld {
 // loaded waits until so many requests were answered by gRPC, and some by REST.
 func (w *drainWorld) loaded(least int64) {
 	w.t.Helper()
-	before, rest := w.client.tell("count").Acknowledged, w.rest.answers()
+	before, rest := w.client.command("count").Acknowledged, w.rest.answers()
 	w.await(testwait.Limit, "the load is there", func(context.Context) (bool, string) {
-		c := w.client.tell("count")
+		c := w.client.command("count")
 		return c.Acknowledged-before >= least && int64(w.rest.answers()-rest) >= least/10, fmt.Sprintf("%d acknowledged, REST %d", c.Acknowledged-before, w.rest.answers()-rest)
 	})
 }
@@ -84,7 +84,7 @@ func (w *drainWorld) terminate(m *member, meanwhile func()) {
 // verify: nobody was cut off, and everything acknowledged is there.
 func (w *drainWorld) verify() {
 	w.t.Helper()
-	count := w.client.tell("pause")
+	count := w.client.command("pause")
 	w.rest.stop()
 	if count.Cut != 0 {
 		w.t.Errorf("%d calls were cut in the middle: %+v", count.Cut, count)
@@ -97,7 +97,7 @@ func (w *drainWorld) verify() {
 		w.t.Fatal(err)
 	}
 	w.read = read
-	w.told.take(notes)
+	w.told.addNotes(notes)
 	for _, odd := range w.told.odd {
 		w.t.Error(odd)
 	}

@@ -160,6 +160,6 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
-	a.tell("the gateway", g.Health(), told)
+	a.reportHealth("the gateway", g.Health(), told)
 	return nil
 }

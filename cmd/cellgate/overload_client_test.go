@@ -116,7 +116,7 @@ func overloadClientMain(config string) error {
 		out = append(out, newOverloadResult())
 	}
 	for _, c := range conns {
-		if err := c.end(); err != nil {
+		if err := c.closeConn(); err != nil {
 			return err
 		}
 		for i := range c.results {
@@ -459,9 +459,9 @@ func releasesOf(message []byte) (out [][]byte) {
 	return out
 }
 
-// end waits for the calls that are under way, and closes the connection. The error is of a
+// closeConn waits for the calls that are under way, and closes the connection. The error is of a
 // connection that was lost before.
-func (c *overloadConn) end() error {
+func (c *overloadConn) closeConn() error {
 	c.send(overloadStep{For: overloadDeadline + 100*time.Millisecond}, 0)
 	last := c.results[len(c.results)-1]
 	c.results = c.results[:len(c.results)-1]

@@ -39,7 +39,7 @@ func launchIn(t *testing.T, env []string, fromLog bool, args ...string) *process
 	}
 	go func() {
 		p.status <- run(ctx, args, term)
-		p.lines.end()
+		p.lines.finish()
 	}()
 	t.Cleanup(func() {
 		p.cancel()
@@ -72,22 +72,22 @@ func (q *lineQueue) Write(b []byte) (int, error) {
 		q.waiting = append(q.waiting, string(line))
 		q.partial = rest
 	}
-	q.tell()
+	q.wakeReaders()
 	return len(b), nil
 }
 
-// end says that nothing more is written.
-func (q *lineQueue) end() {
+// finish says that nothing more is written.
+func (q *lineQueue) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.partial) > 0 {
 		q.waiting, q.partial = append(q.waiting, string(q.partial)), nil
 	}
 	q.ended = true
-	q.tell()
+	q.wakeReaders()
 }
 
-func (q *lineQueue) tell() {
+func (q *lineQueue) wakeReaders() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }

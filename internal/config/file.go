@@ -39,11 +39,11 @@ func (l *loader) readFile(text []byte) {
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		l.problems.add("%s: holds more than one YAML document", l.file)
 	}
-	l.take(doc.Content[0], reflect.ValueOf(l.config).Elem(), "")
+	l.setValue(doc.Content[0], reflect.ValueOf(l.config).Elem(), "")
 }
 
-// take sets v from a node; path is the node's key.
-func (l *loader) take(n *yaml.Node, v reflect.Value, path string) {
+// setValue sets v from a node; path is the node's key.
+func (l *loader) setValue(n *yaml.Node, v reflect.Value, path string) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -81,7 +81,7 @@ func (l *loader) takeMapping(n *yaml.Node, v reflect.Value, path string) {
 		case seen[key.Value] > 0:
 			l.problems.add("%s: %s: is set twice; first in line %d", l.at(key), sub, seen[key.Value])
 		default:
-			l.take(value, field, sub)
+			l.setValue(value, field, sub)
 		}
 		seen[key.Value] = key.Line
 	}
@@ -94,7 +94,7 @@ func (l *loader) takeSequence(n *yaml.Node, v reflect.Value, path string) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
-		l.take(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		l.setValue(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}
 }
 

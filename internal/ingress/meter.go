@@ -176,7 +176,7 @@ func (c *metered) skipPadding() {
 	}
 	c.skip, c.pad = c.pad, 0
 	if c.last {
-		c.end(c.stream)
+		c.endStream(c.stream)
 	}
 }
 
@@ -193,11 +193,11 @@ func (c *metered) frame() {
 			c.skipPadding()
 		}
 	case http2.FrameRSTStream:
-		c.end(id)
+		c.endStream(id)
 		c.skip = length
 	case http2.FrameHeaders:
 		if flags.Has(http2.FlagHeadersEndStream) {
-			c.end(id)
+			c.endStream(id)
 		}
 		c.skip = length
 	default:
@@ -205,8 +205,8 @@ func (c *metered) frame() {
 	}
 }
 
-// end forgets the message of a stream that ended.
-func (c *metered) end(id uint32) {
+// endStream forgets the message of a stream that ended.
+func (c *metered) endStream(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.streams[id]; m != nil {

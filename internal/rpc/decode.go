@@ -95,8 +95,8 @@ func (c *charges) release() {
 	c.releases = nil
 }
 
-// end releases, also what is charged from now on: the call is over.
-func (c *charges) end() {
+// refund releases, also what is charged from now on: the call is over.
+func (c *charges) refund() {
 	c.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()

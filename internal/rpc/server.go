@@ -124,7 +124,7 @@ func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 			return nil, ToStatus(err).Err()
 		}
 		var charged charges
-		defer charged.end()
+		defer charged.refund()
 		r := request{ctx: ctx, in: s.in, what: "request", charges: &charged}
 		return handle(srv, ctx, func(v any) error {
 			r.into = v
@@ -186,7 +186,7 @@ func serveStream(log *slog.Logger, guard func(context.Context) error, in *ingres
 			return err
 		}
 		s := &guardedStream{ServerStream: stream, guard: guard, in: in}
-		defer s.charges.end()
+		defer s.charges.refund()
 		return handler(srv, s)
 	}
 }

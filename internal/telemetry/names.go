@@ -338,7 +338,7 @@ var (
 	}
 	gatewayInexact = Metric{
 		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway, Labels: []Label{labelInexact},
-		Help: "Selections answered with exact=false, by the first reason: spread, a pick among the first few hosts while claims are refused; version, a merge that could not go on with one version of each table; rounds, a merge that did not come to rest; cut, a replica that loads its table looked at some of its hosts alone.",
+		Help: "Selections answered with exact=false, by the first reason. Reason spread: a pick among the first few hosts while claims are refused. Reason version: a merge that could not go on with one version of each table. Reason rounds: a merge that did not come to rest. Reason cut: a replica that loads its table searched some of its hosts alone.",
 	}
 	gatewayPartial = Metric{
 		Name: "cellgate_gateway_partial_total", Kind: Counter, Of: inGateway,
@@ -479,7 +479,7 @@ var (
 	}
 	cellStoreEvents = Metric{
 		Name: "cellgate_cell_store_events_total", Kind: Tally, Of: inCell, Labels: cellLabels(labelEvent),
-		Help: "What a shard in a database went through: transactions run again because another was faster (rerun) or because they had to lock more than their operations name (relocked), connections that broke (connection_lost), commits that were not heard of (commit_unknown) and those of them that were looked up (commit_resolved), statements that the server ended because they took too long (statement_timeout), calls that found all connections in use and gave up (pool_empty), connections that the server had no room for (no_connection_left), connections and statements that it refused for a reason that trying again does not help (refused). Absent with an embedded shard.",
+		Help: "What a shard in a database went through. Event rerun: transactions run again because another was faster. Event relocked: transactions that had to lock more than their operations name. Event connection_lost: connections that broke. Event commit_unknown: commits whose outcome was not heard. Event commit_resolved: those of them that were looked up. Event statement_timeout: statements that the server ended because they took too long. Event pool_empty: calls that found all connections in use and gave up. Event no_connection_left: connections that the server had no room for. Event refused: connections and statements refused for a reason that trying again does not help.",
 	}
 	cellStoreConnections = Metric{
 		Name: "cellgate_cell_store_connections", Kind: Reading, Of: inCell, Labels: cellLabels(labelConnection),
