@@ -39,12 +39,9 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	answers, err := s.queue.Do(ctx, []shard.Op{{SetAdminState: set}}, false)
+	out, err := s.queue.DoOne(ctx, shard.Op{SetAdminState: set}, false)
 	if err == nil {
-		err = answers[0].Err
-	}
-	if err == nil && answers[0].Outcome.Refusal != nil {
-		err = refusedByField(&answers[0].Outcome)
+		err = errorOfRefusal(&out)
 	}
 	if err != nil {
 		return nil, err

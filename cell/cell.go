@@ -51,7 +51,6 @@ type Cell struct {
 	imports   *importOrder
 	shapes    *proposing.Shapes
 	summary   *totals
-	order     hostOrder
 	health    *health.Monitor
 	// slots bounds the proposals computed at once.
 	slots chan struct{}

@@ -67,14 +67,10 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 	if old != nil && old.RowsAt.After(want.RowsAt) {
 		want.RowsAt = old.RowsAt
 	}
-	answers, err := c.queue.Do(ctx, []shard.Op{{MoveGate: want}}, true)
+	out, err := c.queue.DoOne(ctx, shard.Op{MoveGate: want}, true)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := answers[0].Err; err != nil {
-		return nil, false, err
-	}
-	out := answers[0].Outcome
 	if r := out.Refusal; r != nil {
 		if r.Kind == fault.StaleGeneration {
 			c.table.Writer.PublishGate(out.Gate)

@@ -70,11 +70,6 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
 		})
 	}
-	if req.GetLook() {
-		for _, c := range s.rows.UnseenClaims(maxAwaited) {
-			out.WithoutInstance = append(out.WithoutInstance, &cellv1.AwaitedClaim{ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID})
-		}
-	}
 	return out, nil
 }
 

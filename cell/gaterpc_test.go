@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -357,57 +356,6 @@ func TestClaimsAreAwaitedUntilAReportHasTheirInstance(t *testing.T) {
 			t.Errorf("confirmed since %v: %d, more %v, want %d", c.before.Sub(at), len(list), more, c.want)
 		}
 	}
-	// From then on it is one without an instance, until that shows or the claim ends.
-	if list := r.cell.rows.UnseenClaims(9); len(list) != 1 || list[0].ClaimID != "d" {
-		t.Errorf("without an instance are %v", list)
-	}
-	r.must(release("d", 4))
-	if list := r.cell.rows.UnseenClaims(9); len(list) != 0 {
-		t.Errorf("after its end there are %v", list)
-	}
-}
-
-// Doctor hears of them, which looks.
-func TestClaimsWithoutInstanceAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t))
-		r.register(plainState(1, 8))
-		told := func(look bool, when string, want ...string) {
-			t.Helper()
-			req := legacyOf("g1", 66, 1)
-			req.Look = look
-			var got []string
-			for _, c := range r.reportLegacy(req).GetWithoutInstance() {
-				got = append(got, c.GetClaimId()+" "+c.GetConsumerUuid()+" "+c.GetHostUuid())
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: told are %v, want %v", when, got, want)
-			}
-		}
-		r.must(claimAt(1))
-		r.must(confirm("new", 1))
-		time.Sleep(awaitedFor)
-		told(true, "while it is awaited")
-		time.Sleep(time.Second)
-		lost := "new " + consumerUUID(1) + " " + hostUUID(1)
-		told(true, "a look", lost)
-		told(false, "a report")
-		seen := func() []bool {
-			list, err := r.cells.ListClaims(t.Context(), &cellv1.ListClaimsRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return list.GetInstanceSeen()
-		}
-		if got := seen(); !slices.Equal(got, []bool{false}) {
-			t.Errorf("the list says of its instance %v", got)
-		}
-		r.importHosts(importedState(1, 1, 1))
-		told(true, "once an import has the instance")
-		if got := seen(); !slices.Equal(got, []bool{true}) {
-			t.Errorf("then the list says of its instance %v", got)
-		}
-	})
 }
 
 // instanceOn is an instance with a VCPU of a host.

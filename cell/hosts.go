@@ -5,45 +5,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
-
-// hostOrder keeps the hosts' order, by service host, then uuid, until a host is
-// added or renamed.
-type hostOrder struct {
-	mu    sync.Mutex
-	set   uint64
-	uuids []string
-}
-
-// sorted gives the rows in their order.
-func (o *hostOrder) sorted(r *replica.Rows) []*replica.HostRow {
-	all, set := r.HostsInService()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.set == set && len(o.uuids) == len(all) {
-		byUUID := make(map[string]*replica.HostRow, len(all))
-		for _, row := range all {
-			byUUID[row.Host.UUID] = row
-		}
-		for i, uuid := range o.uuids {
-			all[i] = byUUID[uuid]
-		}
-		return all
-	}
-	slices.SortFunc(all, compareHosts)
-	o.set = set
-	o.uuids = o.uuids[:0]
-	for _, row := range all {
-		o.uuids = append(o.uuids, row.Host.UUID)
-	}
-	return all
-}
 
 func compareHosts(a, b *replica.HostRow) int {
 	return cmp.Or(cmp.Compare(a.Host.ServiceHost, b.Host.ServiceHost), cmp.Compare(a.Host.UUID, b.Host.UUID))
@@ -66,7 +33,8 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	size := pageSize(req.GetPageSize())
 	var rows []*replica.HostRow
 	if only == "" {
-		rows = s.order.sorted(s.rows)
+		rows = s.rows.HostsInService()
+		slices.SortFunc(rows, compareHosts)
 	} else if row := s.rows.Host(only); row != nil && row.Host != nil {
 		rows = []*replica.HostRow{row}
 	}

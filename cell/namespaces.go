@@ -30,28 +30,27 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	answers, err := s.queue.Do(ctx, []shard.Op{{PutFacts: put}}, false)
+	done, err := s.queue.DoOne(ctx, shard.Op{PutFacts: put}, false)
+	if err == nil {
+		err = errorOfRefusal(&done)
+	}
 	if err != nil {
 		return nil, err
 	}
-	a := answers[0]
-	switch {
-	case a.Err != nil:
-		return nil, a.Err
-	case a.Outcome.Refusal != nil:
-		return nil, refusedByField(&a.Outcome)
-	}
 	out := &cellv1.PutFactsResponse{}
-	if n := a.Outcome.Namespace; n != nil {
-		out.Generation = n.Generation
+	if done.Namespace != nil {
+		out.Generation = done.Namespace.Generation
 	}
 	return out, nil
 }
 
-// refusedByField is the error of an outcome that is a refusal; what is invalid begins with
-// its field.
-func refusedByField(o *shard.Outcome) error {
+// errorOfRefusal is the error of an outcome that is a refusal, nil for another; what is invalid
+// begins with its field.
+func errorOfRefusal(o *shard.Outcome) error {
 	r := o.Refusal
+	if r == nil {
+		return nil
+	}
 	if field, problem, ok := strings.Cut(r.Message, ": "); ok && r.Kind == fault.InvalidRequest {
 		return fault.Invalid(field, "%s", problem)
 	}

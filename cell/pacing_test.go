@@ -154,7 +154,7 @@ func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 			}
 			got := r.cell.newestSummary()
 			whole, uuids := newTotals(nil), map[string]struct{}{}
-			rows, _ := r.cell.rows.HostsInService()
+			rows := r.cell.rows.HostsInService()
 			for _, row := range rows {
 				uuids[row.Host.UUID] = struct{}{}
 			}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 
 	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -296,58 +295,6 @@ func TestARefusalIsSaidOnce(t *testing.T) {
 			t.Errorf("two things were said %d times: %s", n, out.String())
 		}
 	})
-}
-
-// An agent starts again. One replica refuses its first state before another, which takes it, has
-// written it: the host stays there too once it is written, also when the other replica is gone. So
-// does a host that the cell did not know.
-func TestARefusedHostStaysOnceAnotherReplicaTookItsState(t *testing.T) {
-	for name, known := range map[string]bool{"an agent that starts again": true, "a new host": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newStore(t)
-				takes, refuses := start(t, store, named("r1"), soon), start(t, store, named("r2"), soon)
-				if known {
-					before := plainState(1, 8)
-					before.BootId, before.Verifies = consumerUUID(77), true
-					takes.register(before)
-					calm()
-				}
-				state := plainState(1, 8)
-				state.Verifies = true
-				other := refuses.agent()
-				if m := other.answerTo(wholeState(implausible(proto.CloneOf(state)))).GetRefused(); m == nil || m.GetHeldVersion() != 0 {
-					t.Fatalf("refused %v", m)
-				}
-				time.Sleep(5 * agents.UnheldLook)
-				takes.register(state)
-				told := make(chan *agentv1.ReportResponse, 1)
-				go func() {
-					m, _ := other.stream.Recv()
-					told <- m
-				}()
-				select {
-				case m := <-told:
-					if m.GetRefused().GetHeldVersion() != state.GetVersion() || len(m.GetRefused().GetProblems()) == 0 {
-						t.Fatalf("told %v", m)
-					}
-				case <-time.After(time.Minute):
-					t.Fatal("told nothing")
-				}
-				other.last = state
-				for range 10 {
-					other.heartbeat()
-					time.Sleep(refuses.cell.cfg.HeartbeatEvery)
-				}
-				if h := refuses.shown(); !h.GetUp() || !h.GetRefused().GetStays() {
-					t.Errorf("the host is %v", h)
-				}
-				if f := refuses.stand(stateRefused)[0]; strings.Contains(f.GetDetail(), "nothing of this life") {
-					t.Errorf("found %v", f)
-				}
-			})
-		})
-	}
 }
 
 // The row becomes another agent's while the newer state of this one is refused: it is asked

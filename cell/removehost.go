@@ -23,15 +23,12 @@ func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostReques
 	if s.agents.Streams.HasStream(remove.HostUUID) {
 		return nil, fault.New(fault.FailedPrecondition, "the agent of host %s still reports to replica %s: stop it first", service, s.cfg.Replica)
 	}
-	answers, err := s.queue.Do(ctx, []shard.Op{{RemoveHost: remove}}, false)
+	out, err := s.queue.DoOne(ctx, shard.Op{RemoveHost: remove}, false)
 	if err == nil {
-		err = answers[0].Err
+		err = errorOfRefusal(&out)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if refusal := answers[0].Outcome.Refusal; refusal != nil {
-		return nil, refusedByField(&answers[0].Outcome)
 	}
 	s.log.Info("audit: a host was removed", "host", service, "host_uuid", remove.HostUUID, "reason", req.GetReason(), "who", orSomebody(req.GetBy()))
 	return &cellv1.RemoveHostResponse{}, nil

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"cellgate/cell/replica"
@@ -34,20 +33,13 @@ func (s *Service) admit(ctx context.Context, h *shard.Host) (settle func(), err 
 	})
 }
 
-// errHostLimit is in the chain of errors of admit that a limit is the reason of.
-var errHostLimit = errors.New("a limit of hosts")
-
 func overLimit(l replica.HostLoad, hosts, mib int, whose, key string) error {
 	const remedy = `remove hosts that are no more ("cellgate hosts delete") or raise the limit`
-	var over *fault.Error
 	switch {
 	case l.Hosts > hosts:
-		over = fault.Invalid("host_uuid", "%s may have %d hosts (cell.%s): %s", whose, hosts, key, remedy)
+		return fault.Invalid("host_uuid", "%s may have %d hosts (cell.%s): %s", whose, hosts, key, remedy)
 	case l.Bytes > int64(mib)<<20:
-		over = fault.Invalid("host_uuid", "the hosts of %s may take %d MiB (cell.%s_mib): %s", whose, mib, key, remedy)
-	default:
-		return nil
+		return fault.Invalid("host_uuid", "the hosts of %s may take %d MiB (cell.%s_mib): %s", whose, mib, key, remedy)
 	}
-	over.Cause = errHostLimit
-	return over
+	return nil
 }

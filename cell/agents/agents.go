@@ -110,7 +110,6 @@ func (s *Service) Report(on reportStream) error {
 	a := &stream{Service: s, opened: s.Streams.nextNumber(), out: make(chan *agentv1.ReportResponse, maxOutbox), results: make(chan result, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.close(cancel)
-	defer a.stopWatching()
 	for {
 		var reply *agentv1.ReportResponse
 		var err error
@@ -124,8 +123,6 @@ func (s *Service) Report(on reportStream) error {
 			reply, err = a.handle(ctx, m)
 		case t := <-a.results:
 			reply, err = a.noteResult(ctx, t)
-		case <-a.unheldTicks:
-			reply = a.recheckUnheld(ctx)
 		}
 		if err != nil {
 			return err
@@ -171,11 +168,6 @@ type stream struct {
 	held *agentv1.FullState
 	// refusal is of the newest state when it was refused; nil when one was accepted since.
 	refusal *refusal
-	// unheld is the newest state when it was refused and nothing of its life was held that its host could
-	// stay by; looks says when to look again, and stops that.
-	unheld      *unheld
-	unheldTicks <-chan time.Time
-	stopTicks   func()
 	// registering: a state is being taken, by a goroutine of its own, which puts what
 	// came of it into took. next is the newest state that came meanwhile.
 	registering bool
@@ -198,7 +190,7 @@ type stream struct {
 }
 
 // result is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state; refusal says which state was not, unheld that its host cannot stay yet. outlived: it was not written
+// uuid and the state; refusal says which state was not. superseded: it was not written
 // (sessions.outlived). over is the life whose row it would replace: the agent is to be asked
 // over that one. An error ends the stream.
 type result struct {
@@ -207,7 +199,6 @@ type result struct {
 	state      *agentv1.FullState
 	superseded bool
 	refusal    *refusal
-	unheld     *unheld
 	over       string
 	err        error
 }
@@ -270,7 +261,6 @@ func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportRespo
 	if t.refusal != nil {
 		a.setRefusal(t.refusal)
 	}
-	a.watchUnheld(t.unheld)
 	if t.over != "" {
 		t.reply = a.askOver(t.over)
 	}

@@ -66,62 +66,16 @@ func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, 
 		return out
 	}
 	host, boot := strings.ToLower(in.GetHostUuid()), strings.ToLower(in.GetBootId())
-	judged := in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow
-	if judged {
-		out.unheld = &unheld{state: in, err: err}
-	}
 	row := t.rows.Host(host)
 	if row == nil || row.Host == nil || t.host != "" && t.host != host || security.MayReport(ctx, row.Host.ServiceHost) != nil {
 		return out
 	}
 	out.refusal = &refusal{host: host, state: in, since: t.now(), problems: m.GetRefused().GetProblems()}
-	if judged && !row.Host.Imported && row.Host.BootID == boot && !t.Streams.superseded(host, t.opened, boot) {
-		out.refusal.held, out.unheld = row.Host.Registration(), nil
+	if in.GetVerifies() && t.cfg.VerifyMode != VerifyShadow && !row.Host.Imported && row.Host.BootID == boot && !t.Streams.superseded(host, t.opened, boot) {
+		out.refusal.held = row.Host.Registration()
 		m.GetRefused().HeldVersion, m.GetRefused().HeartbeatEvery = row.Host.StateVersion, durationpb.New(t.cfg.HeartbeatEvery)
 	}
 	return out
-}
-
-// unheld is a state that was refused, and why, of whose life nothing was held.
-type unheld struct {
-	state *agentv1.FullState
-	err   error
-}
-
-// UnheldLook is how often it is looked whether another replica wrote a state of such a life.
-const UnheldLook = time.Second
-
-// watchUnheld looks whether something of a refused state's life is held; nil for no more.
-func (a *stream) watchUnheld(u *unheld) {
-	a.stopWatching()
-	if a.unheld = u; u != nil {
-		ticker := time.NewTicker(UnheldLook)
-		a.unheldTicks, a.stopTicks = ticker.C, ticker.Stop
-	}
-}
-
-func (a *stream) stopWatching() {
-	if a.stopTicks != nil {
-		a.stopTicks()
-		a.unheld, a.unheldTicks, a.stopTicks = nil, nil, nil
-	}
-}
-
-// recheckUnheld refuses a state once more, when the shard has one of its life meanwhile: another
-// replica, which has other rules, took it. nil while it has none.
-func (a *stream) recheckUnheld(ctx context.Context) *agentv1.ReportResponse {
-	row := a.rows.Host(strings.ToLower(a.unheld.state.GetHostUuid()))
-	if a.registering || row == nil || row.Host == nil || !sameUUID(row.Host.BootID, a.unheld.state.GetBootId()) {
-		return nil
-	}
-	t := registration{Service: a.Service, opened: a.opened, host: a.host}
-	now := t.refusedWhole(ctx, a.unheld.state, a.unheld.err)
-	if !now.refusal.keepsHost() {
-		return nil
-	}
-	a.setRefusal(now.refusal)
-	a.stopWatching()
-	return now.reply
 }
 
 // setRefusal notes that the stream's newest state was refused.

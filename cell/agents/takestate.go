@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -106,11 +105,7 @@ func (t *registration) registerState(ctx context.Context, in *agentv1.FullState,
 	}
 	settle, err := t.admit(ctx, &put.Host)
 	if err != nil {
-		out := t.refuse(ctx, in, err)
-		if errors.Is(err, errHostLimit) {
-			out.unheld = nil // the state is not kept: that is what the limit is for
-		}
-		return out
+		return t.refuse(ctx, in, err)
 	}
 	defer settle()
 	decoded()

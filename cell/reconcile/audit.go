@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
@@ -72,8 +71,6 @@ func (a *auditor) choose(rows []*replica.HostRow) []string {
 func (a *auditor) batch(ctx context.Context, hosts []string) error {
 	ops := make([]shard.Op, len(hosts))
 	before := make([]replica.HostView, len(hosts))
-	since := a.rows.WatchEnds()
-	defer a.rows.UnwatchEnds(since)
 	for i, host := range hosts {
 		before[i] = a.rows.ViewOfHost(host, nil)
 		ops[i] = shard.Op{Audit: &shard.Audit{HostUUID: host, Repair: !a.cfg.ReportOnly}}
@@ -83,7 +80,7 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 		return err
 	}
 	// What the shard had then is in the table once the journal was read since.
-	if err := a.journal.AwaitReadSince(ctx, time.Now()); err != nil {
+	if err := a.journal.CatchUp(ctx); err != nil {
 		return err
 	}
 	for i, answer := range answers {
@@ -91,20 +88,17 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 			return answer.Err
 		}
 		if answer.Outcome.Audited != nil {
-			a.judge(ctx, hosts[i], before[i], answer.Outcome.Audited, since)
+			a.judge(hosts[i], before[i], answer.Outcome.Audited)
 		}
 	}
 	return nil
 }
 
-// judge compares what the shard has of a host with the table before and after; since has
-// the claims that ended since before.
-func (a *auditor) judge(ctx context.Context, host string, before replica.HostView, found *shard.Audited, since *replica.EndsSeen) {
+// judge compares what the shard has of a host with the table before and after. A table that
+// differs twice in the same row is loaded anew.
+func (a *auditor) judge(host string, before replica.HostView, found *shard.Audited) {
 	a.auditUsage(host, before, found)
-	now := rowComparison{
-		host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim,
-		ended: func(id string) bool { return a.rows.EndedSince(id, since) },
-	}.differences()
+	now := rowComparison{host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim}.differences()
 	said := a.reportedOtherwise(host)
 	was := a.suspects[host]
 	delete(a.suspects, host)
@@ -118,11 +112,9 @@ func (a *auditor) judge(ctx context.Context, host string, before replica.HostVie
 		}
 	}
 	a.noteCertain(cellgatev1.Finding_HOST_DIFFERS, host, said && was[difference{what: reportOther}], "the row in the shard is not what the host's agent reported under the same version", "", false)
-	again := &replica.HostReread{Host: host, Since: since}
 	detail := ""
 	for _, d := range now {
 		if was[d.difference] {
-			d.take(again)
 			detail = cmp.Or(detail, d.detail)
 		}
 	}
@@ -133,19 +125,10 @@ func (a *auditor) judge(ctx context.Context, host string, before replica.HostVie
 	case a.cfg.ReportOnly:
 		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
 	default:
-		shown := make(chan struct{})
-		a.writer.Publish(replica.TableUpdate{Reread: []*replica.HostReread{again}, AfterPublish: func() { close(shown) }})
-		select {
-		case <-shown:
-		case <-ctx.Done():
-			return
-		}
-		if !again.Did {
-			return // it changed meanwhile; the next look sees
-		}
+		a.journal.Reload()
 		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
 		a.tel.Repaired(kindName(cellgatev1.Finding_TABLE_DIFFERS), "done")
-		a.log.Warn("audit: the table's rows of a host were read anew from the shard", "host_uuid", host, "because", detail)
+		a.log.Warn("audit: the table has other rows of a host than the shard, and is read anew", "host_uuid", host, "because", detail)
 	}
 }
 

@@ -35,11 +35,10 @@ func ofClaim(what differing, c *shard.Claim) difference {
 	return difference{what: what, claimID: c.ClaimID, state: c.State, updatedAt: c.UpdatedAt.UnixNano()}
 }
 
-// differs is a difference, with what it says to people and what to take from the shard.
+// differs is a difference, with what it says to people.
 type differs struct {
 	difference
 	detail string
-	take   func(*replica.HostReread)
 }
 
 // rowComparison are a host's rows in the table and in the shard: before was read before the
@@ -48,23 +47,21 @@ type rowComparison struct {
 	host          string
 	before, after replica.HostView
 	found         *shard.Audited
-	// claim is the table's live claim, nil for none; ended reports whether it may have
-	// ended since before.
+	// claim is the table's live claim, nil for none.
 	claim func(id string) *shard.Claim
-	ended func(id string) bool
 }
 
 // differences says what differs. A row that is newer than the shard's is no difference,
 // unless it was there before: then the shard lost it.
 func (c rowComparison) differences() (list []differs) {
-	note := func(d difference, take func(*replica.HostReread), format string, args ...any) {
-		list = append(list, differs{difference: d, detail: fmt.Sprintf(format, args...), take: take})
+	note := func(d difference, format string, args ...any) {
+		list = append(list, differs{difference: d, detail: fmt.Sprintf(format, args...)})
 	}
 	if c.hostDiffers() {
-		note(difference{what: hostOther}, func(r *replica.HostReread) { r.Seen, r.Row = c.after.Row, c.found.Host }, "the row of the host")
+		note(difference{what: hostOther}, "the row of the host")
 	}
 	if c.found.Host != nil && c.usageDiffers() {
-		note(difference{what: usageOther}, func(r *replica.HostReread) { r.Seen, r.UsageToo, r.Usage = c.after.Row, true, c.found.Usage }, "what is in use on the host")
+		note(difference{what: usageOther}, "what is in use on the host")
 	}
 	was := map[string]*shard.Claim{}
 	for _, t := range c.before.Claims {
@@ -74,18 +71,16 @@ func (c rowComparison) differences() (list []differs) {
 	for _, row := range c.found.Claims {
 		has[row.ClaimID] = true
 		t := c.claim(row.ClaimID)
-		take := func(r *replica.HostReread) { r.Put = append(r.Put, [2]*shard.Claim{row, t}) }
 		switch {
-		case t == nil && c.ended(row.ClaimID):
 		case t == nil:
-			note(ofClaim(claimOther, row), take, "claim %s is not in the table", row.ClaimID)
+			note(ofClaim(claimOther, row), "claim %s is not in the table", row.ClaimID)
 		case t.UpdatedAt.Before(row.UpdatedAt), t.UpdatedAt.Equal(row.UpdatedAt) && was[row.ClaimID] == t && !SameClaim(t, row):
-			note(ofClaim(claimOther, row), take, "claim %s is another in the table", row.ClaimID)
+			note(ofClaim(claimOther, row), "claim %s is another in the table", row.ClaimID)
 		}
 	}
 	for _, t := range c.before.Claims {
 		if !has[t.ClaimID] && c.claim(t.ClaimID) == t {
-			note(ofClaim(claimGone, t), func(r *replica.HostReread) { r.Gone = append(r.Gone, t) }, "claim %s is in the table only", t.ClaimID)
+			note(ofClaim(claimGone, t), "claim %s is in the table only", t.ClaimID)
 		}
 	}
 	return list

@@ -9,20 +9,14 @@ import (
 	"cellgate/shard"
 )
 
-// Of a host of which one row differs the other is not taken: the table's may be newer than the
-// shard's was when it was read.
-func TestDifferences_UsageDiffers_TakesTheUsageAlone(t *testing.T) {
+// Of a host whose own row is newer in the table than the shard's was, only the usage differs.
+func TestDifferences_UsageOlderThanTheShards_IsTheOnlyOne(t *testing.T) {
 	old := &replica.HostRow{Host: &shard.Host{UUID: hostA, Generation: 5}, Usage: &shard.Usage{HostUUID: hostA, Generation: 3, Pending: 1}}
 	before := replica.HostView{Row: &replica.HostRow{Host: &shard.Host{UUID: hostA, Generation: 4}, Usage: old.Usage}}
 	found := &shard.Audited{Host: &shard.Host{UUID: hostA, Generation: 4}, Usage: &shard.Usage{HostUUID: hostA, Generation: 4, Pending: 2}}
 	list := rowComparison{host: hostA, before: before, after: replica.HostView{Row: old}, found: found}.differences()
 	if len(list) != 1 || list[0].what != usageOther {
 		t.Fatalf("differ: %+v", list)
-	}
-	again := replica.HostReread{Host: hostA}
-	list[0].take(&again)
-	if again.Row != nil || !again.UsageToo || again.Usage != found.Usage || again.Seen != old {
-		t.Errorf("it takes %+v", again)
 	}
 }
 

@@ -130,7 +130,7 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 	if err := r.journal.AwaitFresh(ctx); err != nil {
 		return err
 	}
-	rows, _ := r.rows.HostsInService()
+	rows := r.rows.HostsInService()
 	slices.SortFunc(rows, func(a, b *replica.HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
 	l := &lookResult{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
 	for _, row := range rows {

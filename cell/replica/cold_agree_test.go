@@ -166,7 +166,7 @@ func (a *agreement) coldQuery() *schedule.Query {
 }
 
 func (a *agreement) anyHost() string {
-	all, _ := a.writer.rows.HostsInService()
+	all := a.writer.rows.HostsInService()
 	slices.SortFunc(all, func(a, b *HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
 	return all[a.rng.IntN(len(all))].Host.UUID
 }

@@ -16,6 +16,8 @@ type Journal struct {
 	// hurry has one element when the journal should be read now, asked when it should be
 	// after a rest; see mostRest.
 	hurry, asked chan struct{}
+	// reloads has one element when the shard should be loaded anew.
+	reloads chan struct{}
 	// over is closed when nobody reads any more.
 	over chan struct{}
 
@@ -38,7 +40,7 @@ type Journal struct {
 
 func newJournal() *Journal {
 	return &Journal{
-		cursor: shard.Cursor{}, hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), over: make(chan struct{}),
+		cursor: shard.Cursor{}, hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), reloads: make(chan struct{}, 1), over: make(chan struct{}),
 		ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
 	}
 }
@@ -54,6 +56,14 @@ func (j *Journal) LastEnd() time.Time {
 func (j *Journal) hurryUp() {
 	select {
 	case j.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// Reload asks for the whole shard to be loaded into the table anew.
+func (j *Journal) Reload() {
+	select {
+	case j.reloads <- struct{}{}:
 	default:
 	}
 }
@@ -170,27 +180,6 @@ func (j *Journal) AwaitFresh(ctx context.Context) error {
 			return fault.Wrap(fault.CellUnavailable, failed, "the replica is %v behind its shard, whose journal cannot be read", behind.Round(time.Millisecond))
 		}
 		j.hurryUp()
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// AwaitReadSince waits until the journal was read to its end, and shown, by a reading that
-// began after a time. It fails when the journal cannot be read.
-func (j *Journal) AwaitReadSince(ctx context.Context, at time.Time) error {
-	for asked := false; ; asked = true {
-		j.mu.Lock()
-		done, reading, failed := j.atEnd.After(at), j.reading, j.failed
-		j.mu.Unlock()
-		switch {
-		case done:
-			return nil
-		case asked && failed != nil:
-			return failed
-		}
 		select {
 		case <-reading:
 		case <-ctx.Done():

@@ -92,7 +92,6 @@ func (f *follower) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.rows.missedEnds()
 	var missing []string
 	for _, id := range f.rows.LiveIDs() {
 		if _, ok := live[id]; !ok {

@@ -125,6 +125,15 @@ func (q *Queue) Do(ctx context.Context, ops []shard.Op, urgent bool) ([]Answer, 
 	}
 }
 
+// DoOne is Do for one operation. A refusal is an outcome.
+func (q *Queue) DoOne(ctx context.Context, op shard.Op, urgent bool) (shard.Outcome, error) {
+	answers, err := q.Do(ctx, []shard.Op{op}, urgent)
+	if err != nil {
+		return shard.Outcome{}, err
+	}
+	return answers[0].Outcome, answers[0].Err
+}
+
 // put queues a job. A full queue is an Overloaded fault, a closed one
 // CellUnavailable; a job larger than the bound is taken when nothing waits.
 func (q *Queue) put(j *job, urgent bool) error {

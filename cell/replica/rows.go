@@ -27,12 +27,10 @@ type Rows struct {
 	taking map[string]map[string]*shard.Claim
 	// onHost are the live claims, by host, then claim_id.
 	onHost map[string]map[string]*shard.Claim
-	// Ended remembers claims that ended, so that an older row of another lane
+	// ended remembers claims that ended, so that an older row of another lane
 	// does not bring them back; endedBefore are those of before the last time
 	// the journal was read to its end.
-	Ended, EndedBefore map[string]*shard.Claim
-	// ends are those that end while an audit is under way; nil while none is.
-	ends *EndsSeen
+	ended, endedBefore map[string]*shard.Claim
 	// gate is the cell's; nil for none.
 	gate *shard.Gate
 	// TableGate is the gate that the newest table was made under: what a gate says of imported
@@ -41,10 +39,6 @@ type Rows struct {
 	// awaited are the live claims whose instance no report of their host has had, but for
 	// adopted ones, and those that awaitedClaims dropped.
 	awaited map[string]*shard.Claim
-	// unseen are those that awaitedClaims dropped.
-	unseen map[string]*shard.Claim
-	// hostSet grows when a host is added, goes, or changes its service host.
-	hostSet uint64
 	// goneFacts are the namespaces that went since the journal was read to its end the
 	// last time, by host and name; goneBefore those of before.
 	goneFacts, goneBefore map[[2]string]struct{}
@@ -104,7 +98,7 @@ func newRows() *Rows {
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
-		Ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{}, unseen: map[string]*shard.Claim{},
+		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
 		coming: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
 	}
 }
@@ -191,9 +185,6 @@ func (r *Rows) put(uuid string, next *HostRow) {
 	if old := r.hosts[uuid]; old != nil {
 		was = old.Host
 	}
-	if (was == nil) != (next.Host == nil) || was != nil && was.ServiceHost != next.Host.ServiceHost {
-		r.hostSet++
-	}
 	r.index.replace(was, next.Host)
 	r.hosts[uuid] = next
 }
@@ -255,11 +246,11 @@ func (r *Rows) forgetEnded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetGone()
-	if len(r.Ended) == 0 && len(r.EndedBefore) == 0 {
+	if len(r.ended) == 0 && len(r.endedBefore) == 0 {
 		return
 	}
-	r.EndedBefore = r.Ended
-	r.Ended = map[string]*shard.Claim{}
+	r.endedBefore = r.ended
+	r.ended = map[string]*shard.Claim{}
 }
 
 // InstancesUnknown reports whether a host is of an agent that does not know its instances.

@@ -7,18 +7,10 @@ import (
 )
 
 func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
-	if r.ends != nil && !c.State.Live() {
-		r.ends.ids[c.ClaimID] = struct{}{}
-	}
 	old := r.claims[c.ClaimID]
-	if older(c, old) || older(c, r.Ended[c.ClaimID]) || older(c, r.EndedBefore[c.ClaimID]) {
+	if older(c, old) || older(c, r.ended[c.ClaimID]) || older(c, r.endedBefore[c.ClaimID]) {
 		return
 	}
-	r.setClaim(old, c, d)
-}
-
-// setClaim puts a claim's row in place of the one known, nil for none, whatever their age.
-func (r *Rows) setClaim(old, c *shard.Claim, d *dirty) {
 	if old != nil {
 		drop(r.byConsumer, old.ConsumerUUID, old.ClaimID)
 		drop(r.transferred, old.TransferredFrom, old.ClaimID)
@@ -39,13 +31,12 @@ func (r *Rows) setClaim(old, c *shard.Claim, d *dirty) {
 		if c.TransferredFrom != "" {
 			r.transferred[c.TransferredFrom] = append(r.transferred[c.TransferredFrom], c)
 		}
-		delete(r.Ended, c.ClaimID)
-		delete(r.EndedBefore, c.ClaimID)
+		delete(r.ended, c.ClaimID)
+		delete(r.endedBefore, c.ClaimID)
 	} else {
 		delete(r.claims, c.ClaimID)
-		r.Ended[c.ClaimID] = c
+		r.ended[c.ClaimID] = c
 	}
-	delete(r.unseen, c.ClaimID)
 	if c.State.Live() && !c.Seen && !c.Adopted {
 		r.awaited[c.ClaimID] = c
 	} else {

@@ -39,7 +39,6 @@ func (r *Rows) AwaitedClaims(limit int, confirmed time.Time) (list []*shard.Clai
 	for id, c := range r.awaited {
 		if c.State == shard.Confirmed && c.UpdatedAt.Before(confirmed) {
 			delete(r.awaited, id)
-			r.unseen[id] = c
 			continue
 		}
 		if len(list) == limit {
@@ -48,17 +47,6 @@ func (r *Rows) AwaitedClaims(limit int, confirmed time.Time) (list []*shard.Clai
 		list = append(list, c)
 	}
 	return list, false
-}
-
-// UnseenClaims gives at most limit of the live claims whose instances no report of their
-// host has had, long after they were confirmed; the longest first.
-func (r *Rows) UnseenClaims(limit int) []*shard.Claim {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := slices.SortedFunc(maps.Values(r.unseen), func(a, b *shard.Claim) int {
-		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.ClaimID, b.ClaimID))
-	})
-	return all[:min(len(all), limit)]
 }
 
 // AwaitedCount counts them.
@@ -151,7 +139,7 @@ func (r *Rows) ClaimsOn(host string) []*shard.Claim {
 func (r *Rows) EndedState(id string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if c := cmp.Or(r.Ended[id], r.EndedBefore[id]); c != nil {
+	if c := cmp.Or(r.ended[id], r.endedBefore[id]); c != nil {
 		return string(c.State)
 	}
 	return ""
@@ -168,8 +156,8 @@ func (r *Rows) LiveIDs() []string {
 	return ids
 }
 
-// HostsInService gives every registered host's row, in no order, and the host set's number.
-func (r *Rows) HostsInService() ([]*HostRow, uint64) {
+// HostsInService gives every registered host's row, in no order.
+func (r *Rows) HostsInService() []*HostRow {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	out := make([]*HostRow, 0, len(r.hosts))
@@ -178,7 +166,7 @@ func (r *Rows) HostsInService() ([]*HostRow, uint64) {
 			out = append(out, h)
 		}
 	}
-	return out, r.hostSet
+	return out
 }
 
 // Claim gives a live claim; nil when there is none of that id.
@@ -226,4 +214,40 @@ func (r *Rows) Each(visit func(uuid string, row *shard.Host, admin *shard.AdminS
 	for uuid, row := range r.hosts {
 		visit(uuid, row.Host, row.Admin)
 	}
+}
+
+// HostView is a host's rows at one moment, with what else there is of the instances on it.
+type HostView struct {
+	Row *HostRow
+	// Claims are the live ones on the host, by claim_id.
+	Claims []*shard.Claim
+	// Of are all live claims that hold an instance's resources, for each instance of claims and
+	// those asked for.
+	Of map[string][]*shard.Claim
+	// Consumers has, of instances asked for without one in of, a live claim of theirs that
+	// holds what is another's.
+	Consumers map[string]*shard.Claim
+}
+
+// ViewOfHost reads a host's rows.
+func (r *Rows) ViewOfHost(host string, instances []string) HostView {
+	v := HostView{Claims: r.ClaimsOn(host), Of: map[string][]*shard.Claim{}, Consumers: map[string]*shard.Claim{}}
+	for _, c := range v.Claims {
+		if id := c.Instance(); v.Of[id] == nil {
+			v.Of[id] = r.ClaimsOfInstance(id)
+		}
+	}
+	for _, id := range instances {
+		if v.Of[id] != nil {
+			continue
+		}
+		if v.Of[id] = r.ClaimsOfInstance(id); len(v.Of[id]) > 0 {
+			continue
+		}
+		if theirs := r.ClaimsOfConsumers([]string{id}); len(theirs) > 0 {
+			v.Consumers[id] = theirs[0]
+		}
+	}
+	v.Row = r.Host(host)
+	return v
 }

@@ -78,7 +78,7 @@ func TestRowsForgetEndedClaimsOnceTheJournalWasReadAfterThem(t *testing.T) {
 		t.Error("an older row brought an ended claim back")
 	}
 	r.forgetEnded()
-	if n := len(r.Ended) + len(r.EndedBefore); n != 0 {
+	if n := len(r.ended) + len(r.endedBefore); n != 0 {
 		t.Errorf("%d ended claims are remembered", n)
 	}
 }

@@ -17,8 +17,6 @@ const maxUpdates = 64
 // goroutine, once the newest version has them. It must not block.
 type TableUpdate struct {
 	changes []shard.Change
-	// Reread are hosts' rows as the shard has them, in place of those that differ.
-	Reread       []*HostReread
 	AfterPublish func()
 }
 
@@ -103,9 +101,6 @@ func (w *Writer) apply(updates []TableUpdate) *dirty {
 	for _, u := range updates {
 		if err := w.rows.apply(u.changes, d); err != nil {
 			w.log.Error("a row of the shard is not readable and was left out of the table", "err", err)
-		}
-		for _, again := range u.Reread {
-			w.rows.Reread(again, d)
 		}
 	}
 	if w.imports != nil && w.rows.GateRow() != gate {
