@@ -3,7 +3,6 @@ package cell
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -310,80 +308,4 @@ func TestAStateWhoseStreamHasEndedIsNotWritten(t *testing.T) {
 			t.Errorf("hosts %v were written, want only the one whose agent waits", wrote)
 		}
 	})
-}
-
-// An agent that comes back with its life and an earlier version, as one of a machine that was
-// restored with its memory, is asked for a state above the row; until it gives one that is a
-// finding. An operator can ask for it too.
-func TestAnAgentThatWentBackIsAskedToGoOnAboveTheRow(t *testing.T) {
-	for _, knows := range []bool{true, false} {
-		for _, byHand := range []bool{false, true} {
-			t.Run(fmt.Sprintf("knows above %v, by hand %v", knows, byHand), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := start(t, newStore(t), soon)
-					at := func(version uint64, vcpus int32, epoch uint64) *agentv1.FullState {
-						s := plainState(1, vcpus)
-						s.Version, s.Epoch = version, epoch
-						return s
-					}
-					before := r.register(at(90, 8, 0))
-					before.cancel()
-					s := at(3, 64, 0)
-					a, told := r.telling(s)
-					a.last = s
-					var asked []uint64
-					pass := func(beats int) {
-						for range beats {
-							time.Sleep(r.cell.cfg.HeartbeatEvery)
-							a.heartbeat()
-							calm()
-							for _, m := range rest(told) {
-								s := m.GetResync()
-								if s == nil {
-									continue
-								}
-								asked = append(asked, s.GetAbove())
-								next := a.last.GetVersion() + 1
-								if knows && s.GetRenew() {
-									next = max(next, s.GetAbove()+1)
-								}
-								a.last = at(next, 64, s.GetEpoch())
-								if err := a.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.last}}); err != nil {
-									t.Fatal(err)
-								}
-								calm()
-							}
-						}
-					}
-					if byHand {
-						if _, err := r.cells.ResyncHosts(t.Context(), &cellv1.ResyncHostsRequest{HostUuid: hostUUID(1)}); err != nil {
-							t.Fatal(err)
-						}
-						pass(1)
-					} else {
-						if pass(1); len(asked) != 0 {
-							t.Errorf("asked at once, above %d", asked)
-						}
-						pass(2)
-					}
-					if len(asked) != 1 || asked[0] != 90 {
-						t.Fatalf("asked above %d, want once above 90", asked)
-					}
-					version := r.cell.rows.Host(hostUUID(1)).Host.StateVersion
-					if knows {
-						if version != 91 || r.propose(query(64)).GetPassed() != 1 {
-							t.Errorf("the row is of version %d", version)
-						}
-						pass(20)
-						r.stand()
-						return
-					}
-					pass(20)
-					if version != 90 || !strings.Contains(r.stand(hostDiffers)[0].GetDetail(), "version 90") {
-						t.Errorf("the row is of version %d", version)
-					}
-				})
-			})
-		}
-	}
 }

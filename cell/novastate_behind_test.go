@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/cell/gate"
 	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -29,7 +28,9 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 		late := time.Duration(hosts[i]) * 3 * time.Second
 		beat := moment.Add(-late).Truncate(10 * time.Second).Add(late)
 		s.ChangedAt, s.LastSeen, s.Up = timestamppb.New(beat), timestamppb.New(beat), time.Since(beat) <= time.Minute
-		newest = gate.Later(newest, beat)
+		if beat.After(newest) {
+			newest = beat
+		}
 	}
 	req.ReadTo = timestamppb.New(newest)
 	return req

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-
 	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"

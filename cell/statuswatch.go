@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -16,11 +15,10 @@ const statusBatch = 256
 
 // statusWatch keeps in the shard what Nova's services say of hosts, as gateways report it.
 type statusWatch struct {
-	gate     *gate.Keeper
-	rows     *replica.Rows
-	queue    *replica.Queue
-	log      *slog.Logger
-	statuses gate.Statuses
+	gate  *gate.Keeper
+	rows  *replica.Rows
+	queue *replica.Queue
+	log   *slog.Logger
 	// failing: the last ones were not written, and that was logged.
 	failing bool
 }
@@ -59,18 +57,13 @@ func (w *statusWatch) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for i, a := range answers {
-			switch {
-			case a.Err != nil:
-				return a.Err
-			case a.Outcome.Refusal != nil:
-				return fmt.Errorf("host %s: %s", at[i].HostUUID, a.Outcome.Refusal.Message)
-			}
+		if err := replica.FirstFailure(answers); err != nil {
+			return err
 		}
 	}
-	if words := slices.DeleteFunc(changes, func(p shard.SetNovaState) bool { return p.Refresh }); len(words) > 0 {
-		first := &words[0]
-		w.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(words), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
+	if len(changes) > 0 {
+		first := &changes[0]
+		w.log.Info("audit: Nova's services say otherwise of hosts", "hosts", len(changes), "first", first.HostUUID, "state", string(first.State), "reason", first.Reason)
 	}
 	return nil
 }
@@ -81,5 +74,5 @@ func (w *statusWatch) changes() []shard.SetNovaState {
 	w.rows.Each(func(uuid string, row *shard.Host, admin *shard.AdminState) {
 		rows[uuid] = gate.HostStatus{Row: row, Admin: admin}
 	})
-	return w.statuses.Changes(w.gate.ReadableReports(), rows, w.gate.Now(), w.gate.MaxLag())
+	return gate.StatusChanges(w.gate.ReadableReports(), rows, w.gate.Now(), w.gate.MaxLag())
 }

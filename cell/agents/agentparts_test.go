@@ -77,22 +77,6 @@ func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 	}
 }
 
-// A replica that an agent's newest state reaches a little after the others asks for nothing.
-func TestALateStateOfALifeThatGoesOnIsNotAskedFor(t *testing.T) {
-	var l lostState
-	now := time.Unix(1e9, 0)
-	for version := uint64(1); version < 20; version++ {
-		now = now.Add(10 * time.Second)
-		said := &reportSummary{Registration: shard.Registration{BootID: "a", StateVersion: version}}
-		if l = l.update(said, &shard.Host{BootID: "a", StateVersion: version + 1}, now); l.at != now {
-			t.Fatalf("version %d: behind since %v", version, now.Sub(l.at))
-		}
-		if got := l.update(said, &shard.Host{BootID: "a", StateVersion: version}, now); got != (lostState{}) {
-			t.Errorf("version %d, as the row is: %v", version, got)
-		}
-	}
-}
-
 // Many refused agents are one line a while, with their number.
 func TestRefusedAgentsAreLoggedOnce(t *testing.T) {
 	var out bytes.Buffer

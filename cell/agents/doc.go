@@ -1,13 +1,14 @@
 // Package agents hears the agents of a cell's hosts: one stream a host and replica.
 //
-//	agents.go       Service: a stream's messages
-//	takestate.go    a state on its way into the shard; delta.go, fullstate.go, statefacts.go read it
-//	lives.go        two agent incarnations of one host: which one is active, and who is asked again
-//	refused.go      a host whose newest state is refused
-//	admit.go        limits of hosts
-//	sessions.go     the streams, by host; reported.go: what was reported on them last
-//	heldstate.go    what else of a cell asks of reports
-//	verify*.go      claims are offered to agents, which give verdicts
+//	service.go       Service, and the messages of one stream
+//	registration.go  a state on its way into the shard; delta.go, fullstate.go, statefacts.go read it
+//	incarnations.go  two agent incarnations of one host: which one is active, and who is asked again
+//	refused.go       a host whose newest state is refused
+//	admit.go         limits of hosts
+//	streams.go       the streams, by host; reports.go: what was reported on them last
+//	heldstate.go     what else of a cell asks of reports
+//	verifier.go      claims are offered to agents (offers.go), which give verdicts (verdicts.go,
+//	                 doubts.go)
 //
 // A verdict ends no lease. It ends a claim that nobody was answered with, in sync mode, and a
 // confirmed one that its host gives back.

@@ -18,10 +18,9 @@ func BenchmarkUnchangedServices(b *testing.B) {
 		rows[h.UUID] = HostStatus{Row: h}
 		report.Services = append(report.Services, Service{Host: h.UUID, Up: true, Nodes: []string{h.UUID}})
 	}
-	var statuses Statuses
 	b.ReportAllocs()
 	for b.Loop() {
-		if c := statuses.Changes([]Report{report}, rows, time.Now(), 30*time.Second); len(c) != 0 {
+		if c := StatusChanges([]Report{report}, rows, time.Now(), 30*time.Second); len(c) != 0 {
 			b.Fatalf("%d changes", len(c))
 		}
 	}

@@ -94,24 +94,7 @@ func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 
 // Run looks until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.Interval)
-	defer tick.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		err := r.CompareAll(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !failing {
-			r.log.Warn("the cell's shard, table and hosts could not be compared", "err", err)
-		}
-		failing = err != nil
-	}
+	return replica.Repeat(ctx, r.cfg.Interval, r.log, "the cell's shard, table and hosts could not be compared", r.CompareAll)
 }
 
 // lookResult is one look: what it saw of each host that has something to repair.

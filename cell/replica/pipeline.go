@@ -51,7 +51,6 @@ func newPipeline(q *Queue, batch int, w *Writer, j *Journal, l changeListener, s
 func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 	p.lane = lane
 	defer p.refuseRest()
-	defer p.failures.flush(true)
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,7 +171,6 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		}
 		return nil
 	}
-	p.failures.flush(false)
 	p.journal.noteOwn(applied.Entry, func(changes []shard.Change) {
 		p.publishThenAnswer(batch, func(n int) Answer { return Answer{Outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes)
 	})

@@ -16,7 +16,7 @@ const maxUpdates = 64
 // TableUpdate is changes on their way into the table; afterPublish is called, on the writer's
 // goroutine, once the newest version has them. It must not block.
 type TableUpdate struct {
-	changes []shard.Change
+	changes      []shard.Change
 	AfterPublish func()
 }
 

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -99,9 +98,14 @@ func (k *keeper) expire(ctx context.Context) error {
 	}
 }
 
-// repeat does a task at every tick until ctx ends. A failure is logged once
-// until it works again, and tried again at the next tick.
+// repeat does a task at every tick until ctx ends, or the store breaks.
 func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string, task func(context.Context) error) error {
+	return Repeat(ctx, every, k.log, failure, task)
+}
+
+// Repeat does a task at every tick until ctx ends, or the store breaks. A failure is logged once
+// until the task works again, and the task tried again at the next tick.
+func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure string, task func(context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	failing := false
@@ -112,17 +116,29 @@ func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string
 		case <-tick.C:
 		}
 		err := task(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
+		case isFatal(err):
 			return err
-		}
-		if err != nil && (!failing || fault.KindOf(err) == fault.Internal) {
-			k.log.Warn(failure, "err", err)
+		case err != nil && (!failing || fault.KindOf(err) == fault.Internal):
+			log.Warn(failure, "err", err)
 		}
 		failing = err != nil
 	}
+}
+
+// FirstFailure is why one of some operations was not done, nil for none; a refusal is a failure.
+func FirstFailure(answers []Answer) error {
+	for _, a := range answers {
+		if a.Err != nil {
+			return a.Err
+		}
+		if r := a.Outcome.Refusal; r != nil {
+			return fault.New(r.Kind, "%s", r.Message)
+		}
+	}
+	return nil
 }
 
 // SilenceBatch is how many hosts' rows are marked at once as silent, or heard again, and
@@ -149,13 +165,11 @@ func (k *keeper) silences(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := FirstFailure(answers); err != nil {
+			return err
+		}
 		for i, a := range answers {
-			switch {
-			case a.Err != nil:
-				return a.Err
-			case a.Outcome.Refusal != nil:
-				return fault.New(a.Outcome.Refusal.Kind, "host %s: %s", list[i].HostUUID, a.Outcome.Refusal.Message)
-			case a.Outcome.AdminState.SaidSilent() != list[i].Silent:
+			if a.Outcome.AdminState.SaidSilent() != list[i].Silent {
 				k.live.DropMark(list[i].HostUUID) // no agent speaks for it any more
 			}
 		}

@@ -155,7 +155,7 @@ func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
 	}
 }
 
-// stream is what one stream has said so far. All but opened, epoch, said, heard, back
+// stream is what one stream has said so far. All but opened, epoch, lastReport, heardAt
 // and out belong to the goroutine of Report.
 type stream struct {
 	*Service
@@ -179,12 +179,11 @@ type stream struct {
 	// nil before the first.
 	lastReport atomic.Pointer[reportSummary]
 	heardAt    atomic.Pointer[time.Time]
-	lost       lostState
+	// lostSince is since when the host's row is another incarnation's; zero while it is not.
+	lostSince time.Time
 	// askedOver is the life over whose row the agent was asked for its next state, by the Resync
 	// of the newest epoch or one before; "" for none.
 	askedOver string
-	// back is the row's version that the agent was found behind; 0 for none (regain).
-	back atomic.Uint64
 	// out has what is to be told the agent besides its answers (sessions.tell).
 	out chan *agentv1.ReportResponse
 }

@@ -12,16 +12,13 @@ import (
 	"cellgate/shard"
 )
 
-// A host may have streams of two agent lives: that of an agent that died stays open while
-// nobody knows, and what it said may be read, or written, late; or two agents report the host.
-// The shard knows no order of lives. So a state replaces another life's row only when its agent
-// was asked for it because of that row (askOver): who died before the row was written cannot
-// answer. What a life says while a later stream of another one speaks for the host is not
-// written at all; and the stream that speaks for the host looks, at each heartbeat, whether the
-// row is its own, and asks its agent for the state again when it is not, as when two agents
-// live. So does an agent that went back to an earlier moment of its own life, as one whose
-// machine was restored with its memory: its states are older than the row, and none is written
-// until it is asked for one above that.
+// A host may have streams of two agent incarnations: that of an agent that died stays open while
+// nobody knows, and what it said may be read, or written, late; or two agents report the host. The
+// shard cannot tell which incarnation is newer. So a state replaces another incarnation's row only
+// when its agent was asked for it because of that row (askOver): who died before the row was written
+// cannot answer. What an incarnation says while a later stream of another one is active is not
+// written at all. The active stream compares the row with its own state at each heartbeat, and asks
+// its agent for the state again when they differ, as when two agents live.
 
 // askOver asks the agent for its state over another life's row. What it said before is of an
 // epoch that is over.
@@ -36,8 +33,6 @@ type reportSummary struct {
 	serviceHost string
 	// follows: the agent asked another replica to write the state.
 	follows bool
-	// back is the version of the row that the agent was found behind; 0 for none.
-	back uint64
 }
 
 func summaryOf(s *agentv1.FullState) *reportSummary {
@@ -52,66 +47,34 @@ func (w *reportSummary) isIn(h *shard.Host) bool {
 	return h.BootID == w.BootID && h.StateVersion >= w.StateVersion
 }
 
-// wentBack reports whether a row is a later state of the life than its agent knows of.
-func (w *reportSummary) wentBack(h *shard.Host) bool {
-	return h.BootID == w.BootID && w.StateVersion < w.back && h.StateVersion >= w.back
-}
-
-// lostState is since when a host's row is not what its agent said; the zero value while it is.
-// behind is the row's version then, where the row is the same life's.
-type lostState struct {
-	at     time.Time
-	behind uint64
-}
-
-// update goes by what the row is now. A later state of the same life may be on its way on this
-// stream: it begins anew with one that reaches what the row was.
-func (l lostState) update(said *reportSummary, row *shard.Host, now time.Time) lostState {
-	var behind uint64
-	if said.isIn(row) {
-		if row.StateVersion == said.StateVersion {
-			return lostState{}
-		}
-		behind = row.StateVersion
-	}
-	if !l.at.IsZero() && (l.behind > 0) == (behind > 0) && (behind == 0 || said.StateVersion < l.behind) {
-		return l
-	}
-	return lostState{at: now, behind: behind}
-}
-
-// askForLostState asks the agent for its state again when the host's row is another life's, or a later
-// one of its own life than it knows of: from the second heartbeat on that finds it so, since
-// one agent may be about to follow another, and a state may be on its way. A replica that the agent did not ask to write leaves it for a while to the one that it did.
-// One that cannot read the journal does not know the row: what it accepted may be there.
+// askForLostState asks the agent for its state again when the host's row is another
+// incarnation's: from the second heartbeat on that finds it so, since one agent may be about to
+// follow another. A replica that the agent did not ask to write leaves it for a while to the one
+// that it did. One that cannot read the journal does not know the row: what it accepted may be there.
 func (a *stream) askForLostState() *agentv1.ReportResponse {
 	row := a.rows.Host(a.host)
 	if a.registering || row == nil || row.Host == nil || row.Host.Imported || !a.Streams.IsActive(a.host, a) {
-		a.lost = lostState{}
+		a.lostSince = time.Time{}
 		return nil
 	}
 	if s := a.newest(); s.GetVerifies() {
 		a.Verify.addStream(a, s) // another stream of the host may have been told of claims till now
 	}
 	said, now := a.lastReport.Load(), a.now()
-	if a.refusal != nil && row.Host.BootID == said.BootID {
-		// The row is of its life, of whichever version: what it says besides is refused.
-		a.lost = lostState{}
-		a.back.Store(0)
+	if said.isIn(row.Host) || a.refusal != nil && row.Host.BootID == said.BootID {
+		a.lostSince = time.Time{}
 		return nil
 	}
-	if a.lost = a.lost.update(said, row.Host, now); a.lost.at.IsZero() {
-		a.back.Store(0)
-		return nil
+	if a.lostSince.IsZero() {
+		a.lostSince = now
 	}
 	after := a.cfg.HeartbeatEvery / 2
 	if said.follows {
 		after += 2 * a.cfg.HeartbeatEvery
 	}
-	if now.Sub(a.lost.at) < after || time.Since(a.journal.LastEnd()) > replica.MaxBehind {
+	if now.Sub(a.lostSince) < after || time.Since(a.journal.LastEnd()) > replica.MaxBehind {
 		return nil
 	}
-	a.back.Store(a.lost.behind)
 	if !a.Streams.mayAskAgain(a.host, 2*a.cfg.HeartbeatEvery, max(a.cfg.MaxAsking, 2*a.cfg.HeartbeatEvery)) {
 		return nil
 	}
@@ -235,9 +198,7 @@ func (s *Streams) lastReports(host string) (list []*reportSummary) {
 	defer s.mu.Unlock()
 	for _, a := range slices.Backward(s.byHost[host]) {
 		if w := a.lastReport.Load(); w != nil && s.isHeard(a) {
-			n := *w
-			n.back = a.back.Load()
-			list = append(list, &n)
+			list = append(list, w)
 		}
 	}
 	return list
@@ -250,7 +211,7 @@ func (s *Service) OtherIncarnation(row *replica.HostRow) *cellgatev1.Finding {
 		return nil
 	}
 	for _, w := range s.Streams.lastReports(row.Host.UUID) {
-		if !w.isIn(row.Host) || w.wentBack(row.Host) {
+		if !w.isIn(row.Host) {
 			return &cellgatev1.Finding{
 				Kind: cellgatev1.Finding_HOST_DIFFERS, HostUuid: row.Host.UUID, ServiceHost: row.Host.ServiceHost,
 				Detail: "the row is " + incarnationText(row.Host.Registration(), row.Host.ServiceHost) + ", and an agent that is heard here is " + incarnationText(w.Registration, w.serviceHost),

@@ -270,3 +270,20 @@ func rejectedBy(c *shard.Claim) *shard.Refusal {
 		Filter: "HostVerdict", Detail: c.Verdict.Reason,
 	}
 }
+
+// judgeOf is the operation that notes a verdict.
+func judgeOf(host string, in *agentv1.Verdict, end bool) shard.Op {
+	v := shard.Verdict{Outcome: shard.VerdictOK, Detail: in.GetDetail(), BootID: in.GetBootId(), Version: in.GetVersion()}
+	if in.GetOutcome() == agentv1.Verdict_REJECTED {
+		v.Outcome, v.Reason = shard.VerdictRejected, reasonOf(in)
+	}
+	return shard.Op{RecordVerdict: &shard.RecordVerdict{ClaimID: in.GetClaimId(), HostUUID: host, Verdict: v, End: end}}
+}
+
+// reasonOf is the reason of a rejection, as callers see it.
+func reasonOf(in *agentv1.Verdict) string {
+	if in.GetReason() == agentv1.Verdict_REASON_UNSPECIFIED {
+		return "UNSPECIFIED"
+	}
+	return in.GetReason().String()
+}
