@@ -48,7 +48,6 @@ type Cell struct {
 	gate      *gate.Keeper
 	statuses  *statusWatch
 	reconcile *reconcile.Reconciler
-	imports   *importOrder
 	shapes    *proposing.Shapes
 	summary   *totals
 	health    *health.Monitor
@@ -107,7 +106,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
-		imports: newImportOrder(now), shapes: proposing.NewShapes(), summary: newTotals(state.Touched),
+		shapes: proposing.NewShapes(), summary: newTotals(state.Touched),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), phase: phase,
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)

@@ -41,14 +41,6 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		if at := req.GetInstancesAt(); at != nil {
 			put.InstancesAt = at.AsTime()
 		}
-		if row := s.rows.HostInService(put.Host.UUID); row != nil && !row.Imported {
-			done, err := s.imports.take(put)
-			if err != nil {
-				out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
-				continue
-			}
-			defer done()
-		}
 		ops, places = append(ops, shard.Op{PutHost: put}), append(places, i)
 	}
 	answers, err := s.queue.Do(ctx, ops, false)

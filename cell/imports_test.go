@@ -186,28 +186,3 @@ func (r *testCell) totals() *cellgatev1.Cell {
 	}
 	return s.GetTotals()
 }
-
-// Where an agent does not know its instances, an import that comes after a newer one
-// changes nothing: it was delayed. Once none can be under way any more an older version
-// is taken, since the database's clock may have been set back.
-func TestAnImportThatWasDelayedUndoesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t))
-		s := plainState(1, 8)
-		s.InstancesUnknown = true
-		r.register(s)
-		r.imported(importedState(1, 7, 1, 2), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 2})
-		if o := r.importHosts(importedState(1, 6, 3))[0]; o.GetFailure().GetReason() != string(fault.StaleGeneration) {
-			t.Errorf("an older import: %v", o)
-		}
-		r.imported(importedState(1, 7, 1, 2), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true})
-		r.imported(importedState(1, 8, 1), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Released: 1})
-		r.imported(importedState(2, 1, 4), &cellv1.ImportOutcome{Adopted: 1}) // of another host
-		time.Sleep(keepImports - time.Second)
-		if o := r.importHosts(importedState(1, 6, 3))[0]; o.GetFailure() == nil {
-			t.Errorf("an older import, a little later: %v", o)
-		}
-		time.Sleep(2 * keepImports)
-		r.imported(importedState(1, 6, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 1, Released: 1})
-	})
-}
