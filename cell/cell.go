@@ -143,7 +143,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
 	lane, err := c.table.OpenLane(ctx, c.cfg.Replica)
 	if err != nil {
-		return c.unloaded(ctx, err)
+		return c.startError(ctx, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	c.table.StartCommitting(ctx, g, lane)
@@ -156,7 +156,7 @@ func (c *Cell) serve(ctx context.Context) error {
 	close(c.phase.open) // before ready is
 	g.Go(func() error {
 		if err := c.table.Load(ctx); err != nil {
-			return c.unloaded(ctx, err)
+			return c.startError(ctx, err)
 		}
 		c.table.StartFollowing(ctx, g)
 		c.agents.Run(ctx, g)
@@ -181,9 +181,9 @@ func (c *Cell) serve(ctx context.Context) error {
 	return g.Wait()
 }
 
-// unloaded gives the error of a start that did not come to its end: none when it was
+// startError gives the error of a start that did not come to its end: none when it was
 // asked to stop, unless the store is broken.
-func (c *Cell) unloaded(ctx context.Context, err error) error {
+func (c *Cell) startError(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, shard.ErrBroken) {
 		return err
 	}

@@ -19,10 +19,10 @@ func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
 	return g != nil && c.gate.LendImport(req.GetGateway())
 }
 
-// judged judges the gate and, with move, moves it. It gives the gate afterwards and the
+// judgeGate judges the gate and, with move, moves it. It gives the gate afterwards and the
 // verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
 // was in the shard; zero for none.
-func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Verdict, error) {
+func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Verdict, error) {
 	select {
 	case c.gate.Judging <- struct{}{}:
 		defer func() { <-c.gate.Judging }()
@@ -43,7 +43,7 @@ func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shar
 		if !move || gate.IsAsWanted(g, &v.Want) {
 			return g, v, nil
 		}
-		next, moved, err := c.moveGate(ctx, g, &v.Want, word{})
+		next, moved, err := c.moveGate(ctx, g, &v.Want, operator{})
 		if err != nil {
 			return nil, v, err
 		}
@@ -57,13 +57,13 @@ func (c *Cell) judged(ctx context.Context, move bool, imported time.Time) (*shar
 	return nil, gate.Verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
 }
 
-// word is an operator's; zero for the rules.
-type word struct{ who, why string }
+// operator is an operator's; zero for the rules.
+type operator struct{ who, why string }
 
 // moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
 // the word of an operator. moved is false when another replica came before: next is then
 // the row that it wrote.
-func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by word) (next *shard.Gate, moved bool, err error) {
+func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by operator) (next *shard.Gate, moved bool, err error) {
 	if old != nil && old.RowsAt.After(want.RowsAt) {
 		want.RowsAt = old.RowsAt
 	}
@@ -88,7 +88,7 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 		c.log.Warn("audit: the gate moved", "from", from, "to", g.State, "epoch", g.Epoch, "reason", g.Reason, "who", by.who)
 	case g.Pin == "" && pin != "":
 		c.log.Warn("audit: the gate was let go", "state", g.State, "pinned", pin, "epoch", g.Epoch, "reason", by.why, "who", by.who)
-	case by != word{}:
+	case by != operator{}:
 		c.log.Warn("audit: the gate was pinned", "state", g.State, "epoch", g.Epoch, "reason", by.why, "who", by.who)
 	}
 	return out.Gate, true, nil

@@ -34,14 +34,14 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 		default:
 			return nil, fault.New(fault.NotFound, "the gate of cell %s is not pinned: it is %s by the rules, and nothing was changed", s.cfg.Name, g.State)
 		}
-		next, moved, err := s.moveGate(ctx, g, want, word{orSomebody(req.GetWho()), req.GetReason()})
+		next, moved, err := s.moveGate(ctx, g, want, operator{orSomebody(req.GetWho()), req.GetReason()})
 		if err != nil {
 			return nil, err
 		}
 		if g = next; !moved {
 			continue
 		}
-		g, v, err := s.judged(ctx, pin == "", time.Time{})
+		g, v, err := s.judgeGate(ctx, pin == "", time.Time{})
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 		}
 		imported = now.Add(-max(0, age.AsDuration()))
 	}
-	g, v, err := s.judged(ctx, move, imported)
+	g, v, err := s.judgeGate(ctx, move, imported)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// doubted is a rejection that is not taken yet.
-type doubted struct {
+// putOffRejection is a rejection that is not taken yet.
+type putOffRejection struct {
 	session *stream
 	verdict *agentv1.Verdict
 }
@@ -32,11 +32,11 @@ func (v *verifier) putOff(a *stream, in *agentv1.Verdict) bool {
 		return false
 	}
 	o := h.offers[in.GetClaimId()]
-	if o == nil || o.again || len(v.doubted) >= maxVerdicts {
+	if o == nil || o.again || len(v.putOffs) >= maxVerdicts {
 		return false
 	}
 	o.again = true
-	v.doubted = append(v.doubted, doubted{a, in})
+	v.putOffs = append(v.putOffs, putOffRejection{a, in})
 	select {
 	case v.check <- struct{}{}:
 	default:
@@ -55,8 +55,8 @@ func (v *verifier) recheck(ctx context.Context) error {
 		case <-v.check:
 		}
 		v.mu.Lock()
-		list := v.doubted
-		v.doubted = nil
+		list := v.putOffs
+		v.putOffs = nil
 		v.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, replica.MaxBehind)
 		err := v.journal.CatchUp(bounded)
@@ -75,7 +75,7 @@ func (v *verifier) recheck(ctx context.Context) error {
 }
 
 // offerAgain offers a claim whose rejection was doubted, after the ends that were read.
-func (v *verifier) offerAgain(d doubted) {
+func (v *verifier) offerAgain(d putOffRejection) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	host, id := d.session.host, d.verdict.GetClaimId()

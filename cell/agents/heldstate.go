@@ -12,7 +12,7 @@ import (
 // HeldState is what the agent of a host that is heard here said last, and the report that
 // it is of; nil for none, and for one that is refused since.
 func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
-	rep := s.Reports.Of(uuid)
+	rep := s.Reports.Newest(uuid)
 	if rep == nil || !s.Streams.IsActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 	if s.RefusalOf(row.Host.UUID) != nil {
 		return nil // its agent knows better
 	}
-	rep := s.Reports.Of(row.Host.UUID)
+	rep := s.Reports.Newest(row.Host.UUID)
 	if rep == nil || !s.Streams.IsActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *Service) InstanceGone(id string) error {
 	if s.RefusalOf(claim.HostUUID) != nil {
 		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
 	}
-	rep := s.Reports.Of(claim.HostUUID)
+	rep := s.Reports.Newest(claim.HostUUID)
 	if rep == nil || !s.Streams.IsActive(claim.HostUUID, rep.by) {
 		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)
 	}

@@ -20,7 +20,7 @@ import (
 // written at all. The active stream compares the row with its own state at each heartbeat, and asks
 // its agent for the state again when they differ, as when two agents live.
 
-// askOver asks the agent for its state over another life's row. What it said before is of an
+// askOver asks the agent for its state over another incarnation's row. What it said before is of an
 // epoch that is over.
 func (a *stream) askOver(boot string) *agentv1.ReportResponse {
 	a.askedOver = boot
@@ -42,7 +42,7 @@ func summaryOf(s *agentv1.FullState) *reportSummary {
 	}
 }
 
-// isIn reports whether a row is that state, or a later one of its life.
+// isIn reports whether a row is that state, or a later one of its incarnation.
 func (w *reportSummary) isIn(h *shard.Host) bool {
 	return h.BootID == w.BootID && h.StateVersion >= w.StateVersion
 }
@@ -87,7 +87,7 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 	return a.renewal(why, 0, row.Host)
 }
 
-// renewal asks for the whole state as a new version, above that of a row of the same life;
+// renewal asks for the whole state as a new version, above that of a row of the same incarnation;
 // nil for no row.
 func (a *stream) renewal(why string, within time.Duration, row *shard.Host) *agentv1.ReportResponse {
 	m := resync(a.epoch.Add(1), why, within)
@@ -102,7 +102,7 @@ func incarnationText(r shard.Registration, serviceHost string) string {
 	return fmt.Sprintf("of agent life %s (service host %s, version %d)", r.BootID, serviceHost, r.StateVersion)
 }
 
-// asking is when an agent of a host was last asked for what another life had overwritten,
+// asking is when an agent of a host was last asked for what another incarnation had overwritten,
 // and how long until the next time.
 type asking struct {
 	at   time.Time
@@ -160,8 +160,8 @@ func (s *Streams) activeLocked(host string) *stream {
 	return list[len(list)-1]
 }
 
-// superseded reports whether what an agent life says on a stream is another one's to say: the
-// stream that speaks for the host was opened later, by another life. That one's end is
+// superseded reports whether what an agent incarnation says on a stream is another one's to say: the
+// stream that speaks for the host was opened later, by another incarnation. That one's end is
 // noticed, and who stays is asked for its state (regain).
 func (s *Streams) superseded(host string, opened uint64, boot string) bool {
 	s.mu.Lock()
@@ -204,8 +204,8 @@ func (s *Streams) lastReports(host string) (list []*reportSummary) {
 	return list
 }
 
-// OtherIncarnation says that a host's row is another life's than an agent's that is heard here, or
-// a later one of that life than the agent knows of; nil when it is not.
+// OtherIncarnation says that a host's row is another incarnation's than an agent's that is heard here, or
+// a later one of that incarnation than the agent knows of; nil when it is not.
 func (s *Service) OtherIncarnation(row *replica.HostRow) *cellgatev1.Finding {
 	if row == nil || row.Host == nil || row.Host.Imported {
 		return nil

@@ -63,14 +63,14 @@ func (v *verifier) followConfirm(id string) {
 // offer sends a claim to its host's agent; again at the next look when it cannot be sent.
 // One that it moves on the same host goes first: the agent must know whose instance it
 // sees.
-func (v *verifier) offer(h *verified, c *shard.Claim) {
+func (v *verifier) offer(h *verifyingHost, c *shard.Claim) {
 	if from := v.rows.Claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
 		v.send(h, from, offerOf(from))
 	}
 	v.send(h, c, offerOf(c))
 }
 
-func (v *verifier) send(h *verified, c *shard.Claim, m *agentv1.ReportResponse) {
+func (v *verifier) send(h *verifyingHost, c *shard.Claim, m *agentv1.ReportResponse) {
 	if !v.sessions.Send(c.HostUUID, m) {
 		v.noteMissed(c.HostUUID, h)
 		return
@@ -102,7 +102,7 @@ func (v *verifier) sendEnded(host, id string) {
 
 // sendEnds tells a host's agent which of the claims that it was offered are not there
 // any more.
-func (v *verifier) sendEnds(host string, h *verified) {
+func (v *verifier) sendEnds(host string, h *verifyingHost) {
 	for id := range h.offers {
 		if c := v.rows.Claim(id); c == nil || c.HostUUID != host {
 			v.sendEnded(host, id)
@@ -111,7 +111,7 @@ func (v *verifier) sendEnds(host string, h *verified) {
 }
 
 // noteMissed notes that a message to a host's agent could not be sent.
-func (v *verifier) noteMissed(host string, h *verified) {
+func (v *verifier) noteMissed(host string, h *verifyingHost) {
 	h.known = false
 	v.schedule(host, v.now())
 }
@@ -164,12 +164,12 @@ func (v *verifier) sweepLocked(host string) {
 	}
 	h.reported = nil
 	// Not all hosts at one moment.
-	h.swept = now.Add(-rand.N(VerifySweep / 4))
+	h.sweptAt = now.Add(-rand.N(VerifySweep / 4))
 }
 
 // knows reports whether the agent knew of a claim by itself when its stream began. One that
 // was started again, without an instance that it had, does not.
-func (h *verified) knows(c *shard.Claim) bool {
+func (h *verifyingHost) knows(c *shard.Claim) bool {
 	if h.reported == nil {
 		return true
 	}
@@ -193,7 +193,7 @@ func reportedIn(s *agentv1.FullState) map[string]struct{} {
 // given back (ABORTED): the agent would say the same, and what comes of it is the shard's to
 // say; but it is where the claim took the place of another, which no abort ends. That it did
 // is told the agent too that did not reject it, so that it refuses to abort it.
-func (v *verifier) repeatOffer(h *verified, c *shard.Claim) {
+func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	o := h.offers[c.ClaimID]
 	if o == nil {
 		return

@@ -21,7 +21,7 @@ import (
 )
 
 // A host whose newest state is refused stays in service by the one before, where the shard
-// has one of the same agent life, and where the agent judges the claims that are made on it:
+// has one of the same agent incarnation, and where the agent judges the claims that are made on it:
 // it knows what the cell does not. The refusal names the version that the shard has, and
 // the agent's heartbeats name it again (docs/adr/0023). What only a report shows is neither
 // found nor put right on such a host.
@@ -57,7 +57,7 @@ func (f *refusal) text() string {
 }
 
 // refusedWhole answers a whole state that breaks a rule, and notes it when its sender may speak for the host. The
-// host stays when the shard has a state of the same agent life, the agent judges claims, and
+// host stays when the shard has a state of the same agent incarnation, the agent judges claims, and
 // what it says counts.
 func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, err error) result {
 	m := t.refused(in.GetBootId(), in.GetVersion(), err)

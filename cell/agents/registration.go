@@ -77,8 +77,8 @@ func (t *registration) gap(d *agentv1.Delta) string {
 
 // registerState registers the host, of which the schema found each field right: the state's
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
-// or a newer one of the same agent life, and this replica's table shows it; or when another
-// life speaks for the host (sessions.outlived), or Nova's tables do (shard.Gate). Over another life's row it is not written before
+// or a newer one of the same agent incarnation, and this replica's table shows it; or when another
+// life speaks for the host (sessions.outlived), or Nova's tables do (shard.Gate). Over another incarnation's row it is not written before
 // the agent was asked for it over that row (agentSession.asked). decoded is called before the
 // state waits for anything.
 func (t *registration) registerState(ctx context.Context, in *agentv1.FullState, decoded func()) result {
@@ -165,7 +165,7 @@ func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
 	}
 }
 
-// write puts the state into the shard, or gives the other life whose row is there, over which
+// write puts the state into the shard, or gives the other incarnation whose row is there, over which
 // the agent was not asked. When all agents of a cell come at once they wait here, in the
 // order they came, and none is refused and sends its state again.
 func (t *registration) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
@@ -230,9 +230,9 @@ func (t *registration) mayReport(ctx context.Context, h *shard.Host) error {
 }
 
 // holds reports whether the table shows this state of the host or a later one
-// of the same agent life.
+// of the same agent incarnation.
 func (t *registration) holds(h *shard.Host) bool {
-	row := t.rows.ShownHost(h.UUID)
+	row := t.rows.PublishedHost(h.UUID)
 	return row != nil && row.Host != nil && !row.Host.Imported && row.Host.BootID == h.BootID && row.Host.StateVersion >= h.StateVersion
 }
 

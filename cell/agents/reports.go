@@ -24,13 +24,13 @@ type Report struct {
 	by   *stream
 	// Writes: the agent asks this replica, of all that hear it, to write its states.
 	Writes bool
-	// Gone are the instances that an earlier state of the same agent life had, heard on
+	// Gone are the instances that an earlier state of the same agent incarnation had, heard on
 	// this stream or the one before, and this one has not: since when, on this stream.
 	Gone map[string]time.Time
 }
 
-// add takes a state that was accepted on a stream.
-func (r *reports) add(by *stream, host string, state *agentv1.FullState, now time.Time) {
+// noteAccepted takes a state that was accepted on a stream.
+func (r *reports) noteAccepted(by *stream, host string, state *agentv1.FullState, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hosts == nil {
@@ -92,8 +92,8 @@ func sameInstances(a, b []*agentv1.Instance) bool {
 	return true
 }
 
-// Of gives a host's report; nil for none.
-func (r *reports) Of(host string) *Report {
+// Newest gives a host's report; nil for none.
+func (r *reports) Newest(host string) *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hosts[host]

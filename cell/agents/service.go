@@ -268,7 +268,7 @@ func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportRespo
 		a.endRefusal()
 		a.lastReport.Store(summaryOf(t.state))
 		if !t.superseded {
-			a.Reports.add(a, t.host, t.state, a.now())
+			a.Reports.noteAccepted(a, t.host, t.state, a.now())
 		}
 		if a.host == "" {
 			a.host = t.host
@@ -302,7 +302,7 @@ func (a *stream) close(cancel context.CancelFunc) {
 // handleHeartbeat hears the host. An agent whose state is not held is asked for it, unless
 // one is on its way, whose answer says what is held: nothing is wrong with the state, and a
 // refusal that crossed it would have the agent rest for minutes. So is one whose state
-// another agent life overwrote (regain).
+// another agent incarnation overwrote (regain).
 //
 // A state that Nova's tables kept out of the shard is put there once the gate is NATIVE.
 func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {

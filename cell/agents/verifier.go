@@ -66,7 +66,7 @@ type verifier struct {
 
 	mu sync.Mutex
 	// hosts are those whose agents verify on a stream to this replica.
-	hosts map[string]*verified
+	hosts map[string]*verifyingHost
 	// at is the host whose agent may know of each claim, from this replica or another.
 	at map[string]string
 	// due are the hosts that need a look, and from when on.
@@ -76,21 +76,21 @@ type verifier struct {
 	// rejected are to be written; wake has an element while there are some.
 	rejected []shard.Op
 	wake     chan struct{}
-	// doubted are rejections that are not taken yet; check has an element while there
+	// putOffs are rejections that are not taken yet; check has an element while there
 	// are some.
-	doubted []doubted
+	putOffs []putOffRejection
 	check   chan struct{}
 }
 
 // placed is a claim on a host.
 type placed struct{ claim, host string }
 
-// verified is a host whose agent verifies.
-type verified struct {
+// verifyingHost is a host whose agent verifies.
+type verifyingHost struct {
 	session *stream
 	offers  map[string]*offer
-	// swept is when it was told all its claims.
-	swept time.Time
+	// sweptAt is when it was told all its claims.
+	sweptAt time.Time
 	// known: the agent has been told on this stream which claims there are, and of every
 	// end since. Before that a new claim is not offered by itself: the agent would judge
 	// it beside claims that are no more.
@@ -117,7 +117,7 @@ type offer struct {
 func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *replica.Queue, j *replica.Journal, sessions *Streams, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
 	return &verifier{
 		mode: mode, wait: wait, rows: rows, queue: q, journal: j, sessions: sessions, now: now, log: log, tel: tel,
-		hosts: map[string]*verified{}, at: map[string]string{}, due: map[string]time.Time{},
+		hosts: map[string]*verifyingHost{}, at: map[string]string{}, due: map[string]time.Time{},
 		awaited: map[placed]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
 	}
 }
@@ -133,7 +133,7 @@ func (v *verifier) addStream(a *stream, state *agentv1.FullState) {
 		}
 		v.forget(a.host, h)
 	}
-	v.hosts[a.host] = &verified{session: a, offers: map[string]*offer{}, reported: reportedIn(state)}
+	v.hosts[a.host] = &verifyingHost{session: a, offers: map[string]*offer{}, reported: reportedIn(state)}
 	v.sweepLocked(a.host)
 }
 
@@ -146,7 +146,7 @@ func (v *verifier) dropStream(a *stream) {
 	}
 }
 
-func (v *verifier) forget(host string, h *verified) {
+func (v *verifier) forget(host string, h *verifyingHost) {
 	for id := range h.offers {
 		delete(v.at, id)
 	}
@@ -231,7 +231,7 @@ func (v *verifier) dueHosts() (list []string) {
 	now := v.now()
 	for host, h := range v.hosts {
 		at, ok := v.due[host]
-		if ok && !at.After(now) || now.Sub(h.swept) > VerifySweep {
+		if ok && !at.After(now) || now.Sub(h.sweptAt) > VerifySweep {
 			delete(v.due, host)
 			list = append(list, host)
 		}

@@ -57,7 +57,7 @@ const (
 
 // Report is what a gateway sees in Nova's tables.
 type Report struct {
-	// Gateway names the life of the gateway, name is for people.
+	// Gateway names the incarnation of the gateway, name is for people.
 	Gateway, name string
 	// unreadable says why there are no services.
 	unreadable string

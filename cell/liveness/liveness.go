@@ -7,7 +7,7 @@ import (
 )
 
 // Tracker knows when each host was last heard, and so which are down. A host
-// that was never heard in this life of the replica is down when its row says that
+// that was never heard in this incarnation of the replica is down when its row says that
 // its agent is silent (marks.go), and else counts from when the replica
 // first knew of it. Time in which the replica itself did not run is no silence of
 // its hosts: what they said meanwhile may wait to be read.

@@ -188,7 +188,7 @@ func (a *auditor) noteCertain(kind cellgatev1.Finding_Kind, host string, is bool
 // agent reported last, and says something else.
 func (a *auditor) reportedOtherwise(host string) bool {
 	row := a.rows.Host(host)
-	rep := a.agents.Reports.Of(host)
+	rep := a.agents.Reports.Newest(host)
 	if row == nil || row.Host == nil || row.Host.Imported || rep == nil || rep.Registration() != row.Host.Registration() {
 		return false
 	}

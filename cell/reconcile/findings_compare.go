@@ -16,7 +16,7 @@ import (
 type findingKey struct {
 	kind                                   cellgatev1.Finding_Kind
 	host, claim, instance, provider, class string
-	// life: the host's row is another agent life's (otherLife).
+	// life: the host's row is another agent incarnation's (otherLife).
 	life bool
 }
 

@@ -21,7 +21,7 @@ type goneClaim struct {
 }
 
 // repairClaims releases the claims of instances that are gone: the host's agent had the
-// instance in an earlier report of its life, heard here, and has not had it since for
+// instance in an earlier report of its incarnation, heard here, and has not had it since for
 // longer than ReconcileRelease. The shard releases one only if its host has not reported
 // since, and no other claim of the instance is there.
 func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {

@@ -58,7 +58,7 @@ type coldSearch struct {
 	mu    sync.Mutex
 	ended bool
 	// waiting are the searches that have not begun, by what they ask for.
-	waiting map[string]*search
+	waiting map[string]*coldQuery
 
 	// late counts the searches in a row that took too long.
 	late atomic.Int32
@@ -66,8 +66,8 @@ type coldSearch struct {
 	cut  sync.Once
 }
 
-// search is one question to the shard and, once done is closed, its answer.
-type search struct {
+// coldQuery is one question to the shard and, once done is closed, its answer.
+type coldQuery struct {
 	query shard.HostQuery
 	// callers wait for it; cold.mu.
 	callers int
@@ -80,7 +80,7 @@ type search struct {
 func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *coldSearch {
 	c := &coldSearch{
 		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
-		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*search{},
+		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
 	}
 	c.filter, _ = store.(shard.HostFilter)
 	c.life, c.over = context.WithCancel(context.Background())
@@ -123,7 +123,7 @@ func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposing.Ver
 }
 
 // join takes part in the search that waits to ask for the same, or starts one.
-func (c *coldSearch) join(q *schedule.Query) (*search, error) {
+func (c *coldSearch) join(q *schedule.Query) (*coldQuery, error) {
 	asked := HostQueryOf(q.Request, q.Rules)
 	key := fmt.Sprintf("%#v", asked)
 	c.mu.Lock()
@@ -136,7 +136,7 @@ func (c *coldSearch) join(q *schedule.Query) (*search, error) {
 		return nil, fault.New(fault.CellUnavailable, "the cell's replica is loading its shard, which too many other requests are waiting for")
 	case s == nil:
 		asked.Rows, asked.Limit, asked.From = true, c.most, somewhere(q.Seed)
-		s = &search{query: asked, done: make(chan struct{})}
+		s = &coldQuery{query: asked, done: make(chan struct{})}
 		c.waiting[key] = s
 		c.tasks.Go(func() { c.run(key, s) })
 	}
@@ -153,7 +153,7 @@ func somewhere(seed uint64) string {
 	return id.String()
 }
 
-func (c *coldSearch) run(key string, s *search) {
+func (c *coldSearch) run(key string, s *coldQuery) {
 	defer close(s.done)
 	select {
 	case c.running <- struct{}{}:

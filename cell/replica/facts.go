@@ -48,7 +48,7 @@ func (r *Rows) readLocked(h *shard.Host) *Facts {
 	if row := r.hosts[h.UUID]; row != nil && row.Facts != nil && row.Facts.texts == texts {
 		return row.Facts
 	}
-	if coming := r.coming[h.UUID]; coming != nil && coming.texts == texts {
+	if coming := r.comingFacts[h.UUID]; coming != nil && coming.texts == texts {
 		return coming
 	}
 	return &Facts{texts: texts}
@@ -59,12 +59,12 @@ func (r *Rows) readLocked(h *shard.Host) *Facts {
 func (r *Rows) ExpectFacts(host string, f *Facts) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.coming[host] = f
+	r.comingFacts[host] = f
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.coming[host] == f { // else it is a later state's
-			delete(r.coming, host)
+		if r.comingFacts[host] == f { // else it is a later state's
+			delete(r.comingFacts, host)
 		}
 	}
 }

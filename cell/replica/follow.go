@@ -69,7 +69,7 @@ func (f *follower) run(ctx context.Context) error {
 			read = f.reload
 		case <-f.hurry:
 		case <-f.asked:
-			f.rest(ctx, min(took, MostRest)-time.Since(over))
+			f.restBetween(ctx, min(took, MostRest)-time.Since(over))
 		}
 		began := f.beginReading()
 		noteStored := f.stored.beginReading()
@@ -100,8 +100,8 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// rest waits between two readings, but not when one is in a hurry.
-func (f *follower) rest(ctx context.Context, long time.Duration) {
+// restBetween waits between two readings, but not when one is in a hurry.
+func (f *follower) restBetween(ctx context.Context, long time.Duration) {
 	if long <= 0 {
 		return
 	}

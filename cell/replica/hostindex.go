@@ -51,19 +51,19 @@ func sizeOf(h *shard.Host) int64 {
 type hostIndex struct {
 	all       HostLoad
 	byService map[string]HostLoad
-	coming    map[string]*comingHost
+	reserved  map[string]*reservedHost
 	// byProvider has the host of each provider, roots too.
 	byProvider map[string]string
 }
 
-// comingHost is what a row that was admitted takes more than the one before.
-type comingHost struct {
+// reservedHost is what a row that was admitted takes more than the one before.
+type reservedHost struct {
 	service string
 	more    HostLoad
 }
 
 func newHostIndex() hostIndex {
-	return hostIndex{byService: map[string]HostLoad{}, coming: map[string]*comingHost{}, byProvider: map[string]string{}}
+	return hostIndex{byService: map[string]HostLoad{}, reserved: map[string]*reservedHost{}, byProvider: map[string]string{}}
 }
 
 func (x *hostIndex) add(service string, l HostLoad) {
@@ -75,17 +75,17 @@ func (x *hostIndex) add(service string, l HostLoad) {
 	}
 }
 
-// expect counts a row that was admitted, until it is there or settled.
-func (x *hostIndex) expect(uuid string, c *comingHost) {
-	x.settle(uuid, x.coming[uuid])
-	x.coming[uuid] = c
+// reserve counts a row that was admitted, until it is there or settled.
+func (x *hostIndex) reserve(uuid string, c *reservedHost) {
+	x.unreserve(uuid, x.reserved[uuid])
+	x.reserved[uuid] = c
 	x.add(c.service, c.more)
 }
 
-// settle counts a row no more that was admitted, unless a later one was.
-func (x *hostIndex) settle(uuid string, c *comingHost) {
-	if c != nil && x.coming[uuid] == c {
-		delete(x.coming, uuid)
+// unreserve counts a row no more that was admitted, unless a later one was.
+func (x *hostIndex) unreserve(uuid string, c *reservedHost) {
+	if c != nil && x.reserved[uuid] == c {
+		delete(x.reserved, uuid)
 		x.add(c.service, HostLoad{}.minus(c.more))
 	}
 }
@@ -104,7 +104,7 @@ func (x *hostIndex) replace(was, now *shard.Host) {
 		}
 	}
 	if now != nil {
-		x.settle(now.UUID, x.coming[now.UUID])
+		x.unreserve(now.UUID, x.reserved[now.UUID])
 		x.add(now.ServiceHost, loadOf(now))
 		for i := range now.Providers {
 			x.byProvider[now.Providers[i].UUID] = now.UUID
@@ -112,8 +112,8 @@ func (x *hostIndex) replace(was, now *shard.Host) {
 	}
 }
 
-// of sums what hosts take by the names of their services; a name may end in *.
-func (x *hostIndex) of(services []string) (sum HostLoad) {
+// sumOf sums what hosts take by the names of their services; a name may end in *.
+func (x *hostIndex) sumOf(services []string) (sum HostLoad) {
 	for _, name := range services {
 		if !strings.HasSuffix(name, "*") {
 			sum = sum.plus(x.byService[name])
@@ -147,21 +147,21 @@ func (r *Rows) ForeignProvider(h *shard.Host) (at int, of string) {
 func (r *Rows) Reserve(h *shard.Host, services []string, check func(caller, all HostLoad) error) (settle func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := &comingHost{service: h.ServiceHost, more: loadOf(h)}
+	next := &reservedHost{service: h.ServiceHost, more: loadOf(h)}
 	if row := r.hosts[h.UUID]; row != nil {
 		next.more = next.more.minus(loadOf(row.Host))
 	}
 	if next.more.Hosts <= 0 && next.more.Bytes <= 0 {
 		return func() {}, nil
 	}
-	r.index.settle(h.UUID, r.index.coming[h.UUID])
-	if err := check(r.index.of(services).plus(next.more), r.index.all.plus(next.more)); err != nil {
+	r.index.unreserve(h.UUID, r.index.reserved[h.UUID])
+	if err := check(r.index.sumOf(services).plus(next.more), r.index.all.plus(next.more)); err != nil {
 		return nil, err
 	}
-	r.index.expect(h.UUID, next)
+	r.index.reserve(h.UUID, next)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.index.settle(h.UUID, next)
+		r.index.unreserve(h.UUID, next)
 	}, nil
 }

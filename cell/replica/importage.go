@@ -51,7 +51,7 @@ func (i *importAge) WhyUnavailable(g *shard.Gate) string {
 func (i *importAge) Check() {
 	age := i.Age(i.rows.GateRow())
 	stale := age < 0 || age > MaxRowsAge
-	if i.rows.stale.Swap(stale) == stale {
+	if i.rows.importsStale.Swap(stale) == stale {
 		return
 	}
 	i.rows.mu.RLock()

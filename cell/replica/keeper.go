@@ -71,7 +71,7 @@ func (k *keeper) expire(ctx context.Context) error {
 	for {
 		due, err := k.store.Due(ctx, leaseLimit)
 		if ctx.Err() == nil {
-			k.stored.read(err)
+			k.stored.noteRead(err)
 		}
 		if err == nil && len(due) == 0 && k.stored.uncommitted() {
 			due = []shard.ClaimRef{trial}

@@ -12,9 +12,9 @@ import (
 // middle, as CockroachDB may: a read of many rows that others write meanwhile.
 const MaxLoads = 5
 
-// begin loads the shard at the start. What broke off in the middle is begun anew, soon;
+// loadAtStart loads the shard at the start. What broke off in the middle is begun anew, soon;
 // a store that gives nothing at all is left to who started the process.
-func (f *follower) begin(ctx context.Context) error {
+func (f *follower) loadAtStart(ctx context.Context) error {
 	visited := false
 	cursor, _, err := f.load(ctx, func() { visited = true })
 	if err == nil {

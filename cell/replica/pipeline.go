@@ -58,7 +58,7 @@ func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 		case <-p.queue.wake:
 		}
 		p.gatherMore(ctx)
-		p.rest(ctx)
+		p.pause(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -94,20 +94,20 @@ func (p *pipeline) gatherMore(ctx context.Context) {
 	}
 }
 
-// maxRest bounds a rest.
-const maxRest = 50 * time.Millisecond
+// maxPause bounds a rest.
+const maxPause = 50 * time.Millisecond
 
-// rest waits between two transactions of background operations while callers come: as long
+// pause waits between two transactions of background operations while callers come: as long
 // as the last one took, so that half of the time is left to proposals and to the callers'
 // next operations. The first of those ends the rest.
-func (p *pipeline) rest(ctx context.Context) {
-	left := time.Until(p.last.ended.Add(min(p.last.took, maxRest)))
-	if left <= 0 || !p.queue.mayRest() {
+func (p *pipeline) pause(ctx context.Context) {
+	left := time.Until(p.last.ended.Add(min(p.last.took, maxPause)))
+	if left <= 0 || !p.queue.mayPause() {
 		return
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
-	for p.queue.mayRest() {
+	for p.queue.mayPause() {
 		select {
 		case <-p.queue.wake:
 		case <-timer.C:
@@ -144,7 +144,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		s.Int(telemetry.AttrBatch, len(ops))
 	}
 	began := time.Now()
-	ended := p.stored.begin()
+	ended := p.stored.beginTransaction()
 	applied, err := p.lane.Apply(ctx, ops)
 	ended(err)
 	took := time.Since(began)

@@ -193,9 +193,9 @@ func (q *Queue) busyLocked() bool {
 	return q.urgent.ops > 0 || !q.urgentAt.IsZero() && time.Since(q.urgentAt) < busyFor
 }
 
-// mayRest reports whether the queue is busy and nothing urgent waits: what does wait can
+// mayPause reports whether the queue is busy and nothing urgent waits: what does wait can
 // wait longer.
-func (q *Queue) mayRest() bool {
+func (q *Queue) mayPause() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.urgent.ops == 0 && !q.closed && q.busyLocked()

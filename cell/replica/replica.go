@@ -57,7 +57,7 @@ func NewState(cfg Config, live *liveness.Tracker) *State {
 		Queue: newQueue(cfg.MaxQueue, cfg.Telemetry), Journal: newJournal(), Stored: &storeWatch{now: cfg.Now},
 		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log}, Touched: newTouchedHosts(),
 	}
-	s.Rows.stale.Store(true)
+	s.Rows.importsStale.Store(true)
 	s.Cold = newColdSearch(cfg.CellUUID, cfg.ColdHosts, cfg.Store, s.Versions, cfg.Now, cfg.Log)
 	s.Imports = &importAge{rows: s.Rows, live: live, store: s.StoreTime}
 	s.Writer = newWriter(cfg.CellUUID, s.Rows, live, s.Versions, s.Imports, s.Touched, cfg.Log)
@@ -131,7 +131,7 @@ func (t *Replica) StartCommitting(ctx context.Context, g *errgroup.Group, lane s
 
 // Load loads the shard into the table.
 func (t *Replica) Load(ctx context.Context) error {
-	if err := t.Follower.begin(ctx); err != nil {
+	if err := t.Follower.loadAtStart(ctx); err != nil {
 		return fmt.Errorf("load the shard: %w", err)
 	}
 	return nil

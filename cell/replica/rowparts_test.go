@@ -33,8 +33,8 @@ func TestARowTakesTheFactsOfItsState(t *testing.T) {
 	first()
 	rowHas(&h, mine)
 	second()
-	if len(r.coming) != 0 {
-		t.Errorf("on their way: %v", r.coming)
+	if len(r.comingFacts) != 0 {
+		t.Errorf("on their way: %v", r.comingFacts)
 	}
 	next := h
 	next.Generation, next.IOWorkload = 2, 7

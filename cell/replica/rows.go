@@ -15,16 +15,16 @@ import (
 // than once and, from different lanes, in any order: the newer one stays.
 type Rows struct {
 	mu sync.RWMutex
-	// showing is held by the writer from when rows change until the table shows it.
-	showing    sync.RWMutex
+	// publishing is held by the writer from when rows change until the table shows it.
+	publishing sync.RWMutex
 	hosts      map[string]*HostRow
 	claims     map[string]*shard.Claim
 	byConsumer map[string][]*shard.Claim
 	// transferred are those of byConsumer that were transferred, by their instance.
 	transferred map[string][]*shard.Claim
-	// taking are the claims that take of a host's hardware (Claim.TakesHardware), by host,
+	// hardwareTakers are the claims that take of a host's hardware (Claim.TakesHardware), by host,
 	// then claim_id.
-	taking map[string]map[string]*shard.Claim
+	hardwareTakers map[string]map[string]*shard.Claim
 	// onHost are the live claims, by host, then claim_id.
 	onHost map[string]map[string]*shard.Claim
 	// ended remembers claims that ended, so that an older row of another lane
@@ -42,12 +42,12 @@ type Rows struct {
 	// goneFacts are the namespaces that went since the journal was read to its end the
 	// last time, by host and name; goneBefore those of before.
 	goneFacts, goneBefore map[[2]string]struct{}
-	// coming are the facts of states that are on their way, by host.
-	coming map[string]*Facts
+	// comingFacts are the facts of states that are on their way, by host.
+	comingFacts map[string]*Facts
 	// waits are who waits for a host's row to change, by host; each is closed then.
 	waits map[string]chan struct{}
-	// stale: what Nova's tables say of imported hosts is too old (watchRows).
-	stale atomic.Bool
+	// importsStale: what Nova's tables say of imported hosts is too old (watchRows).
+	importsStale atomic.Bool
 	// ending are the hosts whose maintenance has an end, with it.
 	ending map[string]time.Time
 	index  hostIndex
@@ -97,9 +97,9 @@ func newRows() *Rows {
 		hosts:      map[string]*HostRow{},
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
-		taking: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
+		hardwareTakers: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
-		coming: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
+		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // Down reports whether a host counts as down; silent: its agent was not heard of in time.
 func (r *Rows) Down(row *HostRow, silent bool) bool {
 	if row.Host.Imported {
-		silent = r.stale.Load()
+		silent = r.importsStale.Load()
 	}
 	return silent || row.Admin.Down()
 }

@@ -51,17 +51,17 @@ func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
 // applyHardware notes which hosts' hardware a claim takes of.
 func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
 	if old != nil && old.TakesHardware() {
-		delete(r.taking[old.HostUUID], old.ClaimID)
-		if len(r.taking[old.HostUUID]) == 0 {
-			delete(r.taking, old.HostUUID)
+		delete(r.hardwareTakers[old.HostUUID], old.ClaimID)
+		if len(r.hardwareTakers[old.HostUUID]) == 0 {
+			delete(r.hardwareTakers, old.HostUUID)
 		}
 		d.hardware[old.HostUUID] = struct{}{}
 	}
 	if c.TakesHardware() {
-		if r.taking[c.HostUUID] == nil {
-			r.taking[c.HostUUID] = map[string]*shard.Claim{}
+		if r.hardwareTakers[c.HostUUID] == nil {
+			r.hardwareTakers[c.HostUUID] = map[string]*shard.Claim{}
 		}
-		r.taking[c.HostUUID][c.ClaimID] = c
+		r.hardwareTakers[c.HostUUID][c.ClaimID] = c
 		d.hardware[c.HostUUID] = struct{}{}
 	}
 }

@@ -14,8 +14,8 @@ import (
 func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, id := range slices.Sorted(maps.Keys(r.taking[host])) {
-		if a := r.taking[host][id].Guest.Assigned; a != nil {
+	for _, id := range slices.Sorted(maps.Keys(r.hardwareTakers[host])) {
+		if a := r.hardwareTakers[host][id].Guest.Assigned; a != nil {
 			list = append(list, a)
 		}
 	}
@@ -63,10 +63,10 @@ func (r *Rows) Host(uuid string) *HostRow {
 	return r.hosts[uuid]
 }
 
-// ShownHost is host, once the table shows what it gives.
-func (r *Rows) ShownHost(uuid string) *HostRow {
-	r.showing.RLock()
-	defer r.showing.RUnlock()
+// PublishedHost is host, once the table shows what it gives.
+func (r *Rows) PublishedHost(uuid string) *HostRow {
+	r.publishing.RLock()
+	defer r.publishing.RUnlock()
 	return r.Host(uuid)
 }
 

@@ -33,8 +33,8 @@ type trouble struct {
 	err   error
 }
 
-// saw takes the result of what began at a time.
-func (t *trouble) saw(began time.Time, err error) {
+// note takes the result of what began at a time.
+func (t *trouble) note(began time.Time, err error) {
 	switch {
 	case err == nil:
 		*t = trouble{}
@@ -45,15 +45,15 @@ func (t *trouble) saw(began time.Time, err error) {
 	}
 }
 
-// read takes the result of a read.
-func (w *storeWatch) read(err error) {
+// noteRead takes the result of a read.
+func (w *storeWatch) noteRead(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reads.saw(w.now(), err)
+	w.reads.note(w.now(), err)
 }
 
-// begin marks that a transaction begins; the function it returns, how it ended.
-func (w *storeWatch) begin() (end func(error)) {
+// beginTransaction marks that a transaction begins; the function it returns, how it ended.
+func (w *storeWatch) beginTransaction() (end func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	began := w.now()
@@ -62,7 +62,7 @@ func (w *storeWatch) begin() (end func(error)) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.began = time.Time{}
-		w.writes.saw(began, err)
+		w.writes.note(began, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func (w *storeWatch) beginReading() (end func(error)) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reading = time.Time{}
-		w.journal.saw(began, err)
+		w.journal.note(began, err)
 	}
 }
 

@@ -95,8 +95,8 @@ func (w *Writer) makeVersion(updates []TableUpdate) {
 
 // apply brings updates into the rows and the table, and says what changed.
 func (w *Writer) apply(updates []TableUpdate) *dirty {
-	w.rows.showing.Lock()
-	defer w.rows.showing.Unlock()
+	w.rows.publishing.Lock()
+	defer w.rows.publishing.Unlock()
 	d, gate := newDirty(), w.rows.GateRow()
 	for _, u := range updates {
 		if err := w.rows.apply(u.changes, d); err != nil {
