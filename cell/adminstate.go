@@ -68,6 +68,6 @@ func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 	}
 	return &cellgatev1.HostAdmin{
 		State:  cellgatev1.HostAdmin_State(max(0, slices.Index(adminStates, a.State))),
-		Reason: a.Reason, By: a.By, Since: timeOf(a.Since), Until: timeOf(a.Until), Generation: a.Generation, Nova: a.NovaWhy(),
+		Reason: a.Reason, By: a.By, Since: timeOf(a.Since), Until: timeOf(a.Until), Generation: a.Generation, Nova: a.Conditions().From(shard.SourceNova).Text(),
 	}
 }

@@ -5,11 +5,16 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
+	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
 )
 
 func compareHosts(a, b *replica.HostRow) int {
@@ -90,7 +95,7 @@ func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1
 		Cell:             c.cfg.Name,
 		Enabled:          !h.Disabled,
 		DisabledReason:   h.DisabledReason,
-		Up:               !c.rows.Down(row, !up),
+		Up:               !c.rows.Conditions(row, !up).Down(),
 		AgentVersion:     c.agentVersion(h),
 		LastSeenAt:       timeOf(seen),
 		Generation:       h.Generation,
@@ -130,4 +135,59 @@ func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1
 		}
 	}
 	return out
+}
+
+// RemoveHost removes a host that nothing holds, through the lane. An agent that still
+// reports the host to this replica brings it back with its next state, so it is refused.
+func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostRequest) (*cellv1.RemoveHostResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	var r reader
+	remove := &shard.RemoveHost{HostUUID: r.UUID("host_uuid", req.GetHostUuid()), Reason: req.GetReason()}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	service := s.rows.ServiceHost(remove.HostUUID)
+	if s.agents.Streams.HasStream(remove.HostUUID) {
+		return nil, fault.New(fault.FailedPrecondition, "the agent of host %s still reports to replica %s: stop it first", service, s.cfg.Replica)
+	}
+	out, err := s.queue.DoOne(ctx, shard.Op{RemoveHost: remove}, false)
+	if err == nil {
+		err = errorOfRefusal(&out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("audit: a host was removed", "host", service, "host_uuid", remove.HostUUID, "reason", req.GetReason(), "who", orSomebody(req.GetBy()))
+	return &cellv1.RemoveHostResponse{}, nil
+}
+
+// resyncEach is how long the states of hosts that are asked together are apart, on
+// average: 1,000 of them a second are taken beside everything else.
+const resyncEach = time.Millisecond
+
+// ResyncHosts makes the hosts that this replica hears start over: their agents send the
+// whole state, as a new version, and what they sent before counts no more.
+func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsRequest) (*cellv1.ResyncHostsResponse, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	var r reader
+	hosts := s.agents.Streams.Hosts()
+	if req.GetHostUuid() != "" {
+		hosts = []string{r.UUID("host_uuid", req.GetHostUuid())}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	within := time.Duration(len(hosts)-1) * resyncEach
+	asked := 0
+	for _, host := range hosts {
+		if s.agents.Streams.StartOver(host, req.GetReason(), max(within, 0), s.rows.HostInService(host)) {
+			asked++
+		}
+	}
+	s.log.Info("audit: hosts were asked to start over", "asked", asked, "host_uuid", strings.ToLower(req.GetHostUuid()), "reason", req.GetReason(), "who", req.GetWho())
+	return &cellv1.ResyncHostsResponse{Hosts: int32(asked), Within: durationpb.New(max(within, 0))}, nil
 }

@@ -68,7 +68,7 @@ func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 // outNow gives how many hosts nothing new is placed on, by what the row of each says.
 func (r *testCell) outNow() (out int) {
 	for n := range 3 {
-		if row := r.cell.rows.Host(hostUUID(n)); row.Admin.Withheld() {
+		if row := r.cell.rows.Host(hostUUID(n)); len(row.Admin.Withholding()) > 0 {
 			out++
 		}
 	}

@@ -77,7 +77,7 @@ func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *li
 		var next *countedHost
 		if row := rows.Host(uuid); row != nil && row.Host != nil {
 			_, up := live.LastSeen(uuid)
-			next = &countedHost{row: row, up: !rows.Down(row, !up)}
+			next = &countedHost{row: row, up: !rows.Conditions(row, !up).Down()}
 		}
 		was := s.hosts[uuid]
 		// What hosts are labelled with changes seldom.
@@ -123,10 +123,10 @@ func (s *totals) count(h *countedHost, by int32) {
 	if host.Imported {
 		t.HostsImported += by
 	}
-	switch {
-	case h.row.Admin.Intended():
+	switch withholding := h.row.Admin.Withholding(); {
+	case withholding.Intended():
 		t.HostsWithheld += by
-	case h.row.Admin.Withheld(): // its nova-compute is down
+	case len(withholding) > 0: // its nova-compute is down
 	case h.up && !host.Disabled:
 		t.HostsUp += by
 	}

@@ -149,89 +149,15 @@ type EndMaintenance struct {
 // Withholds reports whether new claims are kept from the host at a moment of store time.
 // What readers of the row show until the end was written may be later than that.
 func (a *AdminState) Withholds(now time.Time) bool {
-	return a != nil && (a.Nova != "" || a.ByOperator() && !a.over(now))
+	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.over(now))
 }
-
-// Withheld is Withholds for who does not know the store's time: a maintenance lasts until
-// somebody has written its end.
-func (a *AdminState) Withheld() bool { return a.ByOperator() || a != nil && a.Nova != "" }
-
-// LeftOut reports whether who hears of the host by the row alone proposes it for nothing new.
-func (a *AdminState) LeftOut() bool { return a.Withheld() || a.SaidSilent() }
 
 // SaidSilent is Silent, of nil too.
 func (a *AdminState) SaidSilent() bool { return a != nil && a.Silent }
 
-// ByOperator is Withheld by the operator's word alone.
-func (a *AdminState) ByOperator() bool { return a != nil && a.State != AdminEnabled }
-
-// Intended is Withheld by somebody's word, not by the silence of a service.
-func (a *AdminState) Intended() bool { return a.Withheld() && (a.ByOperator() || a.Nova != NovaSilent) }
-
-// ForcedDown reports whether the host counts as down by the operator's word, Down whether
-// it does by that or by Nova's service.
-func (a *AdminState) ForcedDown() bool { return a != nil && a.State == AdminForcedDown }
-
-// Down is described at ForcedDown.
-func (a *AdminState) Down() bool {
-	return a.ForcedDown() || a != nil && (a.Nova == NovaForcedDown || a.Nova == NovaSilent)
-}
-
 // over reports whether a maintenance has ended.
 func (a *AdminState) over(now time.Time) bool {
 	return a.State == AdminMaintenance && !a.Until.IsZero() && !now.Before(a.Until)
-}
-
-// Why says in words why new claims are kept from the host, as reject counts have it; ""
-// when they are not.
-func (a *AdminState) Why() string {
-	if byNova := a.NovaWhy(); byNova != "" {
-		if a.ByOperator() {
-			return a.OperatorWhy() + "; " + byNova
-		}
-		return byNova
-	}
-	return a.OperatorWhy()
-}
-
-// NovaWhy is Why by Nova's service alone.
-func (a *AdminState) NovaWhy() string {
-	if a == nil {
-		return ""
-	}
-	what := ""
-	switch a.Nova {
-	case "":
-		return ""
-	case NovaForcedDown:
-		what = "forced down in Nova"
-	case NovaSilent:
-		return "its nova-compute is down"
-	default:
-		what = "disabled in Nova"
-	}
-	if a.NovaReason == "" {
-		return what
-	}
-	return what + ": " + a.NovaReason
-}
-
-// OperatorWhy is Why by the operator's word alone.
-func (a *AdminState) OperatorWhy() string {
-	if !a.ByOperator() {
-		return ""
-	}
-	what := "disabled by operator"
-	switch a.State {
-	case AdminMaintenance:
-		what = "in maintenance"
-	case AdminForcedDown:
-		what = "forced down by operator"
-	}
-	if a.Reason == "" {
-		return what
-	}
-	return what + ": " + a.Reason
 }
 
 func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {

@@ -103,8 +103,8 @@ func (t *transaction) openHost(uuid string) (*Host, *Refusal) {
 	}
 	if a := t.view.AdminStates[uuid]; a.Withholds(t.now) {
 		return nil, &Refusal{
-			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s takes no new claims: %s", h.ServiceHost, a.Why()),
-			Filter: "ComputeFilter", Detail: a.Why(),
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s takes no new claims: %s", h.ServiceHost, a.Withholding().Text()),
+			Filter: "ComputeFilter", Detail: a.Withholding().Text(),
 		}
 	}
 	return h, nil

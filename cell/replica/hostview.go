@@ -20,7 +20,7 @@ func hostOf(cellUUID string, row *HostRow, down bool) schedule.Host {
 		NodeName:    h.NodeName,
 		Cell:        cellUUID,
 		Disabled:    h.Disabled,
-		Withheld:    row.Admin.Why(),
+		Withheld:    row.Admin.Withholding().Text(),
 		Down:        down,
 		View:        viewOf(row),
 		Facts:       row.parsedFacts(),

@@ -8,12 +8,17 @@ import (
 	"cellgate/shard"
 )
 
-// Down reports whether a host counts as down; silent: its agent was not heard of in time.
-func (r *Rows) Down(row *HostRow, silent bool) bool {
+// Conditions are those of a host in service; silent: its agent was not heard in time. Of an
+// imported host Nova's tables say whether it is there.
+func (r *Rows) Conditions(row *HostRow, silent bool) shard.Conditions {
+	all := row.Admin.Withholding()
 	if row.Host.Imported {
 		silent = r.importsStale.Load()
 	}
-	return silent || row.Admin.Down()
+	if silent {
+		all = append(all, shard.Condition{Source: shard.SourceAgent, State: shard.ConditionSilent})
+	}
+	return all
 }
 
 func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {

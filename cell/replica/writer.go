@@ -127,7 +127,7 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 			e.RemoveHost(row.id)
 		case row.Host == nil:
 		case whole:
-			e.PutHost(hostOf(w.cell, row, w.rows.Down(row, w.silent(d, row))))
+			e.PutHost(hostOf(w.cell, row, w.rows.Conditions(row, w.silent(d, row)).Down()))
 			d.hardware[uuid] = struct{}{}
 			for _, instance := range w.orphanInstances[uuid] {
 				d.instances[instance] = struct{}{}
@@ -147,7 +147,7 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	}
 	for uuid, down := range turned {
 		if row := w.rows.Host(uuid); row != nil && row.Host != nil {
-			e.SetDown(row.id, w.rows.Down(row, down))
+			e.SetDown(row.id, w.rows.Conditions(row, down).Down())
 		}
 	}
 	for instance := range d.instances {

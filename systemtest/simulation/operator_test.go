@@ -59,7 +59,7 @@ func (k *checks) withheld(c *checkedCell, e shard.Entry) {
 		if now := after[is.HostUUID]; !word.Withholds(e.At) || now != nil && !now.Withholds(e.At) {
 			continue
 		}
-		k.world.wrong("%s: claim %s of %s is new on %s, which is %s", c.cell.name, short8(is.ClaimID), is.ConsumerUUID, is.ServiceHost, word.Why())
+		k.world.wrong("%s: claim %s of %s is new on %s, which is %s", c.cell.name, short8(is.ClaimID), is.ConsumerUUID, is.ServiceHost, word.Withholding().Text())
 	}
 	for uuid, word := range after {
 		c.admins[uuid] = word

@@ -87,8 +87,8 @@ func (w *world) probeWord() {
 		late()
 		rows, _, err := shardtest.LoadRows(ctx, h.cell.store)
 		w.must(err)
-		if a := rows.AdminStates[h.uuid]; a.ByOperator() {
-			w.wrong("%s came after a newer word, and %s is %s", what, h.name, a.Why())
+		if a := rows.AdminStates[h.uuid]; len(a.Conditions().From(shard.SourceOperator)) > 0 {
+			w.wrong("%s came after a newer word, and %s is %s", what, h.name, a.Conditions().Text())
 		}
 		if n := rows.Namespaces[h.uuid+" probe"]; n != nil && n.Facts != `{"n":1}` {
 			w.wrong("%s came after newer facts, and those of %s are %s", what, h.name, n.Facts)

@@ -1,0 +1,120 @@
+package shard
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Condition is something that keeps new claims away from a host.
+type Condition struct {
+	Source ConditionSource
+	State  ConditionState
+	// Reason is for people, and may be empty. Until is zero where it has no end.
+	Reason string
+	Until  time.Time
+}
+
+// ConditionSource is who says that a condition is there.
+type ConditionSource string
+
+// The sources. SourceAgent is the silence of the host's agent.
+const (
+	SourceOperator ConditionSource = "OPERATOR"
+	SourceNova     ConditionSource = "NOVA"
+	SourceAgent    ConditionSource = "AGENT"
+)
+
+// ConditionState is what a condition is.
+type ConditionState string
+
+// The states.
+const (
+	ConditionDisabled    ConditionState = "DISABLED"
+	ConditionMaintenance ConditionState = "MAINTENANCE"
+	ConditionForcedDown  ConditionState = "FORCED_DOWN"
+	ConditionSilent      ConditionState = "SILENT"
+)
+
+// Conditions are those of a host's row: the operator's, then that of Nova's service, then its
+// agent's. A maintenance is there until somebody has written its end. nil for none.
+func (a *AdminState) Conditions() Conditions {
+	if a == nil {
+		return nil
+	}
+	var all Conditions
+	if a.State != AdminEnabled && a.State != "" {
+		all = append(all, Condition{SourceOperator, ConditionState(a.State), a.Reason, a.Until})
+	}
+	if a.Nova != "" {
+		all = append(all, Condition{Source: SourceNova, State: ConditionState(a.Nova), Reason: a.NovaReason})
+	}
+	if a.Silent {
+		all = append(all, Condition{Source: SourceAgent, State: ConditionSilent})
+	}
+	return all
+}
+
+// Withholding are the operator's conditions and Nova's: whoever hears the host's agent knows
+// better than the row whether it is silent.
+func (a *AdminState) Withholding() Conditions {
+	return a.Conditions().From(SourceOperator, SourceNova)
+}
+
+// LeftOut reports whether who hears of the host by the row alone proposes it for nothing new.
+func (a *AdminState) LeftOut() bool { return len(a.Conditions()) > 0 }
+
+// Conditions are those of one host.
+type Conditions []Condition
+
+// From gives those of some sources.
+func (c Conditions) From(sources ...ConditionSource) Conditions {
+	if len(c) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(c), func(c Condition) bool { return !slices.Contains(sources, c.Source) })
+}
+
+// Down reports whether the host counts as down.
+func (c Conditions) Down() bool {
+	return slices.ContainsFunc(c, func(c Condition) bool { return c.State == ConditionForcedDown || c.State == ConditionSilent })
+}
+
+// Intended reports whether somebody wants new claims away from the host; silence wants nothing.
+func (c Conditions) Intended() bool {
+	return slices.ContainsFunc(c, func(c Condition) bool { return c.State != ConditionSilent })
+}
+
+// Text says in words why new claims are kept from the host, as reject counts have it; "" for no
+// condition.
+func (c Conditions) Text() string {
+	all := make([]string, len(c))
+	for i := range c {
+		all[i] = c[i].text()
+	}
+	return strings.Join(all, "; ")
+}
+
+func (c *Condition) text() string {
+	by := " by operator"
+	if c.Source == SourceNova {
+		by = " in Nova"
+	}
+	what := ""
+	switch {
+	case c.State == ConditionSilent && c.Source == SourceNova:
+		what = "its nova-compute is down"
+	case c.State == ConditionSilent:
+		what = "its agent is silent"
+	case c.State == ConditionMaintenance:
+		what = "in maintenance"
+	case c.State == ConditionForcedDown:
+		what = "forced down" + by
+	default:
+		what = "disabled" + by
+	}
+	if c.Reason == "" {
+		return what
+	}
+	return what + ": " + c.Reason
+}
