@@ -80,21 +80,15 @@ func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *li
 			next = &countedHost{row: row, up: !rows.Conditions(row, !up).Down()}
 		}
 		was := s.hosts[uuid]
-		// What hosts are labelled with changes seldom.
-		relabelled := was == nil || next == nil || was.row.Host != next.row.Host && !sameLabels(was.row.Host, next.row.Host)
 		if was != nil {
 			s.count(was, -1)
-			if relabelled {
-				s.label(was.row.Host, -1)
-			}
+			s.label(was.row.Host, -1)
 			delete(s.hosts, uuid)
 		}
 		if next != nil {
 			s.inventory(next)
 			s.count(next, 1)
-			if relabelled {
-				s.label(next.row.Host, 1)
-			}
+			s.label(next.row.Host, 1)
 			s.hosts[uuid] = next
 		}
 	}
@@ -173,17 +167,6 @@ func (s *totals) label(h *shard.Host, by int) {
 	if len(named) == 0 {
 		s.unzoned += by
 	}
-}
-
-// sameLabels reports whether two rows of a host have the same names; it may miss that.
-func sameLabels(a, b *shard.Host) bool {
-	return slices.EqualFunc(a.Providers, b.Providers, func(x, y shard.Provider) bool {
-		return slices.Equal(x.Traits, y.Traits) && slices.EqualFunc(x.Inventories, y.Inventories, func(i, k shard.Inventory) bool {
-			return i.ResourceClass == k.ResourceClass
-		})
-	}) && slices.EqualFunc(a.Aggregates, b.Aggregates, func(x, y shard.Aggregate) bool {
-		return x.UUID == y.UUID && maps.Equal(x.Metadata, y.Metadata)
-	})
 }
 
 // message gives the totals without the cell's names.

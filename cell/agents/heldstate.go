@@ -13,7 +13,7 @@ import (
 // it is of; nil for none, and for one that is refused since.
 func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	rep := s.Reports.Newest(uuid)
-	if rep == nil || !s.Streams.IsActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
+	if rep == nil || !s.Streams.isActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
 		return nil, nil
 	}
 	if _, up := s.live.LastSeen(uuid); !up {
@@ -36,7 +36,7 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 		return nil // its agent knows better
 	}
 	rep := s.Reports.Newest(row.Host.UUID)
-	if rep == nil || !s.Streams.IsActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
+	if rep == nil || !s.Streams.isActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
 		return nil
 	}
 	return rep
@@ -60,7 +60,7 @@ func (s *Service) InstanceGone(id string) error {
 		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
 	}
 	rep := s.Reports.Newest(claim.HostUUID)
-	if rep == nil || !s.Streams.IsActive(claim.HostUUID, rep.by) {
+	if rep == nil || !s.Streams.isActive(claim.HostUUID, rep.by) {
 		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)
 	}
 	if _, there := reportedIn(rep.State)[claim.Instance()]; there {

@@ -53,7 +53,7 @@ func (w *reportSummary) isIn(h *shard.Host) bool {
 // that it did. One that cannot read the journal does not know the row: what it accepted may be there.
 func (a *stream) askForLostState() *agentv1.ReportResponse {
 	row := a.rows.Host(a.host)
-	if a.registering || row == nil || row.Host == nil || row.Host.Imported || !a.Streams.IsActive(a.host, a) {
+	if a.registering || row == nil || row.Host == nil || row.Host.Imported || !a.Streams.isActive(a.host, a) {
 		a.lostSince = time.Time{}
 		return nil
 	}
@@ -184,8 +184,8 @@ func (s *Streams) activeSince(host string) (opened uint64) {
 	return opened
 }
 
-// IsActive reports whether a stream speaks for a host.
-func (s *Streams) IsActive(host string, a *stream) bool {
+// isActive reports whether a stream speaks for a host.
+func (s *Streams) isActive(host string, a *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.activeLocked(host) == a

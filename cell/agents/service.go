@@ -275,7 +275,7 @@ func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportRespo
 			a.Streams.add(t.host, a)
 		}
 		a.live.NoteHeard(t.host)
-		if t.state.GetVerifies() && a.Streams.IsActive(a.host, a) {
+		if t.state.GetVerifies() && a.Streams.isActive(a.host, a) {
 			a.Verify.addStream(a, t.state)
 		}
 	}
@@ -311,7 +311,7 @@ func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *age
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
 	if row := a.rows.HostInService(a.host); row == nil || row.Imported {
-		if a.refusal == nil && !a.registering && a.rows.GateRow().Native() && a.Streams.IsActive(a.host, a) {
+		if a.refusal == nil && !a.registering && a.rows.GateRow().Native() && a.Streams.isActive(a.host, a) {
 			a.writeHeld(ctx)
 		}
 	}

@@ -199,6 +199,6 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 func TableOf(cellUUID string, rows []shard.Change, now func() time.Time) *schedule.Table {
 	v := proposing.NewVersions(time.Second, 1, now)
 	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, nil, slog.New(slog.DiscardHandler))
-	w.makeVersion([]TableUpdate{{changes: rows}})
+	w.makeVersion([]tableUpdate{{changes: rows}})
 	return v.Current()
 }

@@ -170,7 +170,7 @@ func (a *agreement) change() int {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.writer.makeVersion([]TableUpdate{{changes: applied.Entry.Changes}})
+	a.writer.makeVersion([]tableUpdate{{changes: applied.Entry.Changes}})
 	return len(ops)
 }
 

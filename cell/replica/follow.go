@@ -126,12 +126,12 @@ func (f *follower) readToEnd(ctx context.Context) error {
 			for _, e := range entries {
 				changes = append(changes, e.Changes...)
 			}
-			f.writer.Publish(TableUpdate{changes: changes, AfterPublish: func() { f.listener.Learned(changes) }})
+			f.writer.publish(tableUpdate{changes: changes, afterPublish: func() { f.listener.Learned(changes) }})
 		}
 		f.moveTo(to)
 		if len(entries) < tailLimit {
 			shown := make(chan struct{})
-			f.writer.Publish(TableUpdate{AfterPublish: func() { f.rows.forgetEnded(); close(shown) }})
+			f.writer.publish(tableUpdate{afterPublish: func() { f.rows.forgetEnded(); close(shown) }})
 			<-shown
 			return nil
 		}

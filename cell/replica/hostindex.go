@@ -19,9 +19,13 @@ func loadOf(h *shard.Host) HostLoad {
 	return HostLoad{1, sizeOf(h)}
 }
 
-func (l HostLoad) plus(o HostLoad) HostLoad { return HostLoad{l.Hosts + o.Hosts, l.Bytes + o.Bytes} }
+func (l HostLoad) plus(o HostLoad) HostLoad {
+	return HostLoad{l.Hosts + o.Hosts, l.Bytes + o.Bytes}
+}
 
-func (l HostLoad) minus(o HostLoad) HostLoad { return HostLoad{l.Hosts - o.Hosts, l.Bytes - o.Bytes} }
+func (l HostLoad) minus(o HostLoad) HostLoad {
+	return HostLoad{l.Hosts - o.Hosts, l.Bytes - o.Bytes}
+}
 
 // sizeOf is about how many bytes a host's row takes.
 func sizeOf(h *shard.Host) int64 {

@@ -52,7 +52,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 		}
 		batch = append(batch, c)
 		if len(batch) == LoadBatch {
-			f.writer.Publish(TableUpdate{changes: batch})
+			f.writer.publish(tableUpdate{changes: batch})
 			batch = nil
 		}
 		return ctx.Err()
@@ -62,7 +62,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	}
 	f.knowGate(nil) // an empty shard
 	shown := make(chan struct{})
-	f.writer.Publish(TableUpdate{changes: batch, AfterPublish: func() { close(shown) }})
+	f.writer.publish(tableUpdate{changes: batch, afterPublish: func() { close(shown) }})
 	<-shown
 	return cursor, live, nil
 }
@@ -70,7 +70,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 // knowGate takes the gate, nil for none, as the first thing that is known of the shard.
 func (f *follower) knowGate(g *shard.Gate) {
 	f.gateOnce.Do(func() {
-		f.writer.Publish(TableUpdate{changes: gateChange(g), AfterPublish: func() { close(f.gateKnown) }})
+		f.writer.publish(tableUpdate{changes: gateChange(g), afterPublish: func() { close(f.gateKnown) }})
 	})
 }
 
@@ -131,7 +131,7 @@ func (f *follower) lookUp(ctx context.Context, ids []string) error {
 		ended.State = shard.Released
 		changes = append(changes, shard.Change{Claim: &ended})
 	}
-	f.writer.Publish(TableUpdate{changes: changes})
+	f.writer.publish(tableUpdate{changes: changes})
 	return nil
 }
 

@@ -187,7 +187,7 @@ func (p *pipeline) answerUnchanged(batch []item, err error) {
 // never given by two.
 func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, changes, wrote []shard.Change) {
 	spans := p.spans(batch, telemetry.SpanPublish)
-	p.writer.Publish(TableUpdate{changes: changes, AfterPublish: func() {
+	p.writer.publish(tableUpdate{changes: changes, afterPublish: func() {
 		endSpans(spans, nil)
 		for n, i := range batch {
 			i.answer(of(n))

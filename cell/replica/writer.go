@@ -13,11 +13,11 @@ import (
 // maxUpdates bounds how many waiting updates become one version.
 const maxUpdates = 64
 
-// TableUpdate is changes on their way into the table; afterPublish is called, on the writer's
+// tableUpdate is changes on their way into the table; afterPublish is called, on the writer's
 // goroutine, once the newest version has them. It must not block.
-type TableUpdate struct {
+type tableUpdate struct {
 	changes      []shard.Change
-	AfterPublish func()
+	afterPublish func()
 }
 
 // Writer makes the versions of the table; nobody else does. What waits while
@@ -28,7 +28,7 @@ type Writer struct {
 	live     *liveness.Tracker
 	versions *proposing.Versions
 	log      *slog.Logger
-	in       chan TableUpdate
+	in       chan tableUpdate
 	// imports is told when the gate's row changes, before the next version is made; nil for nobody.
 	imports *importAge
 	// touched collects the hosts that the next version changes, before it is there; nil for nobody.
@@ -40,15 +40,15 @@ type Writer struct {
 func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposing.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
 	return &Writer{
 		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
-		in: make(chan TableUpdate, 16), orphanInstances: map[string][]string{},
+		in: make(chan tableUpdate, 16), orphanInstances: map[string][]string{},
 	}
 }
 
-// Publish hands an update to the writer, and waits while too many are there.
-func (w *Writer) Publish(u TableUpdate) { w.in <- u }
+// publish hands an update to the writer, and waits while too many are there.
+func (w *Writer) publish(u tableUpdate) { w.in <- u }
 
 // PublishGate publishes the gate's row.
-func (w *Writer) PublishGate(g *shard.Gate) { w.Publish(TableUpdate{changes: gateChange(g)}) }
+func (w *Writer) PublishGate(g *shard.Gate) { w.publish(tableUpdate{changes: gateChange(g)}) }
 
 // run works until in is closed and empty.
 func (w *Writer) run() {
@@ -66,8 +66,8 @@ func (w *Writer) run() {
 }
 
 // gather takes what waits behind first.
-func (w *Writer) gather(first TableUpdate) []TableUpdate {
-	updates := []TableUpdate{first}
+func (w *Writer) gather(first tableUpdate) []tableUpdate {
+	updates := []tableUpdate{first}
 	for len(updates) < maxUpdates {
 		select {
 		case f, open := <-w.in:
@@ -83,18 +83,18 @@ func (w *Writer) gather(first TableUpdate) []TableUpdate {
 }
 
 // makeVersion makes one version of all updates and of the hosts that went down or came back.
-func (w *Writer) makeVersion(updates []TableUpdate) {
+func (w *Writer) makeVersion(updates []tableUpdate) {
 	d := w.apply(updates)
 	w.rows.wake(d.hosts)
 	for _, u := range updates {
-		if u.AfterPublish != nil {
-			u.AfterPublish()
+		if u.afterPublish != nil {
+			u.afterPublish()
 		}
 	}
 }
 
 // apply brings updates into the rows and the table, and says what changed.
-func (w *Writer) apply(updates []TableUpdate) *dirty {
+func (w *Writer) apply(updates []tableUpdate) *dirty {
 	w.rows.publishing.Lock()
 	defer w.rows.publishing.Unlock()
 	d, gate := newDirty(), w.rows.GateRow()
