@@ -73,6 +73,8 @@ type Service struct {
 	ready, stopping <-chan struct{}
 }
 
+// New makes a service over what a replica knows. It takes no state before ready is closed, and its
+// streams end when stopping is.
 func New(cfg Config, s *replica.State, gate *gate.Keeper, ready, stopping <-chan struct{}) *Service {
 	streams := newStreams(3*cfg.HeartbeatEvery, cfg.Now)
 	return &Service{

@@ -55,6 +55,7 @@ type gatewayReport struct {
 	behindSince time.Time
 }
 
+// NewKeeper makes a keeper that has heard no gateway.
 func NewKeeper(rules Rules, now func() time.Time) *Keeper {
 	return &Keeper{Rules: rules, Now: now, gateways: map[string]*gatewayReport{}, Judging: make(chan struct{}, 1), News: make(chan struct{}, 1)}
 }
@@ -137,6 +138,7 @@ func (k *Keeper) LendImport(gateway string) bool {
 	return true
 }
 
+// NoteVerdict keeps the newest verdict for metrics.
 func (k *Keeper) NoteVerdict(v Verdict) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

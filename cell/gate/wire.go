@@ -11,6 +11,7 @@ import (
 	"cellgate/shard"
 )
 
+// ReportOf reads a gateway's report.
 func ReportOf(req *cellv1.ReportLegacyRequest) Report {
 	r := Report{
 		Gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
@@ -51,6 +52,7 @@ func servicesOf(all []*cellv1.LegacyService) (services []Service) {
 
 var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}
 
+// StateOf is the state of a message; "" for unspecified.
 func StateOf(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
 
 // MessageState is the state of a gate; unspecified for none.

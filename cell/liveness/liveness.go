@@ -43,6 +43,7 @@ type sign struct {
 	registered time.Time
 }
 
+// New makes a tracker that has heard no host.
 func New(downAfter time.Duration, now func() time.Time) *Tracker {
 	return &Tracker{
 		downAfter: downAfter, now: now,

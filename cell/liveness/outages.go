@@ -33,6 +33,7 @@ type OutageLog struct {
 	down map[string]struct{}
 }
 
+// NewOutageLog makes a log of what a tracker knows; its functions are described at its fields.
 func NewOutageLog(l *Tracker, name func(uuid string) string, imported func(uuid string) bool, tables func() bool, log *slog.Logger) *OutageLog {
 	return &OutageLog{live: l, name: name, imported: imported, tables: tables, log: log}
 }

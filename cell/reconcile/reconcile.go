@@ -83,6 +83,7 @@ type Config struct {
 	Telemetry                *telemetry.Cell
 }
 
+// New makes a reconciler of what a replica and its agents know.
 func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 	r := &Reconciler{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, writer: s.Writer, live: s.Live, agents: agents,

@@ -16,6 +16,7 @@ type Facts struct {
 	parsed *schedule.Facts
 }
 
+// Parsed gives the facts; it parses them the first time.
 func (f *Facts) Parsed() *schedule.Facts {
 	f.parse.Do(func() { f.parsed = schedule.ParseFacts(f.texts) })
 	return f.parsed

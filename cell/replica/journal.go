@@ -145,6 +145,7 @@ func (j *Journal) moveTo(to shard.Cursor) {
 	j.closeGap()
 }
 
+// Position is how far the journal was read, by lane.
 func (j *Journal) Position() shard.Cursor {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -242,6 +242,7 @@ func (q *Queue) length() int {
 	return urgent + other
 }
 
+// ErrStopping is the CELL_UNAVAILABLE fault of a replica that stops.
 func ErrStopping() error {
 	return fault.New(fault.CellUnavailable, "the cell's replica is stopping")
 }

@@ -51,6 +51,7 @@ type State struct {
 	Cold      *coldSearch
 }
 
+// NewState knows nothing of the shard yet.
 func NewState(cfg Config, live *liveness.Tracker) *State {
 	s := &State{
 		cfg: cfg, Live: live, Rows: newRows(), Versions: proposing.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
@@ -73,6 +74,7 @@ type Replica struct {
 	keeper   *keeper
 }
 
+// New makes a replica over a state; l hears of all changes once the table shows them.
 func New(s *State, l changeListener) *Replica {
 	from := s.cfg.Synchronizer
 	if from == nil {
