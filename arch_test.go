@@ -44,7 +44,7 @@ var rules = []rule{
 	{folder: "cell/liveness", may: []string{"shard"}, why: "who is silent is known without knowing who asks"},
 	{folder: "cell/replica", may: []string{"cell/liveness", "internal/fault", "internal/proposing", "internal/telemetry", "internal/wire", "proto", "schedule", "shard"}, why: "a table follows its shard: it knows neither agents nor gateways"},
 	{folder: "cell/agents", may: []string{"cell/gate", "cell/liveness", "cell/replica", "internal", "proto", "schedule", "shard"}, why: "agents' states go into the shard by the replica's queue"},
-	{folder: "cell/reconcile", may: []string{"cell/agents", "cell/liveness", "cell/replica", "internal/telemetry", "proto", "shard"}, why: "what is compared is the replica's and the agents'; nothing of them knows who compares"},
+	{folder: "cell/reconcile", may: []string{"cell/agents", "cell/replica", "internal/telemetry", "proto", "shard"}, why: "what is compared is the replica's and the agents'; nothing of them knows who compares"},
 	{folder: "gateway", may: []string{"schedule", "internal", "proto"}, why: "gateway and cell meet only through proto"},
 	{folder: "gateway/cellclient", may: []string{"internal/fault", "internal/rpc", "internal/telemetry", "proto", "schedule"}, why: "how a cell is called knows nothing of requests, of gates or of Nova's tables"},
 	{folder: "gateway/rules", may: []string{"internal/expression", "internal/fault", "internal/limits", "internal/novarelease", "schedule"}, why: "what to decide by is a configuration: it calls nobody"},

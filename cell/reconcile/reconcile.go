@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/cell/agents"
-	"cellgate/cell/liveness"
 	"cellgate/cell/replica"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -43,8 +42,6 @@ type Reconciler struct {
 	rows    *replica.Rows
 	queue   *replica.Queue
 	journal *replica.Journal
-	writer  *replica.Writer
-	live    *liveness.Tracker
 	agents  *agents.Service
 	now     func() time.Time
 	log     *slog.Logger
@@ -86,7 +83,7 @@ type Config struct {
 // New makes a reconciler of what a replica and its agents know.
 func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 	r := &Reconciler{
-		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, writer: s.Writer, live: s.Live, agents: agents,
+		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, agents: agents,
 		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, open: map[findingKey]*condition{},
 	}
 	r.auditor.Reconciler = r
