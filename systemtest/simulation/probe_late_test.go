@@ -13,6 +13,7 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
