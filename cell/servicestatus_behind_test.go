@@ -1,15 +1,12 @@
 package cell
 
 import (
-	"os"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -73,100 +70,6 @@ func (r *testCell) outNow() (out int) {
 		}
 	}
 	return out
-}
-
-// Two gateways that report to two replicas of the cell, one of which has not yet seen that a
-// compute came, or that one went: they take no turns.
-func TestReplicasTakeNoTurnsAboutAHostThatOneCopyHasNot(t *testing.T) {
-	testlong.Only(t, "TestReplicasTakeNoTurnsAboutSilence")
-	for _, c := range []struct {
-		name          string
-		before, after []int
-		words, out    int
-	}{
-		// What the older one says is written once at most, and taken back.
-		{"a compute came", []int{0, 1}, []int{0, 1, 2}, 2, 0},
-		{"a compute went", []int{0, 1, 2}, []int{0, 1}, 3, 1},
-	} {
-		for _, behind := range []time.Duration{8 * time.Second, 3 * time.Minute} {
-			synctest.Test(t, func(t *testing.T) {
-				fresh, late, s := twoReplicas(t)
-				time.Sleep(37 * time.Second)
-				moved := time.Now()
-				for time.Since(moved) < 4*time.Minute {
-					fresh.told(readCopy("a", 0, time.Time{}, c.after...))
-					time.Sleep(time.Second)
-					hosts := c.before
-					if time.Since(moved) >= behind {
-						hosts = c.after
-					}
-					late.told(readCopy("b", behind, time.Time{}, hosts...))
-					time.Sleep(time.Second)
-				}
-				if behind > time.Minute {
-					c.words += 2 * len(c.before) // it says that all are silent, once
-				}
-				if s.words > c.words || fresh.outNow() != c.out || late.outNow() != c.out {
-					t.Errorf("%s, %v behind: %d words, at last %d and %d hosts are out; want %d and %d", c.name, behind, s.words, fresh.outNow(), late.outNow(), c.words, c.out)
-				}
-			})
-		}
-	}
-}
-
-// A copy that is behind by more than it takes a service to be silent says that all are. That
-// is no word while another gateway's rows are known to be newer.
-func TestReplicasTakeNoTurnsAboutSilence(t *testing.T) {
-	lags := []time.Duration{55 * time.Second}
-	if os.Getenv("CELLGATE_LONG") != "" {
-		lags = append(lags, 3*time.Minute)
-	}
-	for _, behind := range lags {
-		synctest.Test(t, func(t *testing.T) {
-			fresh, late, s := twoReplicas(t)
-			hosts := []int{0, 1, 2}
-			goes := func(on time.Duration, dead time.Time, from ...*testCell) (out int) {
-				for end := time.Now().Add(on); time.Now().Before(end); {
-					if slices.Contains(from, fresh) {
-						fresh.told(readCopy("a", 0, dead, hosts...))
-					}
-					time.Sleep(time.Second)
-					if slices.Contains(from, late) {
-						late.told(readCopy("b", behind, dead, hosts...))
-					}
-					time.Sleep(time.Second)
-					out = max(out, fresh.outNow())
-				}
-				return out
-			}
-			goes(2*time.Minute, time.Time{}, fresh, late)
-			if s.words > 6 {
-				t.Errorf("%v behind: %d words before the readings are known", behind, s.words)
-			}
-			before := s.words
-			if out := goes(10*time.Minute, time.Time{}, fresh, late); out != 0 || s.words != before {
-				t.Errorf("%v behind: up to %d hosts are out, with %d words", behind, out, s.words-before)
-			}
-			if most := int(10 * time.Minute / (10 * time.Second)); s.refreshed > most {
-				t.Errorf("%v behind: refreshed %d times in ten minutes, want at most %d", behind, s.refreshed, most)
-			}
-			// What is silent for both is: as soon as the newer one says so.
-			dead := time.Now()
-			goes(80*time.Second, dead, fresh, late)
-			if fresh.outNow() != 3 || late.outNow() != 3 {
-				t.Errorf("%v behind: %d and %d hosts of a dead Nova are out", behind, fresh.outNow(), late.outNow())
-			}
-			goes(time.Minute, time.Time{}, fresh, late)
-			if fresh.outNow() != 0 {
-				t.Errorf("%v behind: %d hosts are out when Nova is back", behind, fresh.outNow())
-			}
-			// Alone, the one that is behind is believed once it has what the other had.
-			goes(behind+time.Minute, time.Time{}, late)
-			if want := map[bool]int{true: 3, false: 0}[behind > time.Minute]; late.outNow() < want {
-				t.Errorf("%v behind, and alone: %d hosts are out, want %d", behind, late.outNow(), want)
-			}
-		})
-	}
 }
 
 // A host that was silent comes back with its own heartbeat, though other rows of Nova's are dated in the

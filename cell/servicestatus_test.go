@@ -134,6 +134,9 @@ func changedAt(at time.Time, req *cellv1.ReportLegacyRequest) *cellv1.ReportLega
 func serviceSays(gateway string, revision uint64, at time.Time, change func(*cellv1.LegacyService)) *cellv1.ReportLegacyRequest {
 	req := changedAt(at, legacyOf(gateway, 66, 1))
 	req.Revision = revision
+	if !at.IsZero() {
+		req.ReadTo = timestamppb.New(at)
+	}
 	if change != nil {
 		change(req.GetServices()[0])
 	}

@@ -71,38 +71,25 @@ func (r HostStatus) status() serviceStatus {
 }
 
 // StatusChanges gives the statuses that the rows do not have, by host, as the newest of some
-// readings has them. A service is silent when no reading has it up that is less than maxLag behind
+// readings has them; of several as new the worst counts. A service is silent when no reading has it up that is less than maxLag behind
 // the newest. While the rows have a status of a reading that is newer by more than maxLag, which a
 // gateway reported to another replica, nothing changes.
 func StatusChanges(reports []Report, rows map[string]HostStatus, now time.Time, maxLag time.Duration) (changes []shard.SetNovaState) {
 	if len(reports) == 0 {
 		return nil
 	}
-	newest := slices.MaxFunc(reports, func(a, b Report) int {
-		return cmp.Or(a.readTo.Compare(b.readTo), cmp.Compare(b.Gateway, a.Gateway))
-	})
-	at := earlier(newest.readTo, now)
-	up := map[string]bool{}
+	newest := slices.MaxFunc(reports, func(a, b Report) int { return a.readTo.Compare(b.readTo) }).readTo
+	at := earlier(newest, now)
+	up, statuses := map[string]bool{}, map[string]serviceStatus{}
 	for i := range reports {
-		if newest.readTo.Sub(reports[i].readTo) > maxLag {
-			continue
-		}
-		for _, s := range reports[i].Services {
+		lag := newest.Sub(reports[i].readTo)
+		for n := range reports[i].Services {
+			s := &reports[i].Services[n]
 			for _, uuid := range s.named() {
-				up[uuid] = up[uuid] || s.Up
-			}
-		}
-	}
-	statuses := map[string]serviceStatus{}
-	for i := range newest.Services {
-		s := &newest.Services[i]
-		for _, uuid := range s.named() {
-			status := s.status()
-			if status.State == shard.NovaSilent && up[uuid] {
-				status = serviceStatus{}
-			}
-			if of, is := statuses[uuid]; !is || status.worse(of) {
-				statuses[uuid] = status
+				up[uuid] = up[uuid] || s.Up && lag <= maxLag
+				if of, is := statuses[uuid]; lag == 0 && (!is || s.status().worse(of)) {
+					statuses[uuid] = s.status()
+				}
 			}
 		}
 	}
@@ -111,6 +98,9 @@ func StatusChanges(reports []Report, rows map[string]HostStatus, now time.Time, 
 			return nil
 		}
 		status, named := statuses[uuid]
+		if status.State == shard.NovaSilent && up[uuid] {
+			status = serviceStatus{}
+		}
 		switch {
 		case row.Row == nil, !named && (row.Row.Imported || len(statuses) == 0):
 			continue
