@@ -92,7 +92,7 @@ type SetAdminState struct {
 }
 
 // SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
-// The host must be there: NOT_FOUND. What says the same is not written, but see Refresh, nor
+// The host must be there: NOT_FOUND. What says the same is not written, nor
 // what an older reading says: two gateways may read two replicas of one database.
 type SetNovaState struct {
 	HostUUID string
@@ -101,9 +101,6 @@ type SetNovaState struct {
 	Reason string
 	// At is when Nova wrote what says so, as it was read. Zero: not known, and older than none.
 	At time.Time
-	// Refresh: what a row says already is written where At is later, so that AdminState.NovaAt
-	// tells other replicas how new the newest reading is.
-	Refresh bool
 }
 
 // maxNovaAhead is how far AdminState.NovaAt may be ahead of the store's time: a later one is
@@ -129,7 +126,7 @@ func (p *SetNovaState) says(old *AdminState) bool {
 	if old == nil {
 		return p.State == ""
 	}
-	return old.Nova == p.State && old.NovaReason == p.Reason && !(p.Refresh && p.At.After(old.NovaAt))
+	return old.Nova == p.State && old.NovaReason == p.Reason
 }
 
 // SetSilent notes that a host's agent is silent, or that it was heard again (AdminState.Silent),

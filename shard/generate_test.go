@@ -74,7 +74,6 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			if at := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 1000}).Draw(t, "at"); at > 0 { // the last is of a wrong clock
 				p.At = time.Unix(1000, 0).UTC().Add(time.Duration(at) * 10 * time.Second)
 			}
-			p.Refresh = rapid.IntRange(0, 3).Draw(t, "refresh?") == 0
 			return Op{SetNovaState: p}
 		case "silent":
 			return Op{SetSilent: &SetSilent{HostUUID: host.Draw(t, "host"), Silent: rapid.Bool().Draw(t, "silent")}}

@@ -62,9 +62,6 @@ func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
 	}
 	known := o.novaAt[host]
 	older := !at.IsZero() && at.Before(known) && known.Sub(now) <= time.Minute
-	if o.nova[host] == word && p.Refresh && at.After(known) {
-		o.novaAt[host] = at
-	}
 	if o.nova[host] == word || older {
 		return o.wordsOf(host)
 	}

@@ -259,34 +259,6 @@ func adminStateClauses() []clause {
 			}
 			is(at(time.Second, shard.NovaSilent))
 		}},
-		{name: "AWordOfNovasIsRefreshedByNewerReadingsAlone", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			began := s.now()
-			at := func(after time.Duration, to shard.NovaState) *shard.SetNovaState {
-				p := setNova(1, to)
-				p.At, p.Refresh = began.Add(after), true
-				return p
-			}
-			s.nothing(at(time.Second, "")) // there is no row
-			s.do(at(2*time.Second, shard.NovaDisabled))
-			for _, n := range []int{3, 4} {
-				p := at(time.Duration(n)*time.Second, shard.NovaDisabled)
-				if a := s.do(p).AdminState; a.Nova != shard.NovaDisabled || a.NovaReason != "a bad fan" || !a.NovaAt.Equal(p.At) || !equalRows(a, s.admin(1)) {
-					s.Errorf("refreshed it is %+v, the row is %+v", a, s.admin(1))
-				}
-			}
-			s.nothing(at(4*time.Second, shard.NovaDisabled))
-			s.nothing(at(3*time.Second, shard.NovaDisabled))
-			s.nothing(at(3*time.Second, ""))
-			same := at(5*time.Second, shard.NovaDisabled)
-			same.Refresh = false
-			s.nothing(same)
-			s.do(at(5*time.Second, ""))
-			if a := s.do(at(6*time.Second, "")).AdminState; a.Nova != "" || !a.NovaAt.Equal(began.Add(6*time.Second)) || !equalRows(a, s.admin(1)) {
-				s.Errorf("a refreshed row without a word is %+v, the row is %+v", a, s.admin(1))
-			}
-			s.do(NewClaim(1, 1, 1))
-		}},
 		{name: "BadWordsOfNovasAreNamed", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.refused(setNova(2, shard.NovaDisabled), fault.NotFound)

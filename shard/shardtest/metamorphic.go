@@ -282,7 +282,6 @@ func (s *storyteller) operation(step, hosts int) []shard.Op {
 			if at := rng.IntN(4); at > 0 {
 				p.At = time.Unix(int64(at), 0).UTC()
 			}
-			p.Refresh = rng.IntN(4) == 0
 			return []shard.Op{{SetNovaState: p}}
 		}
 		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])
