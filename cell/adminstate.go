@@ -61,7 +61,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	return &cellv1.SetAdminStateResponse{Host: s.hostMessage(row, req.GetDefaultAvailabilityZone())}, nil
 }
 
-// adminMessage is an operator's word as people see it; nil for none.
+// adminMessage is an operator's condition of a host as people see it; nil for none.
 func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 	if a == nil || a.Since.IsZero() {
 		return nil

@@ -7,7 +7,7 @@
 //
 //	replica    the shard's rows and the table, the lane, the journal, leases
 //	agents     agents' streams, states and verdicts
-//	gate       who speaks for hosts under upgrade
+//	gate       who reports hosts under upgrade
 //	reconcile  findings and repairs
 //	liveness   which hosts are silent
 //

@@ -20,7 +20,7 @@ func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
 }
 
 // judgeGate judges the gate and, with move, moves it. It gives the gate afterwards and the
-// verdict that goes with it. imported is a moment of store time at which all that Nova's tables said
+// verdict that goes with it. imported is a moment of store time at which all of Nova's tables
 // was in the shard; zero for none.
 func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Verdict, error) {
 	select {
@@ -61,7 +61,7 @@ func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*s
 type operator struct{ who, why string }
 
 // moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
-// the word of an operator. moved is false when another replica came before: next is then
+// an operator. moved is false when another replica came before: next is then
 // the row that it wrote.
 func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by operator) (next *shard.Gate, moved bool, err error) {
 	if old != nil && old.RowsAt.After(want.RowsAt) {
@@ -95,7 +95,7 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 }
 
 // registrationsUnder says what is known of compute nodes under a gate. While Nova's tables
-// speak for the hosts, what agents report is on their streams to this replica alone.
+// report the hosts, agents' states are on their streams to this replica alone.
 func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registration {
 	return func(uuid string) gate.Registration {
 		row := c.rows.HostInService(uuid)
@@ -114,7 +114,7 @@ func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registra
 	}
 }
 
-// agentVersion is that of the agent that speaks for a host, or of one that is heard here while
+// agentVersion is that of the agent that reports a host, or of one that is heard here while
 // Nova's tables do; 0 for none.
 func (c *Cell) agentVersion(h *shard.Host) int32 {
 	if !h.Imported {

@@ -19,7 +19,7 @@ import (
 // the start of the call, or the one the query names; while the table is loaded, from
 // one of the hosts that the shard finds for it. A query that fails does so
 // alone; all do while the shard does not commit, since what is proposed could not
-// be claimed, while the gate is not known, and while Nova's tables speak for the hosts and
+// be claimed, while the gate is not known, and while Nova's tables report the hosts and
 // nobody imports them. The whole replica computes at most GOMAXPROCS proposals at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	if err := s.placing(); err != nil {

@@ -34,7 +34,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 			}
 		}
 	}
-	// A store that gives no time is told of by the health service.
+	// The health service reports a store that gives no time.
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)
 	}

@@ -41,7 +41,7 @@ func newTotals(touched *replica.TouchedHosts) *totals {
 	}
 }
 
-// counts says how often each word was counted.
+// counts has how often each name was counted.
 type counts map[string]int
 
 func (c counts) add(word string, by int) {
@@ -71,7 +71,7 @@ type classTotals struct {
 	inventories, roots int
 }
 
-// recount counts hosts anew.
+// recount counts hosts again.
 func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *liveness.Tracker) {
 	for uuid := range uuids {
 		var next *countedHost

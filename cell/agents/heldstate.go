@@ -9,7 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// HeldState is what the agent of a host that is heard here said last, and the report that
+// HeldState is the last state of a host whose agent is heard here, and the report that
 // it is of; nil for none, and for one that is refused since.
 func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	rep := s.Reports.Newest(uuid)

@@ -20,7 +20,7 @@ import (
 // written at all. The active stream compares the row with its own state at each heartbeat, and asks
 // its agent for the state again when they differ, as when two agents live.
 
-// askOver asks the agent for its state over another incarnation's row. What it said before is of an
+// askOver asks the agent for its state over another incarnation's row. What it reported before is of an
 // epoch that is over.
 func (a *stream) askOver(boot string) *agentv1.ReportResponse {
 	a.askedOver = boot
@@ -58,7 +58,7 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 		return nil
 	}
 	if s := a.newest(); s.GetVerifies() {
-		a.Verify.addStream(a, s) // another stream of the host may have been told of claims till now
+		a.Verify.addStream(a, s) // another stream of the host may have been sent claims till now
 	}
 	said, now := a.lastReport.Load(), a.now()
 	if said.isIn(row.Host) || a.refusal != nil && row.Host.BootID == said.BootID {
@@ -111,7 +111,7 @@ type asking struct {
 
 // mayAskAgain notes that an agent of a host is asked, and says whether it is time: two agents
 // that live overwrite each other ever more seldom, from least to most apart. A host of which
-// none was asked for twice the most begins anew.
+// none was asked for twice the most begins again.
 func (s *Streams) mayAskAgain(host string, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Streams) isHeard(a *stream) bool {
 	return heard != nil && s.now().Sub(*heard) <= s.silentFor
 }
 
-// activeLocked gives the stream that speaks for a host, nil for none: of those whose agents
+// activeLocked gives the active stream of a host, nil for none: of those whose agents
 // were heard lately the one that was opened last, or of all when none was.
 func (s *Streams) activeLocked(host string) *stream {
 	list := s.byHost[host]
@@ -161,8 +161,8 @@ func (s *Streams) activeLocked(host string) *stream {
 }
 
 // superseded reports whether what an agent incarnation says on a stream is another one's to say: the
-// stream that speaks for the host was opened later, by another incarnation. That one's end is
-// noticed, and who stays is asked for its state (regain).
+// active stream of the host was opened later, by another incarnation. That one's end is
+// noticed, and who stays is asked for its state (askForLostState).
 func (s *Streams) superseded(host string, opened uint64, boot string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Streams) superseded(host string, opened uint64, boot string) bool {
 	return said != nil && said.BootID != boot
 }
 
-// activeSince is when the stream was opened that speaks for a host; 0 for none.
+// activeSince is when the active stream of a host was opened; 0 for none.
 func (s *Streams) activeSince(host string) (opened uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,14 +184,14 @@ func (s *Streams) activeSince(host string) (opened uint64) {
 	return opened
 }
 
-// isActive reports whether a stream speaks for a host.
+// isActive reports whether a stream is the one whose reports count for a host.
 func (s *Streams) isActive(host string, a *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.activeLocked(host) == a
 }
 
-// lastReports gives what the agents of a host that were heard lately said, the newest stream's
+// lastReports gives the last reports of the agents of a host that were heard lately, the newest stream's
 // first.
 func (s *Streams) lastReports(host string) (list []*reportSummary) {
 	s.mu.Lock()

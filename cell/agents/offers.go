@@ -10,7 +10,7 @@ import (
 	"cellgate/shard"
 )
 
-// followEnds tells the agents that may know of claims when those are no more, or no more
+// followEnds sends agents that may know of claims that those are no more, or no more
 // there. Whoever offered them: the agent judges the next offer by what is left.
 func (v *verifier) followEnds(changes []shard.Change) {
 	for i := range changes {
@@ -79,7 +79,7 @@ func (v *verifier) send(h *verifyingHost, c *shard.Claim, m *agentv1.ReportRespo
 	v.at[c.ClaimID] = c.HostUUID
 }
 
-// sendEnded tells a host's agent that a claim is not there any more.
+// sendEnded sends a host's agent that a claim is not there any more.
 func (v *verifier) sendEnded(host, id string) {
 	h := v.hosts[host]
 	if h == nil {
@@ -100,7 +100,7 @@ func (v *verifier) sendEnded(host, id string) {
 	delete(v.at, id)
 }
 
-// sendEnds tells a host's agent which of the claims that it was offered are not there
+// sendEnds sends a host's agent which of the claims that it was offered are not there
 // any more.
 func (v *verifier) sendEnds(host string, h *verifyingHost) {
 	for id := range h.offers {
@@ -116,7 +116,7 @@ func (v *verifier) noteMissed(host string, h *verifyingHost) {
 	v.schedule(host, v.now())
 }
 
-// sweep brings what a host's agent knows in line with the table, and tells it which
+// sweep brings what a host's agent knows in line with the table, and sends it which
 // claims there are.
 func (v *verifier) sweep(host string) {
 	v.mu.Lock()
@@ -189,10 +189,10 @@ func reportedIn(s *agentv1.FullState) map[string]struct{} {
 // repeatOffer offers a claim again that its host rejected and has to hold all the same: one that
 // is confirmed, and any in VerifyShadow. Else it would not be in the agent's book, and its
 // room would be promised again. The agent is not asked for a verdict; one that rejects it
-// all the same is heard, but not told again in spite of the same state. Nor is one that was
+// all the same is noted, but not offered again in spite of the same state. Nor is one that was
 // given back (ABORTED): the agent would say the same, and what comes of it is the shard's to
 // say; but it is where the claim took the place of another, which no abort ends. That it did
-// is told the agent too that did not reject it, so that it refuses to abort it.
+// is sent to the agent too that did not reject it, so that it refuses to abort it.
 func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	o := h.offers[c.ClaimID]
 	if o == nil {

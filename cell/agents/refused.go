@@ -56,7 +56,7 @@ func (f *refusal) text() string {
 	return fmt.Sprintf("version %d of its state is refused: %s; %s", f.state.GetVersion(), strings.Join(f.problems, ", "), stays)
 }
 
-// refusedWhole answers a whole state that breaks a rule, and notes it when its sender may speak for the host. The
+// refusedWhole answers a whole state that breaks a rule, and notes it when its sender may report the host. The
 // host stays when the shard has a state of the same agent incarnation, the agent judges claims, and
 // what it says counts.
 func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, err error) result {
@@ -158,7 +158,7 @@ func (r *refusals) newest(host string) (f *refusal, opened uint64) {
 }
 
 // RefusalOf gives what this replica refuses of a host: nil for nothing, and when a later
-// stream speaks for the host.
+// stream is active for the host.
 func (c *Service) RefusalOf(host string) *refusal {
 	f, opened := c.refusals.newest(host)
 	if f == nil || c.Streams.activeSince(host) > opened {

@@ -18,7 +18,7 @@ import (
 	"cellgate/shard"
 )
 
-// registration is one state on its way into the shard: what the stream had said when
+// registration is one state on its way into the shard: what the stream had reported when
 // it came.
 type registration struct {
 	*Service
@@ -78,7 +78,7 @@ func (t *registration) gap(d *agentv1.Delta) string {
 // registerState registers the host, of which the schema found each field right: the state's
 // own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
 // or a newer one of the same agent incarnation, and this replica's table shows it; or when another
-// life speaks for the host (sessions.outlived), or Nova's tables do (shard.Gate). Over another incarnation's row it is not written before
+// incarnation is active (Streams.superseded), or Nova's tables report the host (shard.Gate). Over another incarnation's row it is not written before
 // the agent was asked for it over that row (agentSession.asked). decoded is called before the
 // state waits for anything.
 func (t *registration) registerState(ctx context.Context, in *agentv1.FullState, decoded func()) result {
@@ -131,7 +131,7 @@ func (t *registration) registerState(ctx context.Context, in *agentv1.FullState,
 }
 
 // letsAnotherWrite reports whether another replica is to write the state first: as the agent says, but
-// where Nova's tables say which hosts there are, a new host is written by who hears gateways.
+// where Nova's tables say which hosts there are, a new host is written by the replica that gateways report to.
 func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
 	if t.rows.GateRow() == nil || t.knows(uuid) {
 		return follow
@@ -170,7 +170,7 @@ func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
 // order they came, and none is refused and sends its state again.
 func (t *registration) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
 	if !t.rows.GateRow().Native() {
-		return "", nil // Nova's tables speak for the host
+		return "", nil // Nova's tables report the host
 	}
 	if row := t.rows.HostInService(put.Host.UUID); *put.ExpectedBootID == "" && row != nil && !row.Imported && row.BootID != put.Host.BootID {
 		return row.BootID, nil
@@ -254,7 +254,7 @@ func (t *registration) refuse(ctx context.Context, in *agentv1.FullState, err er
 		switch {
 		case fault.KindOf(err) != fault.InvalidRequest: // the agent tries again within seconds
 			tell = t.log.Debug
-		case t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems()): // said before
+		case t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems()): // logged before
 			tell = t.log.Debug
 		}
 		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)

@@ -9,7 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// reports is what the agents of hosts said last on their streams to this replica. The
+// reports are the agents' last reports on their streams to this replica. The
 // zero value is ready.
 type reports struct {
 	mu    sync.Mutex
@@ -47,8 +47,8 @@ func (r *reports) noteAccepted(by *stream, host string, state *agentv1.FullState
 }
 
 // goneSince gives report.gone of a state after the report before, nil for none. Of
-// what was said while no stream was here nothing is known: on a new stream all time
-// begins anew.
+// what was reported while no stream was here nothing is known: on a new stream all time
+// begins again.
 func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Time) map[string]time.Time {
 	if before == nil || !sameUUID(before.State.GetBootId(), state.GetBootId()) || state.GetInstancesUnknown() {
 		return nil

@@ -46,7 +46,7 @@ type Config struct {
 	Telemetry *telemetry.Cell
 }
 
-// Service hears the agents of a cell's hosts.
+// Service serves the agents of a cell's hosts.
 type Service struct {
 	agentv1.UnimplementedHostReportsServer
 	cfg     Config
@@ -157,7 +157,7 @@ func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
 	}
 }
 
-// stream is what one stream has said so far. All but opened, epoch, lastReport, heardAt
+// stream is the state of one agent's stream. All but opened, epoch, lastReport, heardAt
 // and out belong to the goroutine of Report.
 type stream struct {
 	*Service
@@ -175,7 +175,7 @@ type stream struct {
 	registering bool
 	results     chan result
 	next        *agentv1.ReportRequest
-	// epoch is of the newest Resync that began the stream's host anew.
+	// epoch is of the newest Resync.
 	epoch atomic.Uint64
 	// lastReport is what the newest accepted state is; heard when the agent last sent anything.
 	// nil before the first.
@@ -186,7 +186,7 @@ type stream struct {
 	// askedOver is the life over whose row the agent was asked for its next state, by the Resync
 	// of the newest epoch or one before; "" for none.
 	askedOver string
-	// out has what is to be told the agent besides its answers (sessions.tell).
+	// out has what is sent to the agent besides its answers (Streams.Send).
 	out chan *agentv1.ReportResponse
 }
 
@@ -238,7 +238,7 @@ func (a *stream) beginRegistration(ctx context.Context, m *agentv1.ReportRequest
 	go func() { a.results <- t.register(ctx, m) }()
 }
 
-// writeHeld takes the state that is held once more, now that its agent speaks for the host. The agent
+// writeHeld takes the state that is held once more, now that its reports count. The agent
 // hears of it when it is refused.
 func (a *stream) writeHeld(ctx context.Context) {
 	a.registering = true
@@ -301,7 +301,7 @@ func (a *stream) close(cancel context.CancelFunc) {
 	}
 }
 
-// handleHeartbeat hears the host. An agent whose state is not held is asked for it, unless
+// handleHeartbeat notes that the host is there. An agent whose state is not held is asked for it, unless
 // one is on its way, whose answer says what is held: nothing is wrong with the state, and a
 // refusal that crossed it would have the agent rest for minutes. So is one whose state
 // another agent incarnation overwrote (regain).

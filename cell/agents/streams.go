@@ -84,7 +84,7 @@ func (s *Streams) Hosts() []string {
 	return list
 }
 
-// Send sends a message to the host's agent, on the stream that speaks for the host. It
+// Send sends a message to the host's agent, on its active stream. It
 // never waits: false when there is no stream, or when its agent reads too slowly.
 func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 	s.mu.Lock()
@@ -102,7 +102,7 @@ func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 }
 
 // StartOver begins a new epoch on the streams of a host, whose row that is; false when there is none. An
-// agent that reads too slowly to be told is told when it sends something.
+// agent whose outbox is full is asked when it sends something.
 func (s *Streams) StartOver(host, why string, within time.Duration, row *shard.Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

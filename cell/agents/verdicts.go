@@ -11,7 +11,7 @@ import (
 	"cellgate/shard"
 )
 
-// handleVerdict hears a verdict on a stream. What it is not about, or not any more, is left.
+// handleVerdict takes a verdict on a stream. One about a claim that is not on the host is ignored.
 func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 	c := v.rows.Claim(in.GetClaimId())
 	if c == nil || c.HostUUID != a.host {
@@ -64,7 +64,7 @@ func (v *verifier) queueVerdict(op shard.Op) {
 	}
 }
 
-// askAgain has a claim offered anew, some time later.
+// askAgain has a claim offered again, some time later.
 func (v *verifier) askAgain(j *shard.RecordVerdict) {
 	if h := v.hosts[j.HostUUID]; h != nil {
 		delete(h.offers, j.ClaimID)

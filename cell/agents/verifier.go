@@ -29,7 +29,7 @@ const MaxVerifyWait = 200 * time.Millisecond
 
 const (
 	// VerifyTick is how often hosts that need a look are looked at, verifySweep how often
-	// each host is told all its claims again.
+	// each agent is sent all its claims again.
 	VerifyTick  = 200 * time.Millisecond
 	VerifySweep = time.Minute
 	// OfferGrace is how long after it was read in the journal a claim is offered by a
@@ -50,7 +50,7 @@ const (
 // when a message could not be sent, and every verifySweep. So nothing that is missed
 // stays so.
 //
-// Ends are told by every replica that has a stream of the agent. A rejection for want of
+// Every replica that has a stream of the agent sends it ends. A rejection for want of
 // room may still be of claims that another replica ended and this one has not read: it
 // counts once the claim was offered again after a reading of the journal (recheck).
 type verifier struct {
@@ -89,13 +89,13 @@ type placed struct{ claim, host string }
 type verifyingHost struct {
 	session *stream
 	offers  map[string]*offer
-	// sweptAt is when it was told all its claims.
+	// sweptAt is when it was sent all its claims.
 	sweptAt time.Time
-	// known: the agent has been told on this stream which claims there are, and of every
+	// known: the agent was sent on this stream which claims there are, and every
 	// end since. Before that a new claim is not offered by itself: the agent would judge
 	// it beside claims that are no more.
 	known bool
-	// reported are the instances that the stream began with, until all claims were told
+	// reported are the instances that the stream began with, until all claims were sent
 	// once.
 	reported map[string]struct{}
 }
@@ -208,7 +208,7 @@ func (v *verifier) schedule(host string, at time.Time) {
 	}
 }
 
-// run looks at hosts until ctx ends.
+// run sweeps hosts that are due until ctx ends.
 func (v *verifier) run(ctx context.Context) error {
 	tick := time.NewTicker(VerifyTick)
 	defer tick.Stop()

@@ -1,8 +1,8 @@
-// Package gate holds the rules of a cell under upgrade: who speaks for its hosts, Nova's tables or
+// Package gate holds the rules of a cell under upgrade: who reports its hosts, Nova's tables or
 // their agents. It is pure but for Keeper, which remembers what gateways report; it writes nothing.
 //
 //	gate.go           Keeper: the gateways' reports, which of them imports, how new their rows are
-//	rules.go          Rules.Judge: where the gate should be
+//	rules.go          Rules.Judge: where the gate should be; tally.go counts the evidence
 //	compare.go        how an agent's host differs from its imported row
 //	unclaimed.go      instances of Nova's tables without a claim
 //	pinrules.go       the gate's row after an operator pinned it, or let it go

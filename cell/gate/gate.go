@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// KeepReports is how long what a gateway sees counts without a word from it.
+	// KeepReports is how long a gateway's report counts.
 	KeepReports = 15 * time.Second
-	// ImportLease is how long a gateway may import without a word from the cell.
+	// ImportLease is how long a gateway may import after the cell's answer.
 	ImportLease = 5 * time.Second
 	// behindFor is how long a gateway's rows must be too old before it counts as behind.
 	behindFor = 10 * time.Second
@@ -125,7 +125,7 @@ func (k *Keeper) Evidence(now time.Time, node func(string) Registration) Evidenc
 	return e
 }
 
-// LendImport reports whether a gateway may import until told otherwise: one at a time, the one
+// LendImport reports whether a gateway may import for ImportLease: one at a time, the one
 // that does as long as it asks.
 func (k *Keeper) LendImport(gateway string) bool {
 	k.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// What Nova's services say of hosts is kept in the shard beside the operator's word, so that every
+// The status of Nova's services is kept in the shard beside the operator's condition, so that every
 // replica has it, and claims are checked by it. It is written when it changes, unless the row in
 // the shard is of a newer reading: gateways may read replicas of Nova's database that are behind.
 // It stays while nobody reports; a gateway that cannot read says nothing.

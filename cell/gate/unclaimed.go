@@ -41,7 +41,7 @@ func (e *Evidence) unclaimedSince(held time.Time) string {
 	return ""
 }
 
-// withoutClaim tells of instances that have no claim, and had none before; "" for none.
+// withoutClaim names instances that have no claim, and had none before; "" for none.
 func (e *Evidence) withoutClaim() string {
 	var worst *unclaimed
 	for i := range e.reports {

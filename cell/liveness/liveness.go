@@ -10,7 +10,7 @@ import (
 // that was never heard in this incarnation of the replica is down when its row says that
 // its agent is silent (marks.go), and else counts from when the replica
 // first knew of it. Time in which the replica itself did not run is no silence of
-// its hosts: what they said meanwhile may wait to be read.
+// its hosts: what they sent meanwhile may wait to be read.
 type Tracker struct {
 	downAfter time.Duration
 	now       func() time.Time
@@ -112,7 +112,7 @@ func (l *Tracker) Interval() time.Duration { return max(l.downAfter/20, time.Mil
 // its hosts, is what stood still.
 const stalls = 5
 
-// excuse begins all hosts' time anew, as a start does: their agents may have to
+// excuse begins all hosts' time again, as a start does: their agents may have to
 // connect again.
 func (l *Tracker) excuse() {
 	l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *Tracker) Check() {
 	}
 }
 
-// MarkChanged has the table show a host anew.
+// MarkChanged has the table show a host again.
 func (l *Tracker) MarkChanged(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ const maxDenied = 6
 
 // FollowMark takes what a host's row says of its agent, and gives whether the host is down. It
 // counts while this replica has not heard the host itself: a silence that others saw ends
-// its time at once, and their hearing it again begins it anew.
+// its time at once, and their hearing it begins it again.
 func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +40,7 @@ func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	return s.down
 }
 
-// PendingMarks gives at most limit hosts whose rows are to be told whether their agents are silent:
+// PendingMarks gives at most limit hosts whose rows are to be marked as silent, or not any more:
 // first those that were heard since their row says so, then those that are down.
 // One whose silence another replica denied waits, twice as long each time; one that
 // registered at another replica has its time from then on.

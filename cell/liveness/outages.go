@@ -11,19 +11,19 @@ import (
 
 const (
 	// logEvery is the least time between two lines about hosts that went down
-	// or came back: what happens meanwhile is told together.
+	// or came back: what happens meanwhile is logged together.
 	logEvery = 10 * time.Second
 	// maxNames is how many hosts such a line names.
 	maxNames = 3
 )
 
-// OutageLog tells the log which hosts went down or came back since it last did. A
-// host that did both in between is not told of.
+// OutageLog logs which hosts went down or came back since it last did. A
+// host that did both in between is not logged.
 type OutageLog struct {
 	live *Tracker
 	// name gives a host's service host.
 	name func(uuid string) string
-	// imported says that no agent speaks for a host: its silence is no news.
+	// imported says that no agent reports a host: its silence is no news.
 	imported func(uuid string) bool
 	// tables says that Nova's tables answer for the cell, not its agents.
 	tables func() bool

@@ -95,7 +95,7 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 }
 
 // judge compares what the shard has of a host with the table before and after. A table that
-// differs twice in the same row is loaded anew.
+// differs twice in the same row is loaded again.
 func (a *auditor) judge(host string, before replica.HostView, found *shard.Audited) {
 	a.auditUsage(host, before, found)
 	now := rowComparison{host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim}.differences()

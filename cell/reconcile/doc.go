@@ -5,6 +5,6 @@
 //	audit.go      some hosts' rows are read from the shard; differs.go compares them with the table
 //	repair.go     what is put right
 //
-// A claim is released only on its host's word that the instance is gone, and the shard checks
-// that it still is the word.
+// A claim is released only when its host reports that the instance is gone, and the shard checks
+// that this is still the host's last report.
 package reconcile

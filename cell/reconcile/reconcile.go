@@ -25,7 +25,7 @@ const (
 	maxFindings, maxRepaired = 1000, 256
 	// maxRepairs are made in one look, of claims and of hosts each.
 	maxRepairs = 64
-	// maxMovedIn are the moves from other cells that are told.
+	// maxMovedIn are the moves from other cells that are listed.
 	maxMovedIn = 10_000
 )
 
@@ -90,7 +90,7 @@ func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 	return r
 }
 
-// Run looks until ctx ends.
+// Run compares everything at every interval until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
 	return replica.Repeat(ctx, r.cfg.Interval, r.log, "the cell's shard, table and hosts could not be compared", r.CompareAll)
 }

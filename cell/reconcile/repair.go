@@ -116,8 +116,8 @@ func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 	return gone > few && gone > left
 }
 
-// repairHosts asks agents to report anew, as a new version: what has no claim is adopted
-// then, and a host's row is written anew. An agent is asked once in a grace.
+// repairHosts asks agents to report again, as a new version: what has no claim is adopted
+// then, and a host's row is written again. An agent is asked once in a grace.
 func (r *Reconciler) repairHosts(l *lookResult) {
 	asked := map[string]bool{}
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {

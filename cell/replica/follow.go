@@ -34,7 +34,7 @@ type follower struct {
 	rows     *Rows
 	writer   *Writer
 	listener changeListener
-	// stored hears how each reading went.
+	// stored notes how each reading went.
 	stored *storeWatch
 	log    *slog.Logger
 	// gateKnown is closed once the rows have the gate, or there is none.

@@ -23,7 +23,7 @@ type importAge struct {
 	store *storeTimeWatch
 }
 
-// Age is how long ago all that Nova's tables said was imported, by store time; less
+// Age is how long ago all of Nova's tables was imported, by store time; less
 // than 0 for never.
 func (i *importAge) Age(g *shard.Gate) time.Duration {
 	if g == nil || g.RowsAt.IsZero() {
@@ -33,16 +33,16 @@ func (i *importAge) Age(g *shard.Gate) time.Duration {
 }
 
 // WhyUnavailable says why a cell does not answer requests under a gate; "" when it does. While
-// Nova's tables speak for its hosts, that is when nobody imports what they say.
+// Nova's tables report its hosts, that is when nobody imports what they say.
 func (i *importAge) WhyUnavailable(g *shard.Gate) string {
 	if g.Native() {
 		return ""
 	}
 	switch age := i.Age(g); {
 	case age < 0:
-		return fmt.Sprintf("the cell's gate is %s: Nova's tables speak for its hosts, and no gateway has imported all of them yet (gateway.legacy)", g.State)
+		return fmt.Sprintf("the cell's gate is %s: Nova's tables report its hosts, and no gateway has imported all of them yet (gateway.legacy)", g.State)
 	case age > MaxRowsAge:
-		return fmt.Sprintf("the cell's gate is %s: Nova's tables speak for its hosts, and were last imported %s ago", g.State, age.Round(time.Second))
+		return fmt.Sprintf("the cell's gate is %s: Nova's tables report its hosts, and were last imported %s ago", g.State, age.Round(time.Second))
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ type Journal struct {
 	// hurry has one element when the journal should be read now, asked when it should be
 	// after a rest; see mostRest.
 	hurry, asked chan struct{}
-	// reloads has one element when the shard should be loaded anew.
+	// reloads has one element when the shard should be loaded again.
 	reloads chan struct{}
 	// over is closed when nobody reads any more.
 	over chan struct{}
@@ -60,7 +60,7 @@ func (j *Journal) hurryUp() {
 	}
 }
 
-// Reload asks for the whole shard to be loaded into the table anew.
+// Reload asks for the whole shard to be loaded into the table again.
 func (j *Journal) Reload() {
 	select {
 	case j.reloads <- struct{}{}:

@@ -27,12 +27,12 @@ type keeper struct {
 	store shard.Store
 	cfg   Config
 	queue *Queue
-	// time hears of store time once a minute.
+	// time compares store time once a minute.
 	time *storeTimeWatch
-	// rows tell which maintenances have an end, live which hosts are silent.
+	// rows know which maintenances have an end, live which hosts are silent.
 	rows *Rows
 	live *liveness.Tracker
-	// stored hears how each scan went, and says whether a trial is needed.
+	// stored notes how each scan went, and whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger
 }
@@ -170,7 +170,7 @@ func (k *keeper) silences(ctx context.Context) error {
 		}
 		for i, a := range answers {
 			if a.Outcome.AdminState.SaidSilent() != list[i].Silent {
-				k.live.DropMark(list[i].HostUUID) // no agent speaks for it any more
+				k.live.DropMark(list[i].HostUUID) // no agent reports it any more
 			}
 		}
 		return nil

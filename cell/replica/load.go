@@ -12,7 +12,7 @@ import (
 // middle, as CockroachDB may: a read of many rows that others write meanwhile.
 const MaxLoads = 5
 
-// loadAtStart loads the shard at the start. What broke off in the middle is begun anew, soon;
+// loadAtStart loads the shard at the start. What broke off in the middle is begun again, soon;
 // a store that gives nothing at all is left to who started the process.
 func (f *follower) loadAtStart(ctx context.Context) error {
 	visited := false
@@ -39,7 +39,7 @@ func (f *follower) loadAtStart(ctx context.Context) error {
 const LoadBatch = 4096
 
 // load brings the whole shard into the table and gives the journal's position
-// of that state, once the table shows it; visited hears of each row. What the own lane commits meanwhile is newer
+// of that state, once the table shows it; visited is called for each row. What the own lane commits meanwhile is newer
 // and stays.
 func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[string]struct{}, error) {
 	var batch []shard.Change

@@ -20,7 +20,7 @@ type pipeline struct {
 	writer *Writer
 	// journal learns of every entry of the lane, and of transactions whose outcome is not known.
 	journal *Journal
-	// listener hears of every transaction's changes, after its callers are answered.
+	// listener is called with every transaction's changes, after its callers are answered.
 	listener changeListener
 	stored   *storeWatch
 	tel      *telemetry.Cell
@@ -35,9 +35,9 @@ type pipeline struct {
 	}
 }
 
-// changeListener hears of changes once the table shows them. Its methods must not block.
+// changeListener is called with changes once the table shows them. Its methods must not block.
 type changeListener interface {
-	// Committed hears of what this replica's lane wrote, Learned of what was read in the journal.
+	// Committed takes what this replica's lane wrote, Learned what was read in the journal.
 	Committed(changes []shard.Change)
 	Learned(changes []shard.Change)
 }
@@ -182,7 +182,7 @@ func (p *pipeline) answerUnchanged(batch []item, err error) {
 	p.publishThenAnswer(batch, func(int) Answer { return Answer{Err: err} }, nil, nil)
 }
 
-// publishThenAnswer answers a batch once the table shows its changes, and has the listener hear
+// publishThenAnswer answers a batch once the table shows its changes, and calls the listener
 // of all that it wrote. Every answer is given on the writer's goroutine, so that a job's are
 // never given by two.
 func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, changes, wrote []shard.Change) {

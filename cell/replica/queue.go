@@ -72,7 +72,7 @@ const busyFor = time.Second
 type Queue struct {
 	max int
 	tel *telemetry.Cell
-	// retryAfter is what a refused caller is told.
+	// retryAfter is when a refused caller is to try again.
 	retryAfter time.Duration
 
 	mu     sync.Mutex

@@ -74,7 +74,7 @@ type Replica struct {
 	keeper   *keeper
 }
 
-// New makes a replica over a state; l hears of all changes once the table shows them.
+// New makes a replica over a state; l is called with all changes once the table shows them.
 func New(s *State, l changeListener) *Replica {
 	from := s.cfg.Synchronizer
 	if from == nil {

@@ -73,7 +73,7 @@ func ownNamespaces(h *shard.Host) string {
 	return h.Facts.Namespaces
 }
 
-// FactTexts gives the JSON texts of all that is said of a host, by namespace: what
+// FactTexts gives the JSON texts of a host's facts, by namespace: what
 // services put, and what the host reports itself where no service puts the same.
 func (row *HostRow) FactTexts() map[string]string {
 	var out map[string]string

@@ -78,7 +78,7 @@ func (r *Rows) ServiceHost(uuid string) string {
 	return uuid
 }
 
-// Imported reports whether a host is Nova's tables' word, not an agent's, or was until
+// Imported reports whether a host was imported from Nova's tables, or was until
 // they had it no more.
 func (r *Rows) Imported(uuid string) bool {
 	row := r.Host(uuid)

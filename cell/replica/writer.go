@@ -29,7 +29,7 @@ type Writer struct {
 	versions *proposing.Versions
 	log      *slog.Logger
 	in       chan tableUpdate
-	// imports is told when the gate's row changes, before the next version is made; nil for nobody.
+	// imports is checked when the gate's row changes, before the next version is made; nil for nobody.
 	imports *importAge
 	// touched collects the hosts that the next version changes, before it is there; nil for nobody.
 	touched *TouchedHosts
@@ -237,7 +237,7 @@ func (t *TouchedHosts) add(d *dirty, turned map[string]bool) {
 	}
 }
 
-// Drain gives the collected hosts, and begins anew.
+// Drain gives the collected hosts, and forgets them.
 func (t *TouchedHosts) Drain() map[string]struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
