@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
