@@ -247,7 +247,7 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 				heard <- m
 			}
 		}()
-		for range 60 {
+		for range 20 {
 			one.heartbeat()
 			other.heartbeat()
 			time.Sleep(takes.cell.cfg.HeartbeatEvery)

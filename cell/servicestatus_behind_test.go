@@ -71,7 +71,7 @@ func (r *testCell) outNow() (out int) {
 // A host that was silent comes back with its own heartbeat, though other rows of Nova's are dated in the
 // future, by a machine whose clock is ahead.
 func TestASilentHostComesBackWhereAClockIsAhead(t *testing.T) {
-	for _, lead := range []time.Duration{0, 15 * time.Second, 50 * time.Second} {
+	for _, lead := range []time.Duration{0, 50 * time.Second} {
 		t.Run(lead.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fresh, _, _ := twoReplicas(t)

@@ -209,7 +209,7 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
-		const hosts = 3*replica.SilenceBatch + 10
+		const hosts = replica.SilenceBatch + 10
 		var agents []*testAgent
 		for n := range hosts {
 			agents = append(agents, r.register(plainState(n, 8)))

@@ -82,7 +82,7 @@ func shareReadings(t *testing.T, takes time.Duration, replicas int) {
 		start(t, store, named("r2")).must(newClaim("k1", 1, 1, 1))
 	}
 	time.Sleep(time.Second)
-	const callers, span = 8, 400 * time.Millisecond
+	const callers, span = 4, 200 * time.Millisecond
 	before, end := counted.n.Load(), time.Now().Add(span)
 	var asked, longest atomic.Int64
 	var all sync.WaitGroup
