@@ -47,6 +47,12 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpEndMaintenance
 	case op.RemoveHost != nil:
 		return telemetry.OpRemoveHost
+	case op.WritePlacement != nil:
+		return telemetry.OpPlacement
+	case op.PutName != nil:
+		return telemetry.OpPutName
+	case op.DeleteName != nil:
+		return telemetry.OpDeleteName
 	case op.Audit != nil:
 		return telemetry.OpAudit
 	}

@@ -130,6 +130,9 @@ const (
 	OpNovaState      Op = "nova_state"
 	OpSilent         Op = "silent"
 	OpRemoveHost     Op = "remove_host"
+	OpPlacement      Op = "write_placement"
+	OpPutName        Op = "put_name"
+	OpDeleteName     Op = "delete_name"
 
 	OpAudit Op = "audit"
 	OpOther Op = "other"
@@ -137,7 +140,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpPlacement, OpPutName, OpDeleteName, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.
