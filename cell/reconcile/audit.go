@@ -95,7 +95,7 @@ func (a *auditor) batch(ctx context.Context, hosts []string) error {
 }
 
 // judge compares what the shard has of a host with the table before and after. A table that
-// differs twice in the same row is loaded again.
+// differs twice in the same row is loaded again, once.
 func (a *auditor) judge(host string, before replica.HostView, found *shard.Audited) {
 	a.auditUsage(host, before, found)
 	now := rowComparison{host: host, before: before, after: a.rows.ViewOfHost(host, nil), found: found, claim: a.rows.Claim}.differences()
@@ -124,12 +124,21 @@ func (a *auditor) judge(host string, before replica.HostView, found *shard.Audit
 	case detail == "":
 	case a.cfg.ReportOnly:
 		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "not read anew: cell.reconcile_repair is off", false)
+	case a.isOpen(findingKey{kind: cellgatev1.Finding_TABLE_DIFFERS, host: host}):
+		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard, and it differs still: restart the replica", true)
 	default:
 		a.journal.Reload()
 		a.noteCertain(cellgatev1.Finding_TABLE_DIFFERS, host, true, detail, "read anew from the shard", true)
 		a.tel.Repaired(kindName(cellgatev1.Finding_TABLE_DIFFERS), "done")
 		a.log.Warn("audit: the table has other rows of a host than the shard, and is read anew", "host_uuid", host, "because", detail)
 	}
+}
+
+// isOpen reports whether a condition was there at the last look.
+func (a *auditor) isOpen(key findingKey) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open[key] != nil
 }
 
 // auditUsage notes whether what is kept as in use is the sum of the claims. Repaired, it is
