@@ -28,13 +28,12 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	var ops []shard.Op
 	var places []int
 	for i, in := range req.GetHosts() {
-		select { // as states of agents do, so that callers have processors left
-		case s.agents.Decoding <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		decoded, err := s.agents.AwaitDecoding(ctx)
+		if err != nil {
+			return nil, err
 		}
 		put, facts, err := s.importedHost(in.GetState())
-		<-s.agents.Decoding
+		decoded()
 		if err != nil {
 			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
 			continue

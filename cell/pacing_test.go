@@ -16,7 +16,7 @@ import (
 )
 
 // While thousands of leases end, and callers claim, each claim is in the next transaction;
-// a transaction has an eighth of ended leases at most, and the callers have half of the
+// a transaction has a 32nd of ended leases at most, and the callers have half of the
 // time. The leases end all the same.
 func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 			if expires == len(ops) {
 				busy += each
 			}
-			if expires > batch/8 {
+			if expires > batch/32 {
 				t.Errorf("%d leases end in one transaction of at most %d", expires, batch)
 			}
 			ended += expires
@@ -109,6 +109,43 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 		}
 		for range cap(r.cell.agents.Decoding) - 1 {
 			<-r.cell.agents.Decoding
+		}
+	})
+}
+
+// While callers come, a state is decoded after a rest of three times as long as the one before took.
+func TestAwaitDecoding_CallersCome_RestsAfterEachState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		r.register(plainState(1, 8))
+		for i, c := range []struct {
+			busy       bool
+			took, rest time.Duration
+		}{
+			{false, time.Millisecond, 0},
+			{true, time.Millisecond, 3 * time.Millisecond},
+			{true, time.Second / 2, 5 * time.Millisecond},
+		} {
+			if c.busy {
+				r.must(newClaim(fmt.Sprint("k", i), i, 1, 1))
+			}
+			decoded, err := r.cell.agents.AwaitDecoding(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.took)
+			decoded()
+			if c.rest > 0 {
+				time.Sleep(c.rest - time.Nanosecond)
+				if len(r.cell.agents.Decoding) != 1 {
+					t.Errorf("%+v: no rest", c)
+				}
+				time.Sleep(time.Nanosecond)
+			}
+			synctest.Wait()
+			if len(r.cell.agents.Decoding) != 0 {
+				t.Errorf("%+v: the rest is longer", c)
+			}
 		}
 	})
 }

@@ -32,14 +32,12 @@ type registration struct {
 }
 
 // register registers the state of a message, which is a FullState or a Delta. It waits for
-// its turn (agentService.decoding).
+// its turn (Service.AwaitDecoding).
 func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (out result) {
-	select {
-	case t.Decoding <- struct{}{}:
-	case <-ctx.Done():
-		return result{err: ctx.Err()}
+	decoded, err := t.AwaitDecoding(ctx)
+	if err != nil {
+		return result{err: err}
 	}
-	decoded := sync.OnceFunc(func() { <-t.Decoding })
 	defer decoded()
 	state := m.GetFullState()
 	if d := m.GetDelta(); d != nil {
@@ -49,7 +47,6 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 		if why := t.gap(d); why != "" {
 			return result{reply: resync(t.epoch, why, 0)}
 		}
-		var err error
 		if state, err = applyDelta(t.held, d); err != nil {
 			return t.refuseDelta(ctx, d, err)
 		}
@@ -60,6 +57,30 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 		return result{reply: resync(t.epoch, "the cell was told to start over", 0)}
 	}
 	return t.registerState(ctx, state, decoded)
+}
+
+// maxDecodingRest bounds the rest after a state, so that a machine on which one takes long, since
+// it does much else, still decodes two hundred a second.
+const maxDecodingRest = 5 * time.Millisecond
+
+// AwaitDecoding waits for a place among the states that are decoded at once. The place is free
+// again once decoded was called; while callers come, after a rest of three times as long as it
+// was taken, so that a burst of states leaves the processors to selections.
+func (s *Service) AwaitDecoding(ctx context.Context) (decoded func(), err error) {
+	select {
+	case s.Decoding <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	began := time.Now()
+	return sync.OnceFunc(func() {
+		rest := min(3*time.Since(began), maxDecodingRest)
+		if rest == 0 || !s.queue.IsBusy() {
+			<-s.Decoding
+			return
+		}
+		time.AfterFunc(rest, func() { <-s.Decoding })
+	}), nil
 }
 
 // gap says why a delta does not change what is held; "" when it does.

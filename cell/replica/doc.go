@@ -12,7 +12,7 @@
 //     scan never waits for a claim.
 //   - A claim is acknowledged after the table shows it: the next proposal of this replica
 //     counts it.
-//   - Claims go before registrations: at most an eighth of a transaction is registrations while
+//   - Claims go before registrations: at most a 32nd of a transaction is registrations while
 //     claims wait.
 //   - While the table is loaded, queries are answered from small ones, of hosts that the store
 //     finds itself (cold.go, hostquery.go), as they would be from the whole.

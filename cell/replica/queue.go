@@ -167,18 +167,18 @@ func (q *Queue) signal() {
 }
 
 // next gives at most limit operations: urgent ones first, the others in what is left, but
-// at most an eighth, which is kept free for them while they wait. While the queue is not
-// busy and many others wait, as after a replica's start, they have up to a half.
+// at most a 32nd, which is kept free for them while they wait: callers wait for the whole
+// transaction. While the queue is not busy they have an eighth, and where many wait, as after a
+// replica's start, up to a half.
 //
-// Each urgent job has an eighth of a transaction at a time too, in turns: who ends
+// Each urgent job has an eighth of a transaction at a time, in turns: who ends
 // thousands of claims in one call delays other callers by no more.
 func (q *Queue) next(limit int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	turn := max(limit/8, 1)
-	share := turn
+	turn, share := max(limit/8, 1), max(limit/32, 1)
 	if !q.busyLocked() {
-		share = max(share, min(q.other.ops/8, limit/2))
+		share = max(turn, min(q.other.ops/8, limit/2))
 	}
 	share = min(q.other.ops, share)
 	items := q.urgent.appendTurns(nil, max(limit-share, 1), turn)
@@ -187,6 +187,13 @@ func (q *Queue) next(limit int) []item {
 		q.signal()
 	}
 	return items
+}
+
+// IsBusy reports whether urgent jobs wait, or came within busyFor.
+func (q *Queue) IsBusy() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.busyLocked()
 }
 
 func (q *Queue) busyLocked() bool {

@@ -52,11 +52,11 @@ func TestQueue_BothWait_ClaimsFirstAndRegistrationsNotStarved(t *testing.T) {
 	if err := q.put(claims(100), true); err != nil {
 		t.Fatal(err)
 	}
-	if c, h := count(q.next(64)); c != 56 || h != 8 {
-		t.Errorf("both wait: took %d claims and %d registrations, want 56 and 8", c, h)
+	if c, h := count(q.next(64)); c != 62 || h != 2 {
+		t.Errorf("both wait: took %d claims and %d registrations, want 62 and 2", c, h)
 	}
-	if c, h := count(q.next(64)); c != 44 || h != 8 {
-		t.Errorf("the rest of the claims: took %d and %d, want 44 and 8", c, h)
+	if c, h := count(q.next(64)); c != 38 || h != 2 {
+		t.Errorf("the rest of the claims: took %d and %d, want 38 and 2", c, h)
 	}
 	few := newQueue(10000, nil)
 	if err := few.put(registrations(40), false); err != nil {

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -29,16 +31,19 @@ import (
 
 // TestBenchStalls measures selections through REST while the cell has much else to do:
 // leases that end together, claims released together, bursts of reports, all hosts
-// registered anew. The cell and the gateway are processes of their own, the agents and
-// the callers are this one. "make bench-stalls" runs it.
+// registered anew. The cell, the gateway and the callers are processes of their own, the
+// agents are this one. "make bench-stalls" runs it.
 func TestBenchStalls(t *testing.T) {
+	if at := os.Getenv("CELLGATE_STALLS_WEB"); at != "" {
+		callForStalls(t, at)
+		return
+	}
 	if os.Getenv("CELLGATE_BENCH_STALLS") == "" {
 		t.Skip("a measurement: make bench-stalls")
 	}
 	b := &stallsBench{
 		t: t, hosts: envNumber(t, "STALLS_HOSTS", 10_000), leases: envNumber(t, "STALLS_LEASES", 20_000),
 		callers: envNumber(t, "STALLS_CALLERS", 8), phase: time.Duration(envNumber(t, "STALLS_SECONDS", 15)) * time.Second,
-		web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	y, err := bench.MeasureYardstick(t.Context())
 	if err != nil {
@@ -54,9 +59,7 @@ type stallsBench struct {
 	hosts, leases, callers int
 	phase                  time.Duration
 	system                 *realSystem
-	web                    *http.Client
 	cell                   cellv1.CellSchedulerClient
-	claims                 cellgatev1.ClaimsClient
 	agents                 *agentsBench
 	source                 *stoppable
 	uuids                  []string
@@ -126,7 +129,7 @@ func (b *stallsBench) startSystem() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cell, b.claims = cellv1.NewCellSchedulerClient(conn), cellgatev1.NewClaimsClient(s.conn)
+	b.cell = cellv1.NewCellSchedulerClient(conn)
 	sim, err := agent.NewSimulation(1, "cell1", b.hosts)
 	if err != nil {
 		t.Fatal(err)
@@ -225,64 +228,97 @@ func (b *stallsBench) pending(ctx context.Context) int {
 // prints nothing that has no name.
 func (b *stallsBench) measure(name string, beside func(context.Context)) {
 	b.t.Helper()
-	ctx, cancel := context.WithCancel(b.t.Context())
-	defer cancel()
-	var all sync.WaitGroup
-	var failed atomic.Int64
-	times := make([][]time.Duration, b.callers)
-	for i := range b.callers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				began := time.Now()
-				given, err := b.selectOne()
-				if err != nil {
-					if failed.Add(1) == 1 {
-						b.t.Log(err)
-					}
-					pauseFor(ctx, 50*time.Millisecond)
-					continue
-				}
-				times[i] = append(times[i], time.Since(began))
-				b.giveBack(given)
-			}
-		})
+	callers := exec.Command(os.Args[0], "-test.run=^TestBenchStalls$", "-test.timeout=30m")
+	callers.Env = append(os.Environ(), "CELLGATE_STALLS_WEB="+b.system.web, fmt.Sprint("STALLS_CALLERS=", b.callers))
+	callers.Stderr = os.Stderr
+	var printed bytes.Buffer
+	callers.Stdout = &printed
+	stop, err := callers.StdinPipe()
+	if err == nil {
+		err = callers.Start()
+	}
+	if err != nil {
+		b.t.Fatal(err)
 	}
 	began := time.Now()
-	beside(ctx)
+	beside(b.t.Context())
 	took := time.Since(began)
-	pauseFor(ctx, b.phase-took)
-	measured := time.Since(began)
-	cancel()
-	all.Wait()
+	pauseFor(b.t.Context(), b.phase-took)
+	_ = stop.Close()
+	if err := callers.Wait(); err != nil {
+		b.t.Fatalf("the callers: %v: ... %s", err, printed.Bytes()[max(0, printed.Len()-1000):])
+	}
+	var got stallsTimes
+	line, _, _ := bytes.Cut(printed.Bytes(), []byte("\n"))
+	if err := json.Unmarshal(line, &got); err != nil || len(got.Times) == 0 {
+		b.t.Fatalf("%s: no selection was answered: %v in %s", name, err, printed.Bytes())
+	}
 	if name == "" {
 		return
 	}
-	whole := slices.Concat(times...)
-	slices.Sort(whole)
-	if len(whole) == 0 {
-		b.t.Errorf("%s: no selection was answered", name)
-		return
-	}
+	slices.Sort(got.Times)
 	at := func(q float64) float64 {
-		return float64(whole[min(len(whole)-1, int(q*float64(len(whole))))].Microseconds()) / 1000
+		return float64(got.Times[min(len(got.Times)-1, int(q*float64(len(got.Times))))].Microseconds()) / 1000
 	}
-	b.t.Logf("| %s | %.0f | %.1f | %.1f | %.1f | %d | %v |", name, float64(len(whole))/measured.Seconds(), at(0.5), at(0.99), at(1), failed.Load(), took.Round(100*time.Millisecond))
+	b.t.Logf("| %s | %.0f | %.1f | %.1f | %.1f | %d | %v |", name, float64(len(got.Times))/got.Took.Seconds(), at(0.5), at(0.99), at(1), got.Failed, took.Round(100*time.Millisecond))
+}
+
+// stallsTimes is what the callers print: how long each selection took.
+type stallsTimes struct {
+	Times  []time.Duration
+	Failed int64
+	Took   time.Duration
+}
+
+// callForStalls is the callers' process: it selects until its input ends, and prints a
+// stallsTimes.
+func callForStalls(t *testing.T, web string) {
+	c := &stallsCaller{url: "http://" + web + "/v1/", web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	var all sync.WaitGroup
+	var failed atomic.Int64
+	times := make([][]time.Duration, envNumber(t, "STALLS_CALLERS", 8))
+	start := time.Now()
+	for i := range times {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				given, err := c.selectOne()
+				if err == nil {
+					times[i] = append(times[i], time.Since(began))
+					err = c.giveBack(given)
+				}
+				if err != nil {
+					if failed.Add(1) == 1 {
+						fmt.Fprintln(os.Stderr, err)
+					}
+					pauseFor(ctx, 50*time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+	c.web.CloseIdleConnections()
+	if err := json.NewEncoder(os.Stdout).Encode(stallsTimes{slices.Concat(times...), failed.Load(), time.Since(start)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type stallsCaller struct {
+	url string
+	web *http.Client
 }
 
 // selectOne selects an instance's host.
-func (b *stallsBench) selectOne() (*cellgatev1.ReleaseClaimRequest, error) {
+func (c *stallsCaller) selectOne() (*cellgatev1.ReleaseClaimRequest, error) {
 	instance := uuid.NewString()
-	resp, err := b.web.Post("http://"+b.system.web+"/v1/select_destinations", "application/json", bytes.NewReader(fmt.Appendf(nil, stallsRequest, instance)))
+	text, err := c.call(http.MethodPost, "select_destinations", fmt.Appendf(nil, stallsRequest, instance))
 	if err != nil {
 		return nil, err
-	}
-	text, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %s: %.300s", resp.Status, text)
 	}
 	var answer cellgatev1.SelectDestinationsResponse
 	if err := protojson.Unmarshal(text, &answer); err != nil || len(answer.GetDestinations()) != 1 {
@@ -293,10 +329,27 @@ func (b *stallsBench) selectOne() (*cellgatev1.ReleaseClaimRequest, error) {
 }
 
 // giveBack releases a claim, so that the hosts stay as full as they are.
-func (b *stallsBench) giveBack(ref *cellgatev1.ReleaseClaimRequest) {
-	if _, err := b.claims.ReleaseClaim(b.t.Context(), ref); err != nil {
-		b.t.Error(err)
+func (c *stallsCaller) giveBack(ref *cellgatev1.ReleaseClaimRequest) error {
+	_, err := c.call(http.MethodDelete, fmt.Sprintf("claims/%s?claim_id=%s&cell=%s", ref.GetConsumerUuid(), ref.GetClaimId(), ref.GetCell()), nil)
+	return err
+}
+
+func (c *stallsCaller) call(method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequest(method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.web.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s: %.300s", resp.Status, text)
+	}
+	return text, err
 }
 
 func pauseUntil(t time.Time) { <-time.After(time.Until(t)) }

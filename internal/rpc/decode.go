@@ -59,6 +59,8 @@ type request struct {
 	err  error
 	// charges are the call's.
 	charges *charges
+	// turns, of a stream's message, has a place for each that may be decoded at once.
+	turns chan struct{}
 }
 
 // charges are what a call's messages were charged, until they are released. Safe for
@@ -143,6 +145,14 @@ func (r *request) decode(codec encoding.CodecV2, data mem.BufferSlice) error {
 			}
 		}
 		data = mem.BufferSlice{whole}
+	}
+	if r.turns != nil {
+		select {
+		case r.turns <- struct{}{}:
+			defer func() { <-r.turns }()
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
 	}
 	if err := codec.Unmarshal(data, r.into); err != nil {
 		bad := fault.Invalid(r.what, "is no message of its type")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -101,4 +102,51 @@ func TestMessagesOfStreamsAreBoundedAndGuarded(t *testing.T) {
 	if err := send(1); fault.KindOf(err) != fault.Unauthenticated || len(r.got) != 0 {
 		t.Errorf("refused by the guard: %v; %d messages came through", err, len(r.got))
 	}
+}
+
+// However many streams have a message at once, few of them are decoded.
+func TestStreams_MessagesAtOnce_FewAreDecoded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(slog.New(slog.DiscardHandler))
+		r := reports{got: make(chan int, 10)}
+		agentv1.RegisterHostReportsServer(s, r)
+		listener := bufconn.Listen(1 << 16)
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(listener) }()
+		conn, err := Dial("passthrough:///buf", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = conn.Close()
+			s.Stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		for range cap(s.turns) {
+			s.turns <- struct{}{}
+		}
+		stream, err := agentv1.NewHostReportsClient(conn).Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: &agentv1.FullState{DisabledReason: "x"}}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(r.got) != 0 {
+			t.Error("a message was decoded though others are")
+		}
+		<-s.turns
+		if n := <-r.got; n != 1 {
+			t.Errorf("got a message of %d", n)
+		}
+		if len(s.turns) != cap(s.turns)-1 {
+			t.Errorf("%d places are taken, want those of this test", len(s.turns))
+		}
+		_ = stream.CloseSend()
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -93,9 +94,13 @@ func plainOf(options []grpc.ServerOption) func(any) bool {
 
 // Server is a gRPC server that can refuse a unary call before it reads the request, and
 // decodes large requests a few at a time.
+//
+// Messages of streams are decoded on half of the processors: when thousands of streams have one
+// at the same moment, unary calls do not queue behind all of them.
 type Server struct {
 	*grpc.Server
-	in *ingress.Ingress
+	in    *ingress.Ingress
+	turns chan struct{}
 }
 
 // RegisterService adds a service.
@@ -145,6 +150,7 @@ func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 // registered; for the health service, see ServeHealth.
 func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 	guard, sure, in := guardOf(extra), plainOf(extra), ingressOf(extra)
+	turns := make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(ingress.MaxMessage),
 		grpc.ForceServerCodecV2(newCodec()),
@@ -156,13 +162,13 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 		// What handlers use ends after Stop has returned.
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(serveUnary(log, sure)),
-		grpc.ChainStreamInterceptor(serveStream(log, guard, in)),
+		grpc.ChainStreamInterceptor(serveStream(log, guard, in, turns)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: idleFor, MaxConnectionAge: aged,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, extra...)
-	s := &Server{grpc.NewServer(append(options, inTapHandle(extra))...), in}
+	s := &Server{grpc.NewServer(append(options, inTapHandle(extra))...), in, turns}
 	reflection.Register(s)
 	return s
 }
@@ -179,13 +185,13 @@ func serveUnary(log *slog.Logger, sure func(any) bool) grpc.UnaryServerIntercept
 	}
 }
 
-func serveStream(log *slog.Logger, guard func(context.Context) error, in *ingress.Ingress) grpc.StreamServerInterceptor {
+func serveStream(log *slog.Logger, guard func(context.Context) error, in *ingress.Ingress, turns chan struct{}) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() { err = leave(stream.Context(), log, info.FullMethod, err, recover()) }()
 		if err := refusalOf(stream.Context()); err != nil {
 			return err
 		}
-		s := &guardedStream{ServerStream: stream, guard: guard, in: in}
+		s := &guardedStream{ServerStream: stream, guard: guard, in: in, turns: turns}
 		defer s.charges.refund()
 		return handler(srv, s)
 	}
@@ -197,13 +203,14 @@ type guardedStream struct {
 	grpc.ServerStream
 	guard func(context.Context) error
 	in    *ingress.Ingress
+	turns chan struct{}
 	// charges are of the message that the handler works on.
 	charges charges
 }
 
 func (s *guardedStream) RecvMsg(m any) error {
 	s.charges.release()
-	r := &request{ctx: s.Context(), in: s.in, into: m, what: "message", charges: &s.charges}
+	r := &request{ctx: s.Context(), in: s.in, into: m, what: "message", charges: &s.charges, turns: s.turns}
 	if err := s.ServerStream.RecvMsg(r); status.Code(err) == codes.Internal {
 		// gRPC's word for a stream that ended in the middle of a message, which is no defect here.
 		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
