@@ -85,7 +85,7 @@ chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2
 .PHONY: test-nova
 test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real Nova, and ask Nova anew what the core decides; installs Nova (Debian; 70 MB, 90 s).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m ./deploy/nova/...
-	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m -run AgainstNova ./schedule/nova
+	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m -run 'AgainstNova|AgainstPlacement' ./schedule ./schedule/nova
 
 .PHONY: test-placement
 test-placement: needs-placement $(TOOLS)/.stamp ## Ask a real Placement 4,000 random queries for allocation candidates, and compare; installs it (Debian). 'go test ./schedule/placement -run Bundled -update' bundles its answers anew.

@@ -17,6 +17,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/pgproxy"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testwait"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 	"cellgate/shard/sqlshard"
@@ -263,7 +264,7 @@ func TestAReplicaWhoseConnectionsFallSilentGoesOn(t *testing.T) {
 	quick := func(o *sqlshard.Options) { o.StatementTimeout, o.IdleTimeout = time.Second, 200*time.Millisecond }
 	one, two := start(t, openPostgres(t, direct), named("r1")), start(t, openPostgres(t, url, quick), named("r2"))
 	one.register(plainState(1, 8))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	await := func(passed int32) {
 		t.Helper()
@@ -384,7 +385,7 @@ func TestAnIdleReplicaThatIsFencedEnds(t *testing.T) {
 		if !errors.Is(err, shard.ErrFenced) {
 			t.Errorf("Run ended with %v", err)
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(testwait.Limit):
 		t.Fatal("it goes on")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 )
 
 // treeCase is a tree of providers, a request, and the allocation candidates that
@@ -268,10 +269,8 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 }
 
 func TestTreesAgainstPlacement(t *testing.T) {
+	testlong.Only(t, "TestTreesAreJudgedAsPlacementDoes")
 	raced.Skip(t, raced.Pure)
-	if testing.Short() {
-		t.Skip("-short: Placement takes seconds to start")
-	}
 	seed := uint64(time.Now().UnixNano())
 	cases := treeCases(seed, 40)
 	askPlacement(t, cases)

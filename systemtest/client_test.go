@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -28,6 +29,7 @@ type conductor struct {
 // or could not be done, is done again with the same words.
 func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) {
 	c.t.Helper()
+	end := time.Now().Add(testwait.Limit)
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		got, err := do(ctx)
@@ -35,7 +37,7 @@ func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) 
 		if err == nil || !repeats(err) {
 			return got, err
 		}
-		if try == 10 {
+		if time.Now().After(end) {
 			c.t.Fatalf("still unanswered after %d tries: %v", try, err)
 		}
 		<-time.After(time.Second)

@@ -285,7 +285,7 @@ func (w *oneCell) asksReplica(addr string) {
 	conn, err := rpc.Dial(addr)
 	must(w.t, err)
 	defer func() { must(w.t, conn.Close()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	placement, err := proto.Marshal(&cellv1.Placement{
 		Resources: []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}, Consume: &cellv1.Consumption{Vcpus: 1},

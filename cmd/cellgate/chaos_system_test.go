@@ -247,7 +247,7 @@ func (s *realSystem) awaitHosts(within time.Duration) {
 
 // ready asks the gateway's /readyz.
 func (s *realSystem) ready(ctx context.Context) (int, health.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
 	defer cancel()
 	var report health.Report
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.web+"/readyz", nil)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cellgate/internal/testaddr"
+	"cellgate/internal/testwait"
 )
 
 // plain fails when a text speaks as a driver does.
@@ -27,10 +28,13 @@ func TestNoGatewayIsSaidPlainly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = hung.Close() }()
-	for addr, says := range map[string]string{dead: "could not be reached", hung.Addr().String(): "did not answer in time"} {
+	for addr, c := range map[string]struct{ says, timeout string }{
+		dead: {"could not be reached", testwait.Limit.String()}, hung.Addr().String(): {"did not answer in time", "200ms"},
+	} {
+		says := c.says
 		for _, args := range reading {
 			for _, form := range []string{"table", "json"} {
-				out, stderr, status := typed(t.Context(), "", append(args, "--addr", addr, "--timeout", "200ms", "-o", form)...)
+				out, stderr, status := typed(t.Context(), "", append(args, "--addr", addr, "--timeout", c.timeout, "-o", form)...)
 				plain(t, strings.Join(args, " "), out+stderr)
 				if status != exitUnreachable || !strings.Contains(stderr, addr) || strings.Count(stderr, says) != 1 {
 					t.Errorf("%v: status %d, %q, want %q once", args, status, stderr, says)

@@ -7,6 +7,7 @@ import (
 
 	"cellgate/internal/security/testca"
 	"cellgate/internal/testaddr"
+	"cellgate/internal/testwait"
 )
 
 // When TLS does not come about, a command says why and which flag to set.
@@ -46,7 +47,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		{"a server with TLS", good, nil, "it closed the connection, as one that speaks TLS does; give --ca the CA of its certificate", ""},
 		{"nobody", testaddr.Dead(t), nil, "nothing listens there; start it, or correct the address", ""},
 	} {
-		_, stderr, status := typed(t.Context(), "", append([]string{"cells", "--addr", c.addr, "--timeout", "5s"}, c.flags...)...)
+		_, stderr, status := typed(t.Context(), "", append([]string{"cells", "--addr", c.addr, "--timeout", testwait.Limit.String()}, c.flags...)...)
 		if status != exitUnreachable || !strings.Contains(stderr, "no answer from the gateway at "+c.addr+": ") ||
 			!strings.Contains(stderr, c.says) && (c.or == "" || !strings.Contains(stderr, c.or)) {
 			t.Errorf("%s: status %d, %q, want %q", c.name, status, stderr, c.says)

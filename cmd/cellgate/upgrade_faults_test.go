@@ -84,7 +84,7 @@ func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 	mended()
 	end := began.Add(testwait.Limit)
 	for {
-		ctx, cancel := context.WithTimeout(u.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
 		_, err := cellgatev1.NewClaimsClient(u.conns[0]).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: ended})
 		cancel()
 		if fault.KindOf(err) == fault.NotFound {
@@ -117,7 +117,7 @@ func (f *upgradeFaults) awaitAvailable(conn *grpc.ClientConn) {
 	f.u.t.Helper()
 	end := time.Now().Add(testwait.Limit)
 	for {
-		ctx, cancel := context.WithTimeout(f.u.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(f.u.t.Context(), testwait.Limit)
 		list, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 		cancel()
 		available := 0

@@ -266,7 +266,7 @@ func (u *upgradeSystem) beat(ctx context.Context) {
 func (u *upgradeSystem) gates() map[string]*cellgatev1.Gate { return u.gatesAt(u.conns[0]) }
 
 func (u *upgradeSystem) gatesAt(conn *grpc.ClientConn) map[string]*cellgatev1.Gate {
-	ctx, cancel := context.WithTimeout(u.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
 	defer cancel()
 	list, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 	states := map[string]*cellgatev1.Gate{}

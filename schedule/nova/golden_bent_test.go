@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"cellgate/internal/testlong"
 )
 
 // bentGolden are cases that testdata/bend_cases.py drew and testdata/nova_answers.py
@@ -30,10 +32,8 @@ func TestBentCases(t *testing.T) {
 // compared by class: the words for an object of Python's that nobody thought of are no
 // disagreement here, as they are in cases that stay.
 func TestBentAgainstNova(t *testing.T) {
-	n, seed := 40, time.Now().UnixNano()%1_000_000
-	if os.Getenv("CELLGATE_LONG") != "" {
-		n = 1500
-	}
+	testlong.Only(t, "TestBentCases")
+	n, seed := 1500, time.Now().UnixNano()%1_000_000
 	name := filepath.Join(t.TempDir(), "bent.jsonl.gz")
 	if err := os.WriteFile(name, askBent(t, n, seed), 0o600); err != nil {
 		t.Fatal(err)

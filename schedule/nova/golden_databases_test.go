@@ -15,6 +15,7 @@ import (
 
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/testlong"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -48,8 +49,8 @@ func TestGoldenFromDatabases(t *testing.T) {
 	}
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		every := 1
-		if k == legacytest.PostgreSQL && os.Getenv("CELLGATE_LONG") == "" {
-			every = 3
+		if !testlong.On() {
+			every = map[legacytest.Kind]int{legacytest.MariaDB: 3, legacytest.PostgreSQL: 6}[k]
 		}
 		want := nova.RunGolden(t, eachOf(every, nova.LoadGoldenCases(t)))
 		start := time.Now()

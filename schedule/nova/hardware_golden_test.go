@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/internal/testlong"
 	"cellgate/schedule"
 )
 
@@ -121,9 +122,7 @@ func bundledLines(t *testing.T, name string) *bufio.Scanner {
 
 // TestHardwareAgainstNova compares with what Nova says of cases drawn anew.
 func TestHardwareAgainstNova(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: Nova takes seconds to start")
-	}
+	testlong.Only(t, "TestHardwareIsNovas")
 	const python = "/usr/bin/python3"
 	if out, err := exec.CommandContext(t.Context(), python, "-W", "ignore", "-c", "import nova.scheduler.host_manager").CombinedOutput(); err != nil {
 		t.Skipf("Nova cannot be asked (apt install python3-nova): %v: %.200s", err, out)

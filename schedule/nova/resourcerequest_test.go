@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/internal/testlong"
 	"cellgate/schedule"
 )
 
@@ -165,9 +166,7 @@ func TestResourceRequestIsNovas(t *testing.T) {
 }
 
 func TestResourceRequestAgainstNova(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: Nova takes seconds to start")
-	}
+	testlong.Only(t, "TestResourceRequestIsNovas")
 	seed := uint64(time.Now().UnixNano())
 	cases := askCases(seed, 300)
 	for i, answer := range askNova(t, cases) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/testlong"
 )
 
 // topologyCase is a flavor and an image, and the NUMA topology and requests for
@@ -228,9 +230,7 @@ func TestTopologiesAreNovas(t *testing.T) {
 }
 
 func TestTopologiesAgainstNova(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: Nova takes seconds to start")
-	}
+	testlong.Only(t, "TestTopologiesAreNovas")
 	seed := uint64(time.Now().UnixNano())
 	cases := topologyCases(seed, 1000)
 	makeByNova(t, cases)
