@@ -42,11 +42,16 @@ func remedyOf(l *novadb.LeftOut) string {
 func checkLeftOut(u *upgrade) (out results) {
 	for i := range u.rows.LeftOut {
 		l := &u.rows.LeftOut[i]
-		what := strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " ")
-		out = append(out, diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID)).in("compute_nodes: "+string(l.Reason))...)
+		out = append(out, leftOutResult(l).in("compute_nodes: "+string(l.Reason))...)
 	}
 	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.group, b.group) })
 	return out
+}
+
+// leftOutResult is what a row of compute_nodes that is no host comes to.
+func leftOutResult(l *novadb.LeftOut) results {
+	what := strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " ")
+	return diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID))
 }
 
 // checkAggregates names those without a uuid of their own.

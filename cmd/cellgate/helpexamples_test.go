@@ -209,6 +209,9 @@ func (s *helpSystem) substitute() {
 	add("/run/secrets/cell1", is("password"))
 	upgraded := launchIn(t, s.env, true, "cell", "--name", "cell1", "--uuid", novaCellUUID, "--data", "shipped/upgraded")
 	nova := newNovaCell(t, legacytest.PostgreSQL, 5, upgraded.await(`msg="cell starts".* grpc=(\S+)`)[1])
+	createTrialTables(nova)
+	add("postgres://nova@127.0.0.1:5432/nova_cell1", is(nova.cell.URL))
+	add("postgres://nova@127.0.0.1:5432/nova_api", is(nova.api.URL))
 	add("/etc/cellgate/gateway.yaml", func() string {
 		// Rows of services that fell silent are not imported.
 		nova.cell.Exec(t, "UPDATE services SET last_seen_up = '"+nova.cell.Now(t).Format(time.DateTime)+"'")

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the report
+	"errors"
+	"fmt"
+	"html/template"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/rules"
+	"cellgate/internal/config"
+)
+
+//go:embed try.html
+var tryHTML string
+
+var tryTemplate = template.Must(template.New("try").Parse(tryHTML))
+
+// tryReport is what was tried, with the findings that have something to do about them.
+type tryReport struct {
+	*trial.Report
+	Odd results `json:"odd"`
+}
+
+func newTry(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "try",
+		Short: "Say what cellgate would do with a Nova cloud, from its databases alone",
+		Long: `Read a cell database of Nova, in read-only transactions, and say what cellgate would do with
+the cloud: its hosts and capacity, rows that are no hosts and filters that are redundant, each
+with what to do. With the API database it also says how many instances of each flavor still fit,
+and places the newest request specs again: where cellgate would put each, and where Nova did.
+Each is placed on the hosts as they are now, without its own instance.
+
+Nothing is written to the databases, and no other process is needed. A dump is to be loaded into
+a server first: mariadb -e 'CREATE DATABASE nova_cell1' and mariadb nova_cell1 < dump.sql.`,
+		Example: `  cellgate try --database postgres://nova@127.0.0.1:5432/nova_cell1 --html report.html
+  cellgate try --database postgres://nova@127.0.0.1:5432/nova_cell1 --api-database postgres://nova@127.0.0.1:5432/nova_api --cell-uuid c0000000-0000-4000-8000-000000000001 --nova-conf deploy/examples/nova.conf`,
+		Args: usageArgs(cobra.NoArgs),
+	}
+	f := cmd.Flags()
+	c := config.LegacyCell{Cell: "try"}
+	f.StringVar(&c.Database, "database", "", "URL of Nova's cell database, mysql:// or postgres://")
+	f.StringVar(&c.PasswordFile, "password-file", "", "file with the password of the cell database")
+	f.StringVar(&c.CA, "ca", "", "PEM file of the CAs of the cell database's certificate, or system")
+	f.StringVar(&c.API, "api-database", "", "URL of Nova's API database")
+	f.StringVar(&c.APIPassword, "api-password-file", "", "file with the password of the API database")
+	f.StringVar(&c.APICA, "api-ca", "", "PEM file of the CAs of the API database's certificate, or system")
+	uuid := f.String("cell-uuid", "", "the cell's uuid in cell_mappings; by default the one whose URL is that of --database")
+	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler; again for each")
+	requests := f.Int("requests", 20, "how many of the newest request specs to place again")
+	html := f.String("html", "", "write the report to this HTML file too")
+	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
+	output := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asJSON, err := output(cmd)
+		switch {
+		case err != nil:
+			return err
+		case c.Database == "":
+			return usage(cmd, errors.New("--database: say which; with a dump, load it into a server first"))
+		case *requests < 0:
+			return usage(cmd, fmt.Errorf("--requests: %d is below 0", *requests))
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		defer cancel()
+		report, err := tryCloud(ctx, c, *uuid, *confs, *requests)
+		if err != nil {
+			return err
+		}
+		if *html != "" {
+			err = writeReport(*html, report)
+		}
+		if asJSON {
+			return errors.Join(err, encode(cmd.OutOrStdout(), report))
+		}
+		return errors.Join(err, show(cmd.OutOrStdout(), report.show))
+	}
+	return cmd
+}
+
+func tryCloud(ctx context.Context, c config.LegacyCell, uuid string, confs []string, requests int) (*tryReport, error) {
+	if c.API == "" {
+		uuid = cmp.Or(uuid, anyUUID) // nothing says which it is, and nothing is decided by it
+	}
+	database, err := readerConfig(c, uuid)
+	if err != nil {
+		return nil, err
+	}
+	database.MaxLeftOut = 1000
+	g := config.Default()
+	g.Gateway.NovaConf = confs
+	told := &told{}
+	if problems := told.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
+		return nil, fmt.Errorf("%s: %s", problems[0].Path, problems[0].Problem)
+	}
+	cfg := rules.Config{
+		Filters: g.Gateway.Filters, Options: (*rules.Options)(&g.Gateway.Nova), DefaultAvailabilityZone: g.Gateway.DefaultAvailabilityZone,
+	}
+	for _, w := range g.Gateway.Weighers {
+		cfg.Weighers = append(cfg.Weighers, rules.WeigherConfig(w))
+	}
+	for _, a := range g.Gateway.PCIAliases {
+		cfg.PCIAliases = append(cfg.PCIAliases, rules.PCIAlias(a))
+	}
+	compiled, err := rules.Compile(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r, err := trial.Run(ctx, trial.Config{Database: database, Rules: compiled, Requests: requests})
+	if err != nil {
+		return nil, err
+	}
+	report := &tryReport{Report: r}
+	for i := range r.LeftOut {
+		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
+	}
+	if len(confs) > 0 {
+		report.Odd = append(report.Odd, redundantFilters(confs, g.Gateway.Nova).named("nova.conf")...)
+	}
+	return report, nil
+}
+
+func writeReport(file string, r *tryReport) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return errors.Join(tryTemplate.Execute(f, r), f.Close())
+}
+
+func (r *tryReport) show(p *page) {
+	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances; read in %v, and nothing was written\n\n",
+		r.Hosts, r.Available, r.Disabled, r.Down, r.Instances, r.Took.Round(time.Millisecond))
+	classes := p.table("CLASS", "USED", "CAPACITY")
+	for _, c := range r.Classes {
+		classes.row(c.Name, c.Used, c.Capacity)
+	}
+	classes.print()
+	odd := p.table("ODD", "WHAT", "WHAT TO DO")
+	for _, o := range r.Odd {
+		odd.row(o.Check, o.What, o.Do)
+	}
+	odd.printBelow()
+	flavors := p.table("FLAVOR", "VCPU", "MEMORY MIB", "DISK GB", "STILL FIT")
+	for _, f := range r.Flavors {
+		flavors.row(f.Name, f.VCPUs, f.MemoryMB, f.DiskGB, f.Fits)
+	}
+	flavors.printBelow()
+	replays := p.table("INSTANCE", "NOVA", "CELLGATE", "RANK OF NOVA'S", "PASSED", "TOOK")
+	var problems []string
+	var took []time.Duration
+	same := 0
+	for _, x := range r.Replays {
+		rank := ""
+		if x.Rank > 0 {
+			rank = fmt.Sprint(x.Rank)
+		}
+		replays.row(x.Instance, x.Nova, x.Chosen, rank, x.Passed, x.Took.Round(time.Microsecond))
+		if x.Problem != "" {
+			problems = append(problems, x.Instance+": "+printable(x.Problem))
+		} else if took = append(took, x.Took); x.Rank == 1 {
+			same++
+		}
+	}
+	if replays.printBelow(); len(took) > 0 {
+		slices.Sort(took)
+		p.printf("%d of %d placed again, %d on Nova's host; median %v\n", len(took), len(r.Replays), same, took[len(took)/2].Round(time.Microsecond))
+	}
+	p.printf("%s", strings.Join(append(problems, ""), "\n"))
+}

@@ -1,0 +1,114 @@
+package trial
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"cellgate/gateway/legacy/novadb"
+)
+
+// apiRows are what is read of the API database.
+type apiRows struct {
+	flavors []Flavor
+	specs   []requestSpec
+}
+
+// requestSpec is a row of request_specs: the instance, and the RequestSpec as JSON.
+type requestSpec struct{ instance, spec string }
+
+// readAPI reads the flavors and the newest request specs, in one read-only transaction.
+func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
+	db, err := openDatabase(d)
+	if err != nil {
+		return rows, err
+	}
+	defer func() { _ = db.Close() }() // it was read
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return rows, fmt.Errorf("API database: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	err = eachRow(ctx, tx, "SELECT name, vcpus, memory_mb, root_gb + ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
+		var f Flavor
+		err := r.Scan(&f.Name, &f.VCPUs, &f.MemoryMB, &f.DiskGB)
+		rows.flavors = append(rows.flavors, f)
+		return err
+	})
+	if err == nil {
+		err = eachRow(ctx, tx, fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
+			var s requestSpec
+			err := r.Scan(&s.instance, &s.spec)
+			rows.specs = append(rows.specs, s)
+			return err
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("API database: %w", err)
+	}
+	return rows, err
+}
+
+func eachRow(ctx context.Context, tx *sql.Tx, query string, do func(*sql.Rows) error) error {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// openDatabase makes a pool for a URL as gateway.legacy has it.
+func openDatabase(d novadb.Database) (*sql.DB, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return nil, errors.New("the API database's URL cannot be read") // not shown: it may have a password
+	}
+	password, _ := u.User.Password()
+	if d.PasswordFile != "" {
+		text, err := os.ReadFile(d.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		password = strings.TrimRight(string(text), "\r\n")
+	}
+	if !strings.HasPrefix(u.Scheme, "mysql") && !strings.HasPrefix(u.Scheme, "mariadb") {
+		c, err := pgx.ParseConfig("postgres://" + strings.SplitN(d.URL, "://", 2)[1])
+		if err != nil {
+			return nil, errors.New("the API database's URL cannot be read")
+		}
+		if password != "" {
+			c.Password = password
+		}
+		if d.TLS != nil {
+			c.TLSConfig, c.Fallbacks = d.TLS, nil
+		}
+		return stdlib.OpenDB(*c), nil
+	}
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.DBName, c.Net, c.Addr, c.TLS = u.User.Username(), password, strings.Trim(u.Path, "/"), "tcp", u.Host, d.TLS
+	if u.Port() == "" {
+		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if path := u.Query().Get("unix_socket"); path != "" {
+		c.Net, c.Addr = "unix", path
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}

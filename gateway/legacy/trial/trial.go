@@ -1,0 +1,250 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/gateway/rules"
+	"cellgate/schedule"
+)
+
+// Config says what is tried.
+type Config struct {
+	// Database is of the cell; API has its URL too, or neither requests nor flavors are read.
+	Database novadb.Config
+	// Rules decide; they have at least their defaults.
+	Rules *rules.Rules
+	// Requests is how many of the newest request specs are placed again.
+	Requests int
+}
+
+// Report is what a trial came to.
+type Report struct {
+	At                               time.Time
+	Took                             time.Duration
+	Hosts, Available, Disabled, Down int
+	Instances                        int
+	Classes                          []Class
+	LeftOut                          []novadb.LeftOut
+	Flavors                          []Flavor
+	Replays                          []Replay
+}
+
+// Class is a resource class over all hosts.
+type Class struct {
+	Name           string
+	Used, Capacity int64
+}
+
+// Flavor is one of Nova's, and how many instances of it still fit on available hosts, by VCPU,
+// MEMORY_MB and DISK_GB alone.
+type Flavor struct {
+	Name                    string
+	VCPUs, MemoryMB, DiskGB int64
+	Fits                    int64
+}
+
+// Replay is a request spec that was placed again, on the hosts as they are now without its
+// instance.
+type Replay struct {
+	Instance string
+	// Nova is the host on which the instance is, Chosen the one that cellgate ranks first; empty
+	// for none. Rank is the place of Nova's host in cellgate's order, from 1; 0 when a filter
+	// rejects it.
+	Nova, Chosen string
+	Rank, Passed int
+	Took         time.Duration
+	// Problem says why nothing was chosen.
+	Problem string
+}
+
+// Run reads the databases and tries.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	began := time.Now()
+	reader, err := novadb.Open(ctx, c.Database)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = reader.Close() }() // it was read
+	x, err := reader.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var api apiRows
+	if c.Database.API.URL != "" {
+		if api, err = readAPI(ctx, c.Database.API, c.Requests); err != nil {
+			return nil, err
+		}
+	}
+	r := &Report{At: x.At, Hosts: len(x.Hosts), LeftOut: x.LeftOut, Flavors: api.flavors}
+	edit := schedule.NewTable().Edit()
+	byName := map[string]*novadb.Host{}
+	for i := range x.Hosts {
+		h := &x.Hosts[i]
+		h.Resources = resources(h)
+		edit.PutHost(h.Host)
+		byName[h.ServiceHost+"\x00"+h.NodeName] = h
+		r.count(&h.Host)
+	}
+	instances := map[string]novadb.Instance{}
+	for p, err := range reader.Instances(ctx, novadb.InstancePoint{}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range p.Instances {
+			h := byName[i.Host+"\x00"+i.Node]
+			if i.Deleted || h == nil {
+				continue
+			}
+			if r.Instances++; len(api.specs) > 0 {
+				instances[i.UUID] = i
+			}
+			if id, err := schedule.ParseID(i.UUID); err == nil {
+				edit.AddConsumer(h.UUID, schedule.Consumer{Instance: id})
+			}
+		}
+	}
+	table := edit.Table()
+	for _, s := range api.specs {
+		i, there := instances[s.instance]
+		if !there {
+			continue // its instance is gone, or in another cell
+		}
+		r.Replays = append(r.Replays, c.replay(table, s, &i, byName[i.Host+"\x00"+i.Node]))
+	}
+	r.Took = time.Since(began)
+	return r, nil
+}
+
+// resources are what a row of compute_nodes has, as an importer registers it: the used amounts are
+// the row's own.
+func resources(h *novadb.Host) (all []schedule.Resource) {
+	v := &h.View
+	disk := v.DiskUsedMB >> 10
+	for _, r := range []struct {
+		class       string
+		total, used int64
+		ratio       float64
+	}{
+		{"VCPU", v.VCPUsTotal, v.VCPUsUsed, v.CPURatio},
+		{"MEMORY_MB", v.TotalRAMMB, v.TotalRAMMB - v.FreeRAMMB, v.RAMRatio},
+		{"DISK_GB", v.TotalDiskGB, disk, v.DiskRatio},
+	} {
+		if r.total > 0 {
+			all = append(all, schedule.Resource{Class: r.class, Capacity: int64(float64(r.total) * r.ratio), Used: r.used, MinUnit: 1, MaxUnit: r.total, StepSize: 1})
+		}
+	}
+	return all
+}
+
+// count adds a host to the fleet's numbers.
+func (r *Report) count(h *schedule.Host) {
+	switch {
+	case h.Disabled:
+		r.Disabled++
+	case h.Down:
+		r.Down++
+	default:
+		r.Available++
+	}
+	for _, res := range h.Resources {
+		at := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == res.Class })
+		if at < 0 {
+			at, r.Classes = len(r.Classes), append(r.Classes, Class{Name: res.Class})
+		}
+		r.Classes[at].Used += res.Used
+		r.Classes[at].Capacity += res.Capacity
+	}
+	if h.Disabled || h.Down {
+		return
+	}
+	for i := range r.Flavors {
+		r.Flavors[i].Fits += fits(h, &r.Flavors[i])
+	}
+}
+
+// fits is how many instances of a flavor a host still has room for.
+func fits(h *schedule.Host, f *Flavor) int64 {
+	n := int64(-1)
+	for class, amount := range map[string]int64{"VCPU": f.VCPUs, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB} {
+		if amount <= 0 {
+			continue
+		}
+		room := int64(0)
+		for _, r := range h.Resources {
+			if r.Class == class && amount >= r.MinUnit && amount <= r.MaxUnit && amount%max(r.StepSize, 1) == 0 {
+				room = max(0, r.Capacity-r.Used) / amount
+			}
+		}
+		if n < 0 || room < n {
+			n = room
+		}
+	}
+	return max(n, 0)
+}
+
+// replay places a request spec on the table without its instance, which is on a host.
+func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance, on *novadb.Host) Replay {
+	out := Replay{Instance: s.instance, Nova: on.ServiceHost}
+	var primitive map[string]any
+	if err := json.Unmarshal([]byte(s.spec), &primitive); err != nil {
+		out.Problem = "its spec is no JSON: " + err.Error()
+		return out
+	}
+	t, err := c.Rules.Translation.FromPrimitive(primitive)
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	edit := table.Edit()
+	edit.PutHost(without(on.Host, i))
+	if id, err := schedule.ParseID(i.UUID); err == nil {
+		edit.RemoveConsumer(id)
+	}
+	began := time.Now()
+	p, err := edit.Table().Propose(&schedule.Query{Request: &t.Request, Rules: c.Rules.For(""), Limit: max(table.Len(), 1)})
+	out.Took = time.Since(began)
+	switch {
+	case err != nil:
+		out.Problem = err.Error()
+		return out
+	case len(p.Candidates) == 0:
+		for n, r := range p.Rejects {
+			if n > 0 {
+				out.Problem += ", "
+			}
+			out.Problem += fmt.Sprintf("%d %s", r.Hosts, r.Filter)
+			if r.Detail != "" {
+				out.Problem += "(" + r.Detail + ")"
+			}
+		}
+		return out
+	}
+	out.Chosen, out.Passed = p.Candidates[0].ServiceHost, p.Passed
+	out.Rank = 1 + slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Host == on.UUID })
+	return out
+}
+
+// without is a host from whose usage an instance is taken out.
+func without(h schedule.Host, i *novadb.Instance) schedule.Host {
+	disk := i.EphemeralGB
+	if !i.FromVolume {
+		disk += i.RootGB
+	}
+	gone := map[string]int64{"VCPU": i.VCPUs, "MEMORY_MB": i.MemoryMB, "DISK_GB": disk}
+	h.Resources = slices.Clone(h.Resources)
+	for n := range h.Resources {
+		r := &h.Resources[n]
+		r.Used = max(0, r.Used-gone[r.Class])
+	}
+	v := &h.View
+	v.VCPUsUsed = max(0, v.VCPUsUsed-i.VCPUs)
+	v.FreeRAMMB += i.MemoryMB
+	v.FreeDiskMB += disk << 10
+	v.DiskUsedMB = max(0, v.DiskUsedMB-disk<<10)
+	return h
+}
