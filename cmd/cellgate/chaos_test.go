@@ -89,7 +89,7 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	rows.print()
 	t.Logf("%d cells x %d hosts, %d requests at once, leases %v and %v\n%s", p.cells, p.hosts, p.workers, p.load.Short, p.load.Long, run.table.String())
 	if path := os.Getenv("CELLGATE_CHAOS_TABLE"); path != "" {
-		if err := os.WriteFile(path, []byte(run.table.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, run.table.Bytes(), 0o600); err != nil {
 			t.Error(err)
 		}
 	}

@@ -92,7 +92,7 @@ func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	rows.print()
 	t.Logf("peak %.0f selections/s\n%s", peak, text.String())
 	if path := os.Getenv("CELLGATE_OVERLOAD_TABLE"); path != "" {
-		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 			t.Error(err)
 		}
 	}

@@ -280,7 +280,7 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 		t.Errorf("%d of %d selections were not answered", unanswered, len(l.answers))
 	}
 	if path := os.Getenv("CELLGATE_SICK_TABLE"); path != "" {
-		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 			t.Error(err)
 		}
 	}
