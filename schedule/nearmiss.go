@@ -137,17 +137,14 @@ func newNearMissSearch(s *scan) *nearMissSearch {
 
 // searchChunk looks at a chunk's hosts and gives how many pass.
 func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
-	all, withheld := c.valid, false
+	all := c.valid
 	n.s.spread = 0
 	for i := range n.s.checks {
-		k := &n.s.checks[i]
-		p := c.valid & k.pass(at, c, c.valid)
+		p := c.valid & n.s.checks[i].pass(at, c, c.valid)
 		n.s.unreadable = 0
-		if k.filter == ComputeFilter && k.detail == otherReasons && withheld {
-			// Hosts that operators keep instances from fail the check of their reason already.
-			p |= ^n.passedWithheld()
+		if n.repeats(i) {
+			p |= c.valid &^ n.passedCompute(i)
 		}
-		withheld = withheld || k.filter == ComputeFilter
 		n.passed[i] = p
 		n.failed[i] += bits.OnesCount64(c.valid &^ p)
 		all &= p
@@ -158,11 +155,21 @@ func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 	return bits.OnesCount64(all & c.valid)
 }
 
-// passedWithheld gives the hosts that fail no check of one reason.
-func (n *nearMissSearch) passedWithheld() uint64 {
+// disabledTrait is how Placement marks the hosts that ComputeFilter rejects as disabled.
+const disabledTrait = "!COMPUTE_STATUS_DISABLED"
+
+// repeats reports whether a check rejects again what ComputeFilter rejected for a reason of its own.
+func (n *nearMissSearch) repeats(check int) bool {
+	k := &n.s.checks[check]
+	return k.filter == ComputeFilter && k.detail == otherReasons || k.filter == TraitFilter && k.detail == disabledTrait
+}
+
+// passedCompute gives the hosts that passed ComputeFilter, as far as it stands before a check; whether they are up
+// apart.
+func (n *nearMissSearch) passedCompute(before int) uint64 {
 	m := ^uint64(0)
-	for i := range n.s.checks {
-		if k := &n.s.checks[i]; k.filter == ComputeFilter && k.detail != "disabled" && k.detail != "down" && k.detail != otherReasons {
+	for i := range n.s.checks[:before] {
+		if k := &n.s.checks[i]; k.filter == ComputeFilter && k.detail != "down" {
 			m &= n.passed[i]
 		}
 	}

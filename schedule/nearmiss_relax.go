@@ -58,7 +58,9 @@ var hintOf = map[string]string{
 // operators to change; so is an amount of which nothing is free, where an instance needs some.
 func (r *Request) canRelax(m *Miss) bool {
 	switch m.Filter {
-	case ZoneFilter, TraitFilter, AffinityFilter, AntiAffinityFilter, NUMAFilter, PCIFilter, ExpressionFilter:
+	case TraitFilter:
+		return m.Detail != disabledTrait
+	case ZoneFilter, AffinityFilter, AntiAffinityFilter, NUMAFilter, PCIFilter, ExpressionFilter:
 		return true
 	case AggregateFilter:
 		return m.Detail == "" || m.Detail == "forbidden"

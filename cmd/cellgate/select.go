@@ -163,11 +163,7 @@ func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 			all = append(all, fmt.Sprintf("and %d more", len(rejects)-most))
 			break
 		}
-		name := r.GetFilter()
-		if r.GetDetail() != "" {
-			name += "(" + r.GetDetail() + ")"
-		}
-		all = append(all, fmt.Sprintf("%d %s", r.GetHosts(), name))
+		all = append(all, fmt.Sprintf("%d %s", r.GetHosts(), conditionText(r.GetFilter(), r.GetDetail())))
 	}
 	return strings.Join(all, ", ")
 }
@@ -189,6 +185,7 @@ func showRefusal(p *page, err error) {
 		return
 	}
 	showCellReports(p, detail.GetCells())
+	showMisses(p, detail.GetConditions(), detail.GetNearest(), detail.GetSmallestChange(), detail.GetSmallestOperatorChange())
 	if id := metadataOf(err, "decision_id"); id != "" {
 		p.printf("decision %s\n", id)
 	}

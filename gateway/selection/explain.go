@@ -177,7 +177,7 @@ func joinMisses(cells []cellMisses) whyNot {
 		switch {
 		case m.GetChangeable() && w.change == "":
 			w.change = requestChange(m)
-		case !m.GetChangeable() && w.operatorChange == "":
+		case !m.GetChangeable() && w.operatorChange == "" && !slices.ContainsFunc(m.GetMisses(), asksTooMuch):
 			w.operatorChange = operatorChange(m)
 		}
 	}

@@ -52,6 +52,9 @@ func missChange(x *cellgatev1.Miss, host *cellgatev1.NearMiss) string {
 	return "leave out the scheduler hint that " + x.GetFilter() + " reads"
 }
 
+// asksTooMuch reports whether the request alone can do without a condition: no operator can help.
+func asksTooMuch(x *cellgatev1.Miss) bool { return x.GetChangeable() && x.GetAsked() == 0 }
+
 // operatorChange says what operators could do, so that the host of a near miss passes.
 func operatorChange(m *cellgatev1.NearMiss) string {
 	var does, lacks []string
