@@ -211,6 +211,7 @@ const (
 	ProviderHasChildren
 	// ReparentRefused: a loop, a parent in another tree before 1.37, or a tree of another cell.
 	ReparentRefused
+	// InventoryInUse: inventories go of which consumers hold something; Class has all of them, separated by ", ".
 	InventoryInUse
 	// InventoryMissing: an allocation of a class of which the provider has none.
 	InventoryMissing

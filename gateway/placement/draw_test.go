@@ -206,7 +206,7 @@ func clone(v any) any {
 // draw draws a request.
 func (d drawer) draw() operation {
 	p := "/resource_providers/" + d.provider()
-	switch d.IntN(40) {
+	switch d.IntN(46) {
 	case 0, 1, 2, 3:
 		return d.createProvider()
 	case 4:
@@ -264,7 +264,7 @@ func (d drawer) draw() operation {
 	case 36:
 		return d.at(2, "GET", one(d.Rand, []string{"/resource_classes", "/resource_classes/" + d.class()}), nil)
 	}
-	return d.at(10, "GET", "/allocation_candidates?"+d.candidates().Encode(), nil)
+	return d.at(one(d.Rand, []int{10, 25, 36}), "GET", "/allocation_candidates?"+d.candidates().Encode(), nil)
 }
 
 func (d drawer) createProvider() operation {
@@ -523,8 +523,8 @@ func (d drawer) usages() url.Values {
 
 func (d drawer) resources() string {
 	var out []string
-	for range 1 + d.IntN(2) {
-		out = append(out, fmt.Sprintf("%s:%d", d.class(), 1+d.IntN(6)))
+	for range 1 + d.IntN(4)/3 {
+		out = append(out, fmt.Sprintf("%s:%d", d.class(), 1+d.IntN(4)))
 	}
 	if d.IntN(25) == 0 {
 		out = append(out, one(d.Rand, []string{"VCPU", "VCPU:x", "VCPU:0", "", "VCPU:1:2"}))
@@ -591,10 +591,10 @@ func (d drawer) candidates() url.Values {
 		if d.IntN(12) > 0 {
 			v.Set("resources"+g, d.resources())
 		}
-		if d.IntN(4) == 0 {
+		if d.IntN(5) == 0 {
 			v.Add("required"+g, d.traits())
 		}
-		if d.IntN(6) == 0 {
+		if d.IntN(9) == 0 {
 			v.Add("member_of"+g, d.memberOf())
 		}
 		if d.IntN(12) == 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -235,10 +236,10 @@ func (s state) write(w Write) error {
 		if p == nil {
 			continue
 		}
-		for class, n := range s.used(p.UUID) {
-			if _, has := p.Inventories[class]; !has && n > 0 {
-				return &Refusal{Reason: InventoryInUse, Provider: p.UUID, Class: class}
-			}
+		used := s.used(p.UUID)
+		gone := slices.DeleteFunc(keys(used), func(class string) bool { _, has := p.Inventories[class]; return has || used[class] == 0 })
+		if len(gone) > 0 {
+			return &Refusal{Reason: InventoryInUse, Provider: p.UUID, Class: strings.Join(gone, ", ")}
 		}
 	}
 	return nil

@@ -185,6 +185,7 @@ func (s *schema) walkObject(v map[string]any, path, schemaPath []string, bad fun
 	for _, p := range s.patterns {
 		names = append(names, pyRepr(p.name.String()))
 	}
+	slices.Sort(names)
 	verb = "does"
 	if len(extra) > 1 {
 		verb = "do"
