@@ -49,9 +49,9 @@ func newLanes(most int) lanes {
 	}
 }
 
-// of gives the lane of a method, as gRPC names it; nil for none, as of services that
+// laneOf gives the lane of a method, as gRPC names it; nil for none, as of services that
 // are not the gateway's.
-func (l *lanes) of(method string) *admission.Lane {
+func (l *lanes) laneOf(method string) *admission.Lane {
 	switch method {
 	case cellgatev1.Scheduler_SelectDestinations_FullMethodName, cellgatev1.Scheduler_ExplainDestinations_FullMethodName:
 		return l.selections
@@ -98,7 +98,7 @@ func answerInTime(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler
 // admitCall gives a call its place in a lane, or refuses it, before its request is read.
 // It bounds the deadline: also of a call whose request never comes.
 func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
-	lane := g.lanes.of(info.FullMethodName)
+	lane := g.lanes.laneOf(info.FullMethodName)
 	if lane == nil {
 		return ctx, nil
 	}
@@ -122,7 +122,7 @@ type leaveKey struct{}
 
 // awaitTurn begins a call when it is its turn.
 func (g *Gateway) awaitTurn(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	lane := g.lanes.of(info.FullMethod)
+	lane := g.lanes.laneOf(info.FullMethod)
 	if lane == nil {
 		return handler(ctx, req)
 	}
@@ -152,7 +152,7 @@ type placeKey struct{}
 // a method without a lane.
 func (g *Gateway) admitHTTP(r *http.Request, method string) (admitted *http.Request, leave func(), err error) {
 	ctx := r.Context()
-	lane := g.lanes.of(method)
+	lane := g.lanes.laneOf(method)
 	if lane == nil {
 		return r, func() {}, nil
 	}

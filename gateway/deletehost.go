@@ -5,7 +5,6 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
-	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -13,18 +12,15 @@ import (
 // deleteHost removes a host from its cell, if nothing holds it.
 func (g *Gateway) deleteHost(ctx context.Context, req *cellgatev1.DeleteHostRequest) (*cellgatev1.DeleteHostResponse, error) {
 	c, err := g.removeHost(ctx, req)
-	told := []any{"host_uuid", req.GetHostUuid(), "reason", req.GetReason()}
+	attrs := []any{"host_uuid", req.GetHostUuid(), "reason", req.GetReason()}
 	if c != nil {
-		told = append(told, "cell", c.Name())
-	}
-	if who := security.FromContext(ctx); who != nil {
-		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
+		attrs = append(attrs, "cell", c.Name())
 	}
 	if err != nil {
-		g.log.InfoContext(ctx, "a host was not removed, or it is not known", append(told, "outcome", string(fault.KindOf(err)))...)
+		g.audit(ctx, "a host was not removed, or it is not known", err, attrs...)
 		return nil, err
 	}
-	g.log.InfoContext(ctx, "an operator removed a host", append(told, "outcome", "OK")...)
+	g.audit(ctx, "an operator removed a host", nil, attrs...)
 	return &cellgatev1.DeleteHostResponse{Cell: c.Name()}, nil
 }
 

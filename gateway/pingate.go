@@ -6,7 +6,6 @@ import (
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/internal/fault"
-	"cellgate/internal/security"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -25,7 +24,8 @@ func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequ
 		return nil, fault.Invalid("gate_pin", "cell %s has no scheduler but one in the gateway (legacy_only): its gate stays LEGACY", c.Name())
 	}
 	gate, err := g.pinGate(ctx, c, req)
-	g.tellPin(ctx, c, req, gate, err)
+	g.audit(ctx, "an operator pinned the gate of a cell, or let it go", err, "cell", c.Name(), "pin", pin.String(), "reason", req.GetReason(),
+		"force", req.GetForce(), "state", gate.GetState().String(), "epoch", gate.GetEpoch())
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +43,4 @@ func (g *Gateway) pinGate(ctx context.Context, c *cellclient.Cell, req *cellgate
 		return w.Pin(ctx, req, who)
 	}
 	return gatewatch.PinAt(ctx, c, req, who)
-}
-
-// tellPin logs that somebody pinned a gate, for the audit.
-func (g *Gateway) tellPin(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateCellRequest, gate *cellgatev1.Gate, err error) {
-	told := []any{"cell", c.Name(), "pin", req.GetGatePin().String(), "reason", req.GetReason(), "force", req.GetForce()}
-	if who := security.FromContext(ctx); who != nil {
-		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
-	}
-	outcome := "OK"
-	if err != nil {
-		outcome = string(fault.KindOf(err))
-	}
-	g.log.InfoContext(ctx, "an operator pinned the gate of a cell, or let it go", append(told, "outcome", outcome, "state", gate.GetState().String(), "epoch", gate.GetEpoch())...)
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/security"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -39,30 +38,9 @@ func (g *Gateway) resyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRe
 	case err == nil && req.GetHostUuid() != "":
 		err = fault.New(fault.NotFound, "no agent of host %s reports to cell %s", req.GetHostUuid(), c.Name())
 	}
-	g.tellResync(ctx, req, hosts, err)
+	g.audit(ctx, "an operator made hosts start over", err, "cell", req.GetCell(), "host_uuid", req.GetHostUuid(), "reason", req.GetReason(), "hosts", hosts)
 	if err != nil {
 		return nil, err
 	}
 	return resp, nil
-}
-
-// whoAsks names the caller for a cell's audit log.
-func whoAsks(ctx context.Context) string {
-	if id := security.FromContext(ctx); id != nil {
-		return id.Name
-	}
-	return "an operator"
-}
-
-// tellResync logs that somebody made hosts start over, for the audit.
-func (g *Gateway) tellResync(ctx context.Context, req *cellgatev1.ResyncHostsRequest, hosts int, err error) {
-	told := []any{"cell", req.GetCell(), "host_uuid", req.GetHostUuid(), "reason", req.GetReason()}
-	if who := security.FromContext(ctx); who != nil {
-		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
-	}
-	outcome := "OK"
-	if err != nil {
-		outcome = string(fault.KindOf(err))
-	}
-	g.log.InfoContext(ctx, "an operator made hosts start over", append(told, "outcome", outcome, "hosts", hosts)...)
 }

@@ -17,7 +17,7 @@ type schedulerService struct {
 func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	resp, err := s.g.selector.Select(ctx, req)
 	if !req.GetDryRun() {
-		s.g.tellWho(ctx, "SelectDestinations", req, err)
+		s.g.logCaller(ctx, "SelectDestinations", req, err)
 	}
 	return resp, err
 }
@@ -57,7 +57,7 @@ func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClai
 
 func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {
 	c, err := s.g.claims.Confirm(ctx, req)
-	s.g.tellWho(ctx, "ConfirmClaim", req, err)
+	s.g.logCaller(ctx, "ConfirmClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.Confir
 
 func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.ClaimAlternateResponse, error) {
 	c, err := s.g.claims.ClaimAlternate(ctx, req)
-	s.g.tellWho(ctx, "ClaimAlternate", req, err)
+	s.g.logCaller(ctx, "ClaimAlternate", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.Clai
 
 func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.TransferClaimResponse, error) {
 	c, err := s.g.claims.Transfer(ctx, req)
-	s.g.tellWho(ctx, "TransferClaim", req, err)
+	s.g.logCaller(ctx, "TransferClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.Trans
 
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
 	c, err := s.g.claims.ReleaseClaim(ctx, req)
-	s.g.tellWho(ctx, "ReleaseClaim", req, err)
+	s.g.logCaller(ctx, "ReleaseClaim", req, err)
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +155,12 @@ func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHo
 
 func (s *hostsService) PutFacts(ctx context.Context, req *cellgatev1.PutFactsRequest) (*cellgatev1.PutFactsResponse, error) {
 	resp, err := s.g.putFacts(ctx, req)
-	s.g.tellWho(ctx, "PutFacts", req, err)
+	s.g.logCaller(ctx, "PutFacts", req, err)
 	return resp, err
 }
 
 func (s *hostsService) DeleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRequest) (*cellgatev1.DeleteFactsResponse, error) {
 	resp, err := s.g.deleteFacts(ctx, req)
-	s.g.tellWho(ctx, "DeleteFacts", req, err)
+	s.g.logCaller(ctx, "DeleteFacts", req, err)
 	return resp, err
 }

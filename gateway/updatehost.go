@@ -5,7 +5,6 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
-	"cellgate/internal/security"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -13,7 +12,7 @@ import (
 // updateHost says what an operator wants of a host, in the shard of its cell.
 func (g *Gateway) updateHost(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellgatev1.Host, error) {
 	c, host, err := g.setAdminState(ctx, req)
-	g.tellAdmin(ctx, c, req, host, err)
+	g.auditAdminState(ctx, c, req, host, err)
 	return host, err
 }
 
@@ -44,21 +43,18 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 	return c, resp.GetHost(), err
 }
 
-// tellAdmin logs that somebody took a host out of service, or back, for the audit.
-func (g *Gateway) tellAdmin(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateHostRequest, host *cellgatev1.Host, err error) {
-	told := []any{"host_uuid", req.GetHostUuid(), "state", req.GetAdminState().String(), "reason", req.GetReason()}
+// auditAdminState logs that somebody took a host out of service, or back.
+func (g *Gateway) auditAdminState(ctx context.Context, c *cellclient.Cell, req *cellgatev1.UpdateHostRequest, host *cellgatev1.Host, err error) {
+	attrs := []any{"host_uuid", req.GetHostUuid(), "state", req.GetAdminState().String(), "reason", req.GetReason()}
 	if c != nil {
-		told = append(told, "cell", c.Name())
+		attrs = append(attrs, "cell", c.Name())
 	}
 	if u := host.GetAdmin().GetUntil(); u != nil {
-		told = append(told, "until", u.AsTime())
+		attrs = append(attrs, "until", u.AsTime())
 	}
-	if who := security.FromContext(ctx); who != nil {
-		told = append(told, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
-	}
-	said, outcome := "an operator changed what is wanted of a host", "OK"
+	what := "an operator changed what is wanted of a host"
 	if err != nil {
-		said, outcome = "an operator's word about a host was not taken, or its outcome is not known", string(fault.KindOf(err))
+		what = "what is wanted of a host was not changed, or the outcome is not known"
 	}
-	g.log.InfoContext(ctx, said, append(told, "outcome", outcome)...)
+	g.audit(ctx, what, err, attrs...)
 }

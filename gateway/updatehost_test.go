@@ -70,7 +70,7 @@ func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
 	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "DISABLED"}`); rec.Code != 400 {
 		t.Errorf("without a reason: %d %s", rec.Code, rec.Body)
 	}
-	if n := strings.Count(log.String(), "an operator changed"); n != changes || !strings.Contains(log.String(), "was not taken") || !strings.Contains(log.String(), "outcome=INVALID_REQUEST") {
+	if n := strings.Count(log.String(), "an operator changed"); n != changes || !strings.Contains(log.String(), "was not changed") || !strings.Contains(log.String(), "outcome=INVALID_REQUEST") {
 		t.Errorf("of a refused word the log says:\n%s", log.String())
 	}
 }

@@ -34,7 +34,7 @@ func (svc *Service) Release(ctx context.Context, c *cellclient.Cell, refs []*cel
 		}
 	}
 	if err != nil {
-		svc.unreleased.add(c.Name(), len(refs), err)
+		svc.unreleased.Warn(ctx, c.Name(), len(refs), "claims not released; their leases end", "cell", c.Name(), "error", err)
 	}
 	return gone, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	"cellgate/schedule"
 )
 
@@ -47,22 +48,20 @@ type Service struct {
 	confirmed confirmedRequests
 	unseen    unverifiedClaims
 	moves     unfinishedMoves
-	// unreleased are claims left to their leases.
-	unreleased unreleased
+	// unreleased logs claims that are left to their leases.
+	unreleased *throttle.Log
 }
 
 func New(cfg Config, deps Deps) *Service {
 	svc := &Service{
 		cfg: cfg, cells: deps.Cells, rules: deps.Rules, unscheduled: deps.Unscheduled, log: deps.Log, now: deps.Now, tel: deps.Telemetry,
+		unreleased: throttle.New(deps.Log, deps.Now, 10*time.Second),
 	}
-	svc.unreleased.log = deps.Log
 	return svc
 }
 
-// Run finishes moves that nobody finished, and logs what could not be released, until ctx ends.
+// Run finishes moves that nobody finished, until ctx ends.
 func (svc *Service) Run(ctx context.Context) {
-	stop := svc.unreleased.start()
-	defer stop()
 	svc.watchMoves(ctx)
 }
 

@@ -14,6 +14,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -100,7 +101,7 @@ const (
 	decisionRetry = time.Second
 	// decisionDrain is how long what waits is written at the end.
 	decisionDrain = 2 * time.Second
-	// lossEvery is how often it is logged, at most, that a cell begins to lose decisions.
+	// lossEvery is how often it is logged, at most, that a cell loses decisions.
 	lossEvery = 30 * time.Second
 )
 
@@ -124,7 +125,7 @@ type Recorder struct {
 	budget time.Duration
 	most   int
 	log    *slog.Logger
-	now    func() time.Time
+	losses *throttle.Log
 	tel    *telemetry.Gateway
 	// closing is closed when no more come.
 	closing chan struct{}
@@ -134,24 +135,12 @@ type Recorder struct {
 	waiting int
 	bytes   int
 	counts  Counts
-	// nowhere has what no cell answered.
-	nowhere losing
-}
-
-// losing is a row of decisions lost, of one cell or of none, until one is written.
-type losing struct {
-	// lost counts them, of which said are logged; begun is when that was said last.
-	lost, reported int64
-	begun          time.Time
-	// told: that it began was logged, and its end is to be.
-	logged bool
 }
 
 // queue is what waits for one cell, the oldest first.
 type queue struct {
 	cell  string
 	queue []*cellgatev1.Decision
-	losing
 	// stuck: the cell could not take what it was sent last.
 	stuck bool
 	// wake has an entry when something waits.
@@ -162,7 +151,7 @@ type queue struct {
 // take some.
 func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
 	r := &Recorder{
-		cells: cells, budget: budget, most: most, log: log, now: now, tel: tel,
+		cells: cells, budget: budget, most: most, log: log, losses: throttle.New(log, now, lossEvery), tel: tel,
 		closing: make(chan struct{}), queues: make(map[*cellclient.Cell]*queue, len(cells.All)),
 	}
 	for _, c := range cells.All {
@@ -176,10 +165,9 @@ func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logg
 func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
 	lane := r.queues[c]
 	if lane == nil {
-		r.lost(&r.nowhere, "", 1, &r.counts.Nowhere, "no cell answered")
+		r.lost("", 1, &r.counts.Nowhere, "no cell answered")
 		return
 	}
-	r.found(&r.nowhere, "")
 	size := cutDown(d, maxDecisionBytes)
 	r.mu.Lock()
 	lost := r.makeRoom(1, size)
@@ -193,7 +181,7 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
 		r.failed(stuck, n)
 	}
 	if full {
-		r.lost(&lane.losing, lane.cell, 1, &r.counts.Dropped, "too many wait")
+		r.lost(lane.cell, 1, &r.counts.Dropped, "too many wait")
 		return
 	}
 	select {
@@ -216,7 +204,6 @@ func (r *Recorder) Start() (stop func()) {
 		all.Wait()
 		late.Stop()
 		cancel()
-		r.logRest()
 	}
 }
 
@@ -337,7 +324,7 @@ func (r *Recorder) setStuck(lane *queue, stuck bool) {
 // failed counts n decisions that their cell did not take.
 func (r *Recorder) failed(lane *queue, n int64) {
 	if n > 0 {
-		r.lost(&lane.losing, lane.cell, n, &r.counts.Failed, "the cell did not take them")
+		r.lost(lane.cell, n, &r.counts.Failed, "the cell did not take them")
 	}
 }
 
@@ -369,53 +356,17 @@ func (r *Recorder) written(lane *queue, n int64) {
 	for range n {
 		r.tel.Decided(true)
 	}
-	r.found(&lane.losing, lane.cell)
 }
 
-// lost counts n decisions, in one of r.counts, and logs the first of a row.
-func (r *Recorder) lost(l *losing, cell string, n int64, of *int64, why string) {
-	now := r.now()
+// lost counts n decisions, in one of r.counts, and logs them.
+func (r *Recorder) lost(cell string, n int64, of *int64, why string) {
 	r.mu.Lock()
 	*of += n
-	l.lost += n
-	first := !l.logged && (l.begun.IsZero() || now.Sub(l.begun) >= lossEvery)
-	total := l.lost - l.reported
-	if first {
-		l.logged, l.begun, l.reported = true, now, l.lost
-	}
 	r.mu.Unlock()
 	for range n {
 		r.tel.Decided(false)
 	}
-	if first {
-		r.log.Warn("decisions lost, and from here on until one is written", "cell", cell, "decisions", total, "reason", why)
-	}
-}
-
-// found ends a row of lost decisions.
-func (r *Recorder) found(l *losing, cell string) {
-	r.mu.Lock()
-	told, lost := l.logged, l.lost
-	if told {
-		*l = losing{begun: l.begun}
-	}
-	r.mu.Unlock()
-	if told {
-		r.log.Info("decisions are not lost any more", "cell", cell, "lost", lost)
-	}
-}
-
-// logRest logs at the end what was lost and not logged.
-func (r *Recorder) logRest() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rest := r.nowhere.lost - r.nowhere.reported
-	for _, lane := range r.queues {
-		rest += lane.lost - lane.reported
-	}
-	if rest > 0 {
-		r.log.Warn("decisions lost before the end", "decisions", rest)
-	}
+	r.losses.Warn(context.Background(), cell, int(n), "decisions lost", "cell", cell, "reason", why)
 }
 
 // Counts says what became of decisions.

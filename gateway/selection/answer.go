@@ -65,9 +65,6 @@ func atRoot(host schedule.ID, resources []schedule.Amount) *schedule.Allocation 
 
 // allocationRequest is Placement's, as Nova's conductor reads it.
 func allocationRequest(of *schedule.Allocation) string {
-	if text := ofOneProvider(of); text != "" {
-		return text
-	}
 	type allocation struct {
 		Resources map[string]int64 `json:"resources"`
 	}

@@ -19,12 +19,12 @@ func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDe
 			s.svc.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
 			if reject.GetDetail() == schedule.Unreadable {
 				s.svc.tel.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
-				s.svc.unreadable.logReject(ctx, s.svc.cells.All[i].Name(), reject)
+				s.svc.logReject(ctx, s.svc.cells.All[i].Name(), reject)
 			}
 		}
 		for _, w := range r.GetWarnings() {
 			s.svc.tel.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
-			s.svc.unreadable.logWarning(ctx, s.svc.cells.All[i].Name(), w)
+			s.svc.logWarning(ctx, s.svc.cells.All[i].Name(), w)
 		}
 	}
 	span := telemetry.Current(ctx)

@@ -10,6 +10,7 @@ import (
 	"cellgate/gateway/rules"
 	"cellgate/internal/expression"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -63,14 +64,13 @@ type Service struct {
 	expressions expression.Cache
 	flights     *flights
 	// unreadable logs hosts that a filter cannot read.
-	unreadable unreadables
+	unreadable *throttle.Log
 }
 
 func New(cfg Config, deps Deps) *Service {
-	svc := &Service{
+	return &Service{
 		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, standing: deps.Standing,
 		log: deps.Log, now: deps.Now, tel: deps.Telemetry, hints: newHints(maxHints), flights: newFlights(),
+		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}
-	svc.unreadable.log, svc.unreadable.now = svc.log, svc.now
-	return svc
 }

@@ -91,9 +91,9 @@ func held(row *novadb.Instance) (*instance, *LeftOut) {
 	}, nil
 }
 
-// take notes a row that a pass has. quiet is since when a row must not have been
+// note keeps a row that a pass has. quiet is since when a row must not have been
 // written for it to count at once; zero: it counts from the next pass.
-func (k *known) take(row *novadb.Instance, pass uint64, at, quiet time.Time) error {
+func (k *known) note(row *novadb.Instance, pass uint64, at, quiet time.Time) error {
 	i, why := held(row)
 	id, err := schedule.ParseID(row.UUID)
 	if err == nil && (i == nil || k.by[id] != nil && k.by[id].at != i.at) {

@@ -119,7 +119,7 @@ func (m *Importer) page(p *novadb.InstancePage, r *reading) error {
 	}
 	m.data.read(p)
 	for i := range p.Instances {
-		if err := m.known.take(&p.Instances[i], m.passes+1, r.at, quiet); err != nil {
+		if err := m.known.note(&p.Instances[i], m.passes+1, r.at, quiet); err != nil {
 			return err
 		}
 	}

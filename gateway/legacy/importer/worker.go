@@ -98,7 +98,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			told := err
 			if err == nil {
-				told = w.look(ctx, x, &r)
+				told = w.findUnclaimed(ctx, x, &r)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -117,9 +117,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // maxNamed is how many instances without a claim are named.
 const maxNamed = 16
 
-// look looks for instances without a claim when it is time to. A look that fails has what
+// findUnclaimed looks for instances without a claim when it is time to. A look that fails has what
 // was found before forgotten: nobody knows it then.
-func (w *Worker) look(ctx context.Context, x *novadb.Snapshot, r *Report) error {
+func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Report) error {
 	finder, ok := w.to.(Finder)
 	now := w.im.conf.Now()
 	if !ok || now.Before(w.lookFrom) {

@@ -112,7 +112,7 @@ func (p *Proxy) pass(from, to net.Conn, counted bool) {
 		n, err := from.Read(b)
 		allowed := n
 		if counted {
-			allowed = p.take(n)
+			allowed = p.allow(n)
 		}
 		if _, werr := to.Write(b[:allowed]); err != nil || werr != nil || allowed < n {
 			return
@@ -120,8 +120,8 @@ func (p *Proxy) pass(from, to net.Conn, counted bool) {
 	}
 }
 
-// take gives how many of n bytes may pass.
-func (p *Proxy) take(n int) int {
+// allow gives how many of n bytes may pass.
+func (p *Proxy) allow(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left < 0 {

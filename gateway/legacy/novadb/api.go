@@ -158,7 +158,7 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 		var as, name sql.NullString
 		err = rows.Scan(&id, &as, &name)
 		// All aggregates count, so that what stands for one is the same for every cell.
-		uuid, why := uuids.take(as)
+		uuid, why := uuids.add(as)
 		if len(members[id]) > 0 {
 			if why != "" {
 				uuid = aggregateUUID(id)
@@ -195,8 +195,8 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 // taken are the uuids of aggregates.
 type taken map[schedule.ID]struct{}
 
-// take gives a uuid as it is written everywhere, or why it is not an aggregate's own.
-func (t taken) take(text sql.NullString) (uuid, why string) {
+// add gives a uuid as it is written everywhere, or why it is not an aggregate's own.
+func (t taken) add(text sql.NullString) (uuid, why string) {
 	if text.String == "" {
 		return "", "is NULL"
 	}

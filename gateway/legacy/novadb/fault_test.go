@@ -116,11 +116,11 @@ func TestFaultsOfConnections(t *testing.T) {
 func TestFaultsOfSlowStatements(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 1, func(c *Config) { c.QueryTimeout = time.Second })
-		s, err := w.Reader.cell.take(t.Context())
+		s, err := w.Reader.cell.openSession(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.end(t.Context())
+		defer s.close(t.Context())
 		slow := "SELECT pg_sleep(60)"
 		if k == legacytest.MariaDB {
 			slow = "SELECT sleep(60)"

@@ -19,8 +19,8 @@ type session struct {
 	broken   bool
 }
 
-// take takes a connection of the pool.
-func (d *database) take(ctx context.Context) (*session, error) {
+// openSession takes a connection of the pool.
+func (d *database) openSession(ctx context.Context) (*session, error) {
 	ctx, cancel := d.soon(ctx)
 	defer cancel()
 	c, err := d.Conn(ctx)
@@ -42,7 +42,7 @@ func (d *database) transaction(ctx context.Context, do func(s *session, at time.
 	if err != nil {
 		return err
 	}
-	defer s.end(ctx)
+	defer s.close(ctx)
 	if err := s.exec(ctx, d.begin()); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (d *database) transaction(ctx context.Context, do func(s *session, at time.
 // server's life before: those are ended, and the next one is taken.
 func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 	for stale := 0; ; stale++ {
-		s, err := d.take(ctx)
+		s, err := d.openSession(ctx)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -62,15 +62,15 @@ func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 		if err == nil {
 			return s, at, nil
 		}
-		s.end(ctx)
+		s.close(ctx)
 		if TroubleOf(err) != Unreachable || stale == d.conf.Connections {
 			return nil, time.Time{}, err
 		}
 	}
 }
 
-// end gives the connection back, or ends it when it cannot be used again.
-func (s *session) end(ctx context.Context) {
+// close gives the connection back, or ends it when it cannot be used again.
+func (s *session) close(ctx context.Context) {
 	if !s.broken {
 		for _, p := range s.prepared {
 			_ = p.Close() // it lives no longer than the connection

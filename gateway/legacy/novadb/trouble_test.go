@@ -132,14 +132,14 @@ func TestReadOnlyUserWithAPasswordFile(t *testing.T) {
 			t.Errorf("%d hosts", len(x.Hosts))
 		}
 		for _, d := range []*database{w.Reader.cell, w.Reader.api} {
-			s, err := d.take(t.Context())
+			s, err := d.openSession(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := s.exec(t.Context(), "UPDATE compute_nodes SET vcpus = 1"); err == nil {
 				t.Error("it may write")
 			}
-			s.end(t.Context())
+			s.close(t.Context())
 		}
 		if k == legacytest.MariaDB { // the PostgreSQL of the tests asks for no password
 			write("s3cret2")
@@ -153,11 +153,11 @@ func TestReadOnlyUserWithAPasswordFile(t *testing.T) {
 func TestSessionsDoNotWrite(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 1)
-		s, err := w.Reader.cell.take(t.Context())
+		s, err := w.Reader.cell.openSession(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.end(t.Context())
+		defer s.close(t.Context())
 		if err := s.exec(t.Context(), "UPDATE compute_nodes SET vcpus = 1"); err == nil || !strings.Contains(strings.ToLower(err.Error()), "read") {
 			t.Errorf("it wrote: %v", err)
 		}

@@ -74,7 +74,7 @@ type pulse struct {
 //	with the same          nobody has written since: what Up gives stays
 func (w *Watch) Judge(x *Snapshot, at time.Time, down time.Duration) *Snapshot {
 	before := w.moved
-	w.take(x, at)
+	w.noteHeartbeats(x, at)
 	w.resume(before, at, down)
 	w.begin(x, before, at, down)
 	y := *x
@@ -112,9 +112,9 @@ func (s *Service) beatLately(at time.Time, down time.Duration) bool {
 	return !s.LastSeenUp.IsZero() && at.Sub(s.LastSeenUp) < longDead*down
 }
 
-// take notes which heartbeats are others than in the reading before. One that is earlier is of a clock that
+// noteHeartbeats notes which heartbeats are others than in the reading before. One that is earlier is of a clock that
 // was set, or of another server: where that one is behind, lag has it.
-func (w *Watch) take(x *Snapshot, at time.Time) {
+func (w *Watch) noteHeartbeats(x *Snapshot, at time.Time) {
 	if w.rows == nil {
 		w.rows, w.since = map[int64]beating{}, at
 	}

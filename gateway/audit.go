@@ -8,10 +8,10 @@ import (
 	"cellgate/internal/security"
 )
 
-// tellWho logs that a caller who proved who it is did something that changes claims, or facts,
+// logCaller logs that a caller who proved who it is did something that changes claims, or facts,
 // with what became of it: an operator's at INFO, so that what people did can be read,
 // another's at DEBUG, for theirs are as many as instances. Nothing of it is secret.
-func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error) {
+func (g *Gateway) logCaller(ctx context.Context, method string, req any, err error) {
 	who := security.FromContext(ctx)
 	if who == nil {
 		return
@@ -23,14 +23,7 @@ func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error
 	if !g.log.Enabled(ctx, level) {
 		return
 	}
-	outcome := "OK"
-	switch kind := fault.KindOf(err); {
-	case ctx.Err() != nil && err != nil:
-		outcome = "CANCELED"
-	case err != nil:
-		outcome = string(kind)
-	}
-	told := []any{"method", method, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx), "outcome", outcome}
+	told := append([]any{"method", method}, auditAttrs(ctx, err)...)
 	if r, ok := req.(interface{ GetConsumerUuid() string }); ok {
 		told = append(told, "consumer_uuid", r.GetConsumerUuid())
 	}
@@ -49,4 +42,33 @@ func (g *Gateway) tellWho(ctx context.Context, method string, req any, err error
 		return
 	}
 	g.log.Log(ctx, level, "a caller changed claims", told...)
+}
+
+// auditAttrs says who asked for something, and what became of it.
+func auditAttrs(ctx context.Context, err error) []any {
+	var attrs []any
+	if who := security.FromContext(ctx); who != nil {
+		attrs = append(attrs, "role", string(who.Role), "name", who.Name, "from", security.AddressOf(ctx))
+	}
+	outcome := "OK"
+	switch {
+	case ctx.Err() != nil && err != nil:
+		outcome = "CANCELED"
+	case err != nil:
+		outcome = string(fault.KindOf(err))
+	}
+	return append(attrs, "outcome", outcome)
+}
+
+// audit logs what an operator did, or tried.
+func (g *Gateway) audit(ctx context.Context, what string, err error, attrs ...any) {
+	g.log.InfoContext(ctx, what, append(attrs, auditAttrs(ctx, err)...)...)
+}
+
+// whoAsks names the caller for a cell's audit log.
+func whoAsks(ctx context.Context) string {
+	if id := security.FromContext(ctx); id != nil {
+		return id.Name
+	}
+	return "an operator"
 }

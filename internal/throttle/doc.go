@@ -1,0 +1,2 @@
+// Package throttle writes log lines of things that come many times, once an interval.
+package throttle
