@@ -151,7 +151,7 @@ func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
 		for i := range 64 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 5 * time.Millisecond) // virtual
-				for range 10 {
+				for range 4 {
 					if resp, _, err := w.dry(t.Context()); err != nil {
 						t.Error(err)
 					} else if resp.GetPartial() {
@@ -237,7 +237,7 @@ func TestOnlySicknessTrips(t *testing.T) {
 					}
 					return nil
 				}, nil)
-				for range 50 {
+				for range 25 {
 					_, _ = w.claims.GetClaim(t.Context(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(1, 1)})
 				}
 				want := cellgatev1.BreakerState_CLOSED
@@ -316,7 +316,7 @@ func TestI7_RecoveryIsBounded(t *testing.T) {
 		b := w.g.cfg.Breaker
 		const step = 20 * time.Millisecond
 		bound := b.ProbeBudget + b.OpenFor + step
-		for sick := 100 * time.Millisecond; sick < 3*time.Second; sick += 130 * time.Millisecond {
+		for sick := 100 * time.Millisecond; sick < 3*time.Second; sick += 310 * time.Millisecond {
 			w.trip(1)
 			time.Sleep(sick) // virtual
 			w.cells[1].hook(nil, nil)

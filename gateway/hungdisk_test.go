@@ -63,7 +63,7 @@ func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
 		w.cells[1].hook(hungDisk(w.g.cfg.ClaimBudget, true), nil)
 		const every = 50 * time.Millisecond
-		sent, took := openLoop(t, w, every, 800)
+		sent, took := openLoop(t, w, every, 240)
 		// The first claims wait their budget, and the next of the streak end with them.
 		first := w.g.cfg.ClaimBudget + time.Duration(w.g.cfg.Breaker.Failures)*every
 		waited := 0
@@ -130,7 +130,7 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			openLoop(t, w, 25*time.Millisecond, 800)
+			openLoop(t, w, 50*time.Millisecond, 400)
 		}()
 		for range 200 {
 			time.Sleep(100 * time.Millisecond) // virtual

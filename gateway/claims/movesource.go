@@ -36,7 +36,7 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 	for range 1 + maxSourceLooks {
 		if seen == nil {
 			var standing error
-			if seen, standing, err = svc.lookAtSource(ctx, in, from, c); standing != nil {
+			if seen, standing, err = svc.findSource(ctx, in, from, c); standing != nil {
 				return standing
 			}
 		}
@@ -51,10 +51,10 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 	return svc.sourceLeft(ctx, c, name, err)
 }
 
-// lookAtSource gives the source of a move that is left to release, nil for none, and makes
+// findSource gives the source of a move that is left to release, nil for none, and makes
 // sure after that that the claim which took over is confirmed still: standing says why it is
 // not.
-func (svc *Service) lookAtSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
+func (svc *Service) findSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
 	source, err := svc.claimIn(ctx, from, c.GetMovesClaimId())
 	switch {
 	case err != nil:

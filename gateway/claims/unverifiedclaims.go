@@ -98,16 +98,16 @@ func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 	svc.cells.Tasks.Go(func() {
 		defer svc.unseen.finishLookup(c)
 		for batch := svc.unseen.removeSome(c, unseenBatch); len(batch) > 0; batch = svc.unseen.removeSome(c, unseenBatch) {
-			if !svc.lookFor(ctx, c, batch) {
+			if !svc.verifyBatch(ctx, c, batch) {
 				return
 			}
 		}
 	})
 }
 
-// lookFor asks a cell for confirmed claims of the instances of others; false when it
+// verifyBatch asks a cell for confirmed claims of the instances of others; false when it
 // does not answer, and they wait for its next answer.
-func (svc *Service) lookFor(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
+func (svc *Service) verifyBatch(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
 	ctx, cancel := context.WithTimeout(ctx, svc.cfg.ClaimBudget)
 	defer cancel()
 	byConsumer := map[string]*cellgatev1.Claim{}
