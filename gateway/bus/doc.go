@@ -10,6 +10,8 @@
 //	legacyspec.go    the dictionaries of RPC 4.0 to 4.2 as a RequestSpec
 //	selection.go     the gateway's answer as Nova's Selection objects
 //	selects.go       select_destinations: attempts, moves, exceptions
+//	allocations.go   the allocations of an answer in Placement
+//	casts.go         cells' own buses: what computes cast there has Nova's tables read
 //	methods.go       which methods and versions there are
 //	session.go       one connection: consume, answer, acknowledge
 //	publisher.go     replies, confirmed by the broker
