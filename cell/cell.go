@@ -15,6 +15,7 @@ import (
 	"cellgate/cell/agents"
 	"cellgate/cell/gate"
 	"cellgate/cell/liveness"
+	"cellgate/cell/placement"
 	"cellgate/cell/reconcile"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
@@ -117,6 +118,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 // Register adds the cell's services to a server.
 func (c *Cell) Register(s grpc.ServiceRegistrar) {
 	cellv1.RegisterCellSchedulerServer(s, &scheduler{Cell: c})
+	cellv1.RegisterCellPlacementServer(s, placement.New(c.table.State, c.loaded))
 	agentv1.RegisterHostReportsServer(s, c.agents)
 }
 

@@ -118,7 +118,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				seen[fmt.Sprintf("%s %s %s", kindOf(op), got.kind, got.filter)]++
 				if op.WritePlacement != nil {
 					seen["place "+string(got.reason)]++
-					adopting = adopting || len(op.WritePlacement.Providers) > 0
+					adopting = adopting || op.WritePlacement.Adopt || len(op.WritePlacement.Providers) > 0
 				}
 			}
 			seen["a maintenance that ended"] += o.ended

@@ -12,7 +12,7 @@ import (
 
 // genWrite makes writes of the Placement API: of one or two providers, of one or two consumers, or of both.
 func genWrite(t *rapid.T, host, consumer *rapid.Generator[string]) *WritePlacement {
-	w := &WritePlacement{}
+	w := &WritePlacement{Adopt: rapid.IntRange(0, 7).Draw(t, "adopt") == 0}
 	what := rapid.SampledFrom([]string{"providers", "consumers", "consumers", "both"}).Draw(t, "writes")
 	if what != "consumers" {
 		w.Providers = rapid.SliceOfN(genProviderWrite(host), 1, 2).Draw(t, "providers")
@@ -21,7 +21,7 @@ func genWrite(t *rapid.T, host, consumer *rapid.Generator[string]) *WritePlaceme
 		return w
 	}
 	for _, id := range rapid.SliceOfNDistinct(consumer, 1, 2, rapid.ID).Draw(t, "consumers") {
-		c := ConsumerWrite{UUID: id, AnyGeneration: rapid.Bool().Draw(t, "any"), MustExist: rapid.IntRange(0, 5).Draw(t, "must") == 0}
+		c := ConsumerWrite{UUID: id, AnyGeneration: rapid.Bool().Draw(t, "any"), MustExist: rapid.IntRange(0, 5).Draw(t, "must") == 0, Raise: rapid.Int64Range(0, 1).Draw(t, "raise")}
 		if g := rapid.Int64Range(0, 4).Draw(t, "generation"); g > 0 {
 			c.Generation = &g
 		}
@@ -137,7 +137,7 @@ func (o *oracle) place(w *WritePlacement) answer {
 			return reasonOf(r)
 		}
 	}
-	if r := o.placeConsumers(w.Consumers); r != "" {
+	if r := o.placeConsumers(w.Consumers, w.Adopt); r != "" {
 		return reasonOf(r)
 	}
 	for _, p := range w.Providers {
@@ -206,13 +206,13 @@ func (o *oracle) placeProvider(w ProviderWrite) PlacementReason {
 	return ""
 }
 
-func (o *oracle) placeConsumers(list []ConsumerWrite) PlacementReason {
+func (o *oracle) placeConsumers(list []ConsumerWrite, adopt bool) PlacementReason {
 	raised := map[string]bool{}
 	next := map[string]int64{}
 	held := map[*Claim]bool{}
 	stays := map[*Claim]bool{}
 	for _, w := range list {
-		next[w.UUID] = o.generation(w.UUID) + 1
+		next[w.UUID] = o.generation(w.UUID) + 1 + w.Raise
 		for _, c := range o.live(w.UUID) {
 			held[c] = true
 			for _, a := range c.Allocations {
@@ -283,6 +283,7 @@ func (o *oracle) placeConsumers(list []ConsumerWrite) PlacementReason {
 				switch {
 				case !has:
 					return InventoryMissing
+				case adopt:
 				case a.Amount < i.MinUnit || a.Amount > i.MaxUnit || a.Amount%i.StepSize != 0:
 					return InventoryRefused
 				case float64(o.inUse(h.UUID, a.ProviderUUID, a.ResourceClass)) > float64(i.Total-i.Reserved)*i.AllocationRatio-float64(i.Unaccounted):

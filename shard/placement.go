@@ -15,6 +15,8 @@ import (
 type WritePlacement struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
+	// Adopt writes allocations that another Placement gave: amounts are not judged.
+	Adopt bool
 }
 
 // ProviderWrite creates, changes or deletes a provider of a tree that the Placement API reports (Host.PlacementTree).
@@ -49,6 +51,8 @@ type ConsumerWrite struct {
 	// AnyGeneration: whatever the consumer's generation is. Else it must be Generation; nil: it must hold nothing.
 	AnyGeneration bool
 	Generation    *int64
+	// Raise is added to the generation beside the one of every write.
+	Raise int64
 	// ProjectID, UserID and Type are kept when empty.
 	ProjectID, UserID, Type string
 	Allocations             []RootAllocations
@@ -105,6 +109,14 @@ func (r *PlacementRefusal) String() string {
 		s += ": " + r.Detail
 	}
 	return s
+}
+
+// PlacementPart is what a refusal says to the Placement API; nil for no refusal.
+func (r *Refusal) PlacementPart() *PlacementRefusal {
+	if r == nil {
+		return nil
+	}
+	return r.Placement
 }
 
 // TreeSource is who reports a host's providers.
@@ -203,7 +215,7 @@ func (p *placementWrite) run(w *WritePlacement) *Outcome {
 			return o
 		}
 	}
-	if o := p.writeConsumers(w.Consumers); o != nil {
+	if o := p.writeConsumers(w.Consumers, w.Adopt); o != nil {
 		return o
 	}
 	for i := range w.Providers {
@@ -308,6 +320,9 @@ func (w *ProviderWrite) problem() string {
 func (w *ConsumerWrite) problem() string {
 	if !isID(w.UUID) {
 		return "uuid: " + idRule
+	}
+	if w.Raise < 0 {
+		return "raise: must not be negative"
 	}
 	if r := textProblem("project_id, user_id or type", w.ProjectID, w.UserID, w.Type); r != "" {
 		return r

@@ -32,13 +32,13 @@ func (t *transaction) consumerGeneration(consumer string) (highest int64) {
 }
 
 // writeConsumers gives consumers what they hold from now on.
-func (p *placementWrite) writeConsumers(list []ConsumerWrite) *Outcome {
+func (p *placementWrite) writeConsumers(list []ConsumerWrite, adopt bool) *Outcome {
 	given := map[string]*Claim{} // up, by id, by consumers of the write
 	kept := make([]map[string]*Claim, len(list))
 	next := make([]int64, len(list))
 	for i := range list {
 		w := &list[i]
-		next[i] = p.consumerGeneration(w.UUID) + 1
+		next[i] = p.consumerGeneration(w.UUID) + 1 + w.Raise
 		kept[i] = p.claimsByRoot(w)
 		for _, id := range slices.Sorted(slices.Values(p.view.LiveByConsumer[w.UUID])) {
 			c := p.view.Claims[id]
@@ -79,7 +79,7 @@ func (p *placementWrite) writeConsumers(list []ConsumerWrite) *Outcome {
 		p.putClaim(c)
 	}
 	p.raiseGenerations()
-	return p.checkCapacity(list)
+	return p.checkCapacity(list, adopt)
 }
 
 // claimOwner is what a claim says of its consumer.
@@ -212,8 +212,8 @@ func (p *placementWrite) raiseGenerations() {
 }
 
 // checkCapacity refuses what the providers cannot hold, by Placement's rule (placement/objects/allocation.py,
-// _check_capacity_exceeded), whatever was in use before.
-func (p *placementWrite) checkCapacity(list []ConsumerWrite) *Outcome {
+// _check_capacity_exceeded), whatever was in use before. Of what is adopted only the inventory must be there.
+func (p *placementWrite) checkCapacity(list []ConsumerWrite, adopt bool) *Outcome {
 	for i := range list {
 		for _, root := range list[i].Allocations {
 			h, u := p.view.Hosts[root.HostUUID], p.view.Usages[root.HostUUID]
@@ -223,6 +223,7 @@ func (p *placementWrite) checkCapacity(list []ConsumerWrite) *Outcome {
 				switch {
 				case !ok:
 					reason = InventoryMissing
+				case adopt:
 				case a.Amount < inv.MinUnit || a.Amount > inv.MaxUnit || a.Amount%inv.StepSize != 0:
 					reason = InventoryRefused
 				case inv.Free(u.Of(a.ProviderUUID, a.ResourceClass)) < 0:

@@ -51,11 +51,12 @@ type Rows struct {
 	// ending are the hosts whose maintenance has an end, with it.
 	ending map[string]time.Time
 	index  hostIndex
+	trees  treeIndex
 }
 
 // HostRow is a host with what its claims use. It is never changed, only
-// replaced. Host is nil while only the usage has been seen, and for one that is gone:
-// then gone is its row. Usage is nil when nothing was ever claimed.
+// replaced. Host is nil while only the usage has been seen, and for one that is gone or has no
+// compute service: then Gone is its row. Usage is nil when nothing was ever claimed.
 type HostRow struct {
 	id    schedule.ID
 	Host  *shard.Host
@@ -99,7 +100,7 @@ func newRows() *Rows {
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		hardwareTakers: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
 		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
-		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(),
+		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(), trees: newTreeIndex(),
 	}
 }
 
@@ -128,6 +129,8 @@ func (r *Rows) apply(changes []shard.Change, d *dirty) (err error) {
 			if e := r.applyNamespace(c.Namespace, d); e != nil {
 				err = e
 			}
+		case c.Name != nil:
+			r.trees.setName(c.Name)
 		case c.AdminState != nil:
 			if e := r.applyAdminState(c.AdminState, d); e != nil {
 				err = e
@@ -173,18 +176,20 @@ func (r *Rows) HostInService(uuid string) *shard.Host {
 	return nil
 }
 
-// put replaces what is known of a host, which is none while it is gone and holds nothing.
+// put replaces what is known of a host, which is none while it has no compute service, or is gone and holds nothing.
 func (r *Rows) put(uuid string, next *HostRow) {
 	if h := next.Row(); h != nil {
 		next.Host, next.Gone = h, nil
-		if h.Gone() && (next.Usage == nil || next.Usage.Pending+next.Usage.Confirmed == 0) {
+		if h.ServiceHost == "" || h.Gone() && (next.Usage == nil || next.Usage.Pending+next.Usage.Confirmed == 0) {
 			next.Host, next.Gone = nil, h
 		}
 	}
 	var was *shard.Host
 	if old := r.hosts[uuid]; old != nil {
 		was = old.Host
+		r.trees.drop(old.Row())
 	}
+	r.trees.add(next.Row())
 	r.index.replace(was, next.Host)
 	r.hosts[uuid] = next
 }

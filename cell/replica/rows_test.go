@@ -30,7 +30,7 @@ func TestRowsComeToTheSameStateInAnyOrder(t *testing.T) {
 			uuid := rapid.SampledFrom([]string{hostA, hostB}).Draw(t, "host")
 			generation[uuid] = int64(n + 1)
 			history = append(history,
-				shard.Change{Host: &shard.Host{UUID: uuid, Generation: int64(n + 1)}},
+				shard.Change{Host: &shard.Host{UUID: uuid, ServiceHost: "a", Generation: int64(n + 1)}},
 				shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: int64(n + 1)}})
 		}
 		seen := append([]shard.Change{}, history...)

@@ -66,6 +66,14 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/ResyncHosts":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListFindings":  {Gateway},
 
+	"cellgate.cell.v1.CellPlacement/ListProviders":  {Gateway},
+	"cellgate.cell.v1.CellPlacement/ListConsumers":  {Gateway},
+	"cellgate.cell.v1.CellPlacement/SumUsages":      {Gateway},
+	"cellgate.cell.v1.CellPlacement/ListNames":      {Gateway},
+	"cellgate.cell.v1.CellPlacement/FindCandidates": {Gateway},
+	"cellgate.cell.v1.CellPlacement/WritePlacement": {Gateway},
+	"cellgate.cell.v1.CellPlacement/ChangeName":     {Gateway},
+
 	"cellgate.agent.v1.HostReports/Report": {Agent},
 
 	"grpc.health.v1.Health/Check": {},
