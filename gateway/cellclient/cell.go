@@ -101,6 +101,10 @@ func Call[Req, Resp any](ctx context.Context, c *Cell, budget time.Duration, req
 func CallFor[Req, Resp any](ctx context.Context, c *Cell, key string, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
+	return callReplica(ctx, c, key, budget, req, func(ctx context.Context, r *Replica) (*Resp, error) { return method(r.client, ctx, req) })
+}
+
+func callReplica[Req, Resp any](ctx context.Context, c *Cell, key string, budget time.Duration, req *Req, once func(context.Context, *Replica) (*Resp, error)) (*Resp, error) {
 	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), readOnly: reads(req), kind: kindOf(req), order: c.InOrder(key)}
 	return try(ctx, c, a, func(ctx context.Context, r *Replica, p *pass) (*Resp, error) {
 		if a.readOnly {
@@ -109,7 +113,7 @@ func CallFor[Req, Resp any](ctx context.Context, c *Cell, key string, budget tim
 			defer end()
 		}
 		began := time.Now()
-		resp, err := method(r.client, ctx, req)
+		resp, err := once(ctx, r)
 		c.Telemetry.Called(ctx, req, time.Since(began), err)
 		return resp, err
 	})

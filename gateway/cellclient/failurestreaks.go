@@ -44,7 +44,8 @@ func (s *failureStreaks) answered(k callKind, refused bool) {
 // disk.
 func kindOf(req any) callKind {
 	switch req.(type) {
-	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest, *cellv1.SetAdminStateRequest, *cellv1.RemoveHostRequest:
+	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest, *cellv1.SetAdminStateRequest, *cellv1.RemoveHostRequest,
+		*cellv1.WritePlacementRequest, *cellv1.ChangeNameRequest:
 		return commits
 	}
 	return asks

@@ -24,6 +24,7 @@ type Replica struct {
 	Addr      string
 	conn      *grpc.ClientConn
 	client    cellv1.CellSchedulerClient
+	placement cellv1.CellPlacementClient
 	breaker   *breaker
 	proposer  proposer
 	committer committer
@@ -42,7 +43,11 @@ type Replica struct {
 }
 
 func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica {
-	r := &Replica{cell: c, Addr: addr, told: c.Telemetry.Breaker(addr), conn: conn, client: cellv1.NewCellSchedulerClient(&admitted{ClientConnInterface: conn, cell: c, replica: addr, log: cs.log})}
+	calls := &admitted{ClientConnInterface: conn, cell: c, replica: addr, log: cs.log}
+	r := &Replica{
+		cell: c, Addr: addr, told: c.Telemetry.Breaker(addr), conn: conn,
+		client: cellv1.NewCellSchedulerClient(calls), placement: cellv1.NewCellPlacementClient(calls),
+	}
 	r.proposer.init(r, cs)
 	r.committer.init(r, cs)
 	r.breaker = newBreaker(cs.cfg.Breaker, func(ch change) { cs.breakerChanged(r, ch) })

@@ -71,7 +71,8 @@ func reads(req any) bool {
 	case *cellv1.ReportLegacyRequest:
 		return req.GetLook()
 	case *cellv1.GetSummaryRequest, *cellv1.ListClaimsRequest, *cellv1.ListHostsRequest,
-		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest, *cellv1.FindUnclaimedRequest:
+		*cellv1.GetDecisionRequest, *cellv1.ListDecisionsRequest, *cellv1.FindUnclaimedRequest,
+		*cellv1.ListProvidersRequest, *cellv1.ListConsumersRequest, *cellv1.SumUsagesRequest, *cellv1.ListNamesRequest, *cellv1.FindCandidatesRequest:
 		return true
 	}
 	return false

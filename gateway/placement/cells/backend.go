@@ -1,0 +1,180 @@
+package cells
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/placement"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// Config says where new roots go that no path names a cell for.
+type Config struct {
+	// DefaultCell is empty for none: then such a root is refused, unless there is one cell only.
+	DefaultCell string
+	// Budget bounds a cell's answer; 0 means 5 s.
+	Budget time.Duration
+}
+
+// Deps are what the backend is given.
+type Deps struct {
+	Cells *cellclient.Cells
+	// HostCell gives the cell that Nova's API database maps a compute node to, by its uuid; nil when nobody knows.
+	HostCell func(uuid string) (cell string, ok bool)
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Backend is a placement.Backend. Safe for concurrent use.
+type Backend struct {
+	Deps
+	cfg Config
+
+	mu sync.Mutex
+	// known are the cells of providers.
+	known map[string]*cellclient.Cell
+	names cachedNames
+}
+
+var _ placement.Backend = (*Backend)(nil)
+
+const defaultBudget = 5 * time.Second
+
+// New makes the backend of a gateway's cells.
+func New(cfg Config, d Deps) (*Backend, error) {
+	if cfg.Budget == 0 {
+		cfg.Budget = defaultBudget
+	}
+	if cfg.DefaultCell != "" && d.Cells.Named(cfg.DefaultCell) == nil {
+		return nil, fmt.Errorf("placement: there is no cell %q", cfg.DefaultCell)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Backend{Deps: d, cfg: cfg, known: map[string]*cellclient.Cell{}}, nil
+}
+
+// ask calls one cell.
+func ask[Req, Resp any](ctx context.Context, b *Backend, c *cellclient.Cell, req *Req,
+	method func(cellv1.CellPlacementClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
+) (*Resp, error) {
+	return cellclient.CallPlacement(ctx, c, b.cfg.Budget, req, method)
+}
+
+// askAll calls cells at once. A cell that does not answer fails the whole.
+func askAll[T any](ctx context.Context, list []*cellclient.Cell, call func(context.Context, *cellclient.Cell) (T, error)) ([]cellclient.Reply[T], error) {
+	replies := cellclient.AskAll(ctx, list, call)
+	for _, r := range replies {
+		if r.Err != nil {
+			return nil, unanswered(r.Cell, r.Err)
+		}
+	}
+	return replies, nil
+}
+
+// unanswered is the error of a call whose cell has to be asked.
+func unanswered(c *cellclient.Cell, err error) error {
+	if !cellclient.IsInconclusive(err) {
+		return err
+	}
+	return fault.Wrap(fault.KindOf(err), err, "cell %s: %s", c.Name(), cellclient.ReasonOf(err)).With("cell", c.Name())
+}
+
+// remember notes which cell has providers; forget drops them.
+func (b *Backend) remember(c *cellclient.Cell, providers []*cellv1.ResourceProvider) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range providers {
+		b.known[p.GetUuid()] = c
+	}
+}
+
+func (b *Backend) forget(uuid string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.known, uuid)
+}
+
+// cellsKnown gives the cells that are known to have the providers; ok is false when one is not known.
+func (b *Backend) cellsKnown(uuids []string) (list []*cellclient.Cell, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := map[*cellclient.Cell]bool{}
+	for _, id := range uuids {
+		c := b.known[id]
+		if c == nil {
+			return nil, false
+		}
+		if !seen[c] {
+			seen[c] = true
+			list = append(list, c)
+		}
+	}
+	return list, len(uuids) > 0
+}
+
+// cellsOf says which cell has each provider; those that no cell has are left out. Unknown ones are asked for in all
+// cells; when one of them does not answer, and another does not have the provider, that is an error.
+func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cellclient.Cell, error) {
+	out := map[string]*cellclient.Cell{}
+	var unknown []string
+	b.mu.Lock()
+	for _, id := range uuids {
+		if c := b.known[id]; c != nil {
+			out[id] = c
+		} else {
+			unknown = append(unknown, id)
+		}
+	}
+	b.mu.Unlock()
+	if len(unknown) == 0 {
+		return out, nil
+	}
+	var failed error
+	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
+		return b.providersIn(ctx, c, &cellv1.ListProvidersRequest{Uuids: unknown})
+	}) {
+		if r.Err != nil {
+			failed = unanswered(r.Cell, r.Err)
+			continue
+		}
+		b.remember(r.Cell, r.Got)
+		for _, p := range r.Got {
+			out[p.GetUuid()] = r.Cell
+		}
+	}
+	for _, id := range unknown {
+		if out[id] == nil && failed != nil {
+			return nil, failed
+		}
+	}
+	return out, nil
+}
+
+// newRootCell is where a new root goes: the path's cell, that of Nova's host mapping, the default one, the only one.
+func (b *Backend) newRootCell(w *placement.ProviderWrite) (*cellclient.Cell, error) {
+	name := w.Cell
+	if name == "" && b.HostCell != nil {
+		name, _ = b.HostCell(w.UUID)
+	}
+	if name == "" {
+		name = b.cfg.DefaultCell
+	}
+	if name == "" && len(b.Cells.All) == 1 {
+		return b.Cells.All[0], nil
+	}
+	if c := b.Cells.Named(name); c != nil && name != "" {
+		return c, nil
+	}
+	if name == "" {
+		return nil, &placement.Refusal{Reason: placement.CellNotFound, Provider: w.UUID, Detail: "the path names no cell (/cells/NAME), and gateway.placement.default_cell is not set"}
+	}
+	return nil, &placement.Refusal{Reason: placement.CellNotFound, Name: name, Detail: fmt.Sprintf("there is no cell %q", name)}
+}

@@ -1,0 +1,320 @@
+package cells
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/placement"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// providersIn reads all pages of one cell.
+func (b *Backend) providersIn(ctx context.Context, c *cellclient.Cell, req *cellv1.ListProvidersRequest) (all []*cellv1.ResourceProvider, err error) {
+	page := &cellv1.ListProvidersRequest{
+		Uuids: req.GetUuids(), Name: req.GetName(), InTree: req.GetInTree(), Traits: req.GetTraits(), Aggregates: req.GetAggregates(), Resources: req.GetResources(),
+	}
+	for {
+		got, err := ask(ctx, b, c, page, cellv1.CellPlacementClient.ListProviders)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, got.GetProviders()...)
+		if !got.GetMore() || len(got.GetProviders()) == 0 {
+			return all, nil
+		}
+		page.After = all[len(all)-1].GetUuid()
+	}
+}
+
+// Providers asks the cells that are known to have what is named, and all cells where that is not known.
+func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error) {
+	req := &cellv1.ListProvidersRequest{
+		Uuids: q.UUIDs, Name: q.Name, InTree: q.InTree, Traits: filterOf(q.Traits), Aggregates: filterOf(q.Aggregates), Resources: q.Resources,
+	}
+	if q.UUIDs != nil && len(q.UUIDs) == 0 {
+		return nil, nil
+	}
+	named := q.UUIDs
+	if len(named) == 0 && q.InTree != "" {
+		named = []string{q.InTree}
+	}
+	if list, ok := b.cellsKnown(named); ok {
+		out, err := b.providersOf(ctx, list, req)
+		if err != nil || len(out) >= len(named) {
+			return out, err
+		}
+	}
+	return b.providersOf(ctx, b.Cells.All, req)
+}
+
+func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req *cellv1.ListProvidersRequest) ([]*placement.Provider, error) {
+	replies, err := askAll(ctx, list, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
+		return b.providersIn(ctx, c, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []*placement.Provider
+	for _, r := range replies {
+		b.remember(r.Cell, r.Got)
+		for _, p := range r.Got {
+			out = append(out, providerOf(r.Cell.Name(), p))
+		}
+	}
+	slices.SortFunc(out, func(x, y *placement.Provider) int { return cmp.Compare(x.UUID, y.UUID) })
+	return out, nil
+}
+
+// consumersIn reads all pages of one cell, by uuid.
+func (b *Backend) consumersIn(ctx context.Context, c *cellclient.Cell, uuids []string, provider string) (map[string]*cellv1.PlacementConsumer, error) {
+	out := map[string]*cellv1.PlacementConsumer{}
+	page := &cellv1.ListConsumersRequest{Uuids: uuids, ProviderUuid: provider}
+	for {
+		got, err := ask(ctx, b, c, page, cellv1.CellPlacementClient.ListConsumers)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range got.GetConsumers() {
+			out[one.GetUuid()], page.After = one, one.GetUuid()
+		}
+		if !got.GetMore() || len(got.GetConsumers()) == 0 {
+			return out, nil
+		}
+	}
+}
+
+// Consumers joins what consumers hold in all cells.
+func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error) {
+	uuids := q.UUIDs
+	if q.Provider != "" {
+		at, err := b.cellsOf(ctx, []string{q.Provider})
+		if err != nil || at[q.Provider] == nil {
+			return nil, err
+		}
+		holders, err := b.consumersIn(ctx, at[q.Provider], q.UUIDs, q.Provider)
+		if err != nil {
+			return nil, unanswered(at[q.Provider], err)
+		}
+		uuids = slices.Sorted(maps.Keys(holders))
+	}
+	if len(uuids) == 0 {
+		return nil, nil
+	}
+	held, err := b.held(ctx, uuids)
+	if err != nil {
+		return nil, err
+	}
+	var out []*placement.Consumer
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(uuids))) {
+		if c := held.join(id); c != nil {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// holdings are what consumers hold, by cell.
+type holdings map[*cellclient.Cell]map[string]*cellv1.PlacementConsumer
+
+func (b *Backend) held(ctx context.Context, uuids []string) (holdings, error) {
+	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (map[string]*cellv1.PlacementConsumer, error) {
+		return b.consumersIn(ctx, c, uuids, "")
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := holdings{}
+	for _, r := range replies {
+		out[r.Cell] = r.Got
+	}
+	return out, nil
+}
+
+// unknownType is shown of consumers that were written without a type.
+const unknownType = "unknown"
+
+// join gives a consumer as all cells have it; nil for one that holds nothing. Its generation is the highest.
+func (h holdings) join(uuid string) *placement.Consumer {
+	var out *placement.Consumer
+	for _, by := range h {
+		one := by[uuid]
+		if one == nil {
+			continue
+		}
+		if out == nil {
+			out = &placement.Consumer{UUID: uuid, Allocations: placement.Allocations{}}
+		}
+		if one.GetGeneration() > out.Generation {
+			out.Generation, out.ProjectID, out.UserID, out.Type = one.GetGeneration(), one.GetProjectId(), one.GetUserId(), cmp.Or(one.GetConsumerType(), unknownType)
+		}
+		addAllocations(out.Allocations, one.GetAllocations())
+	}
+	return out
+}
+
+// Usages sums what the cells say; a consumer of two cells counts once.
+func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placement.Usage, error) {
+	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.SumUsagesResponse, error) {
+		return ask(ctx, b, c, &cellv1.SumUsagesRequest{ProjectId: q.ProjectID, UserId: q.UserID}, cellv1.CellPlacementClient.SumUsages)
+	})
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]map[string]int64{}
+	consumers := map[string]map[string]bool{}
+	for _, r := range replies {
+		for _, u := range r.Got.GetUsages() {
+			kind := cmp.Or(u.GetConsumerType(), unknownType)
+			if q.Type != "" && q.Type != "all" && q.Type != kind {
+				continue
+			}
+			if q.Type == "all" {
+				kind = q.Type
+			}
+			if sums[kind] == nil {
+				sums[kind], consumers[kind] = map[string]int64{}, map[string]bool{}
+			}
+			for class, n := range u.GetResources() {
+				sums[kind][class] += n
+			}
+			for _, id := range u.GetConsumers() {
+				consumers[kind][id] = true
+			}
+		}
+	}
+	var out []placement.Usage
+	for _, kind := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, placement.Usage{Type: kind, Consumers: int64(len(consumers[kind])), Resources: sums[kind]})
+	}
+	return out, nil
+}
+
+// Candidates asks all cells, and gives the first ones up to the limit.
+func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*placement.Candidates, error) {
+	req := &cellv1.FindCandidatesRequest{Isolate: q.Isolate, RootTraits: filterOf(q.RootTraits), Limit: int32(q.Limit), Nested: q.Nested}
+	for _, set := range q.SameSubtrees {
+		req.SameSubtrees = append(req.SameSubtrees, &cellv1.PlacementNames{Names: set})
+	}
+	for _, suffix := range slices.Sorted(maps.Keys(q.Groups)) {
+		g := q.Groups[suffix]
+		req.Groups = append(req.Groups, &cellv1.CandidateGroup{
+			Suffix: suffix, Resources: g.Resources, Traits: filterOf(g.Traits), Aggregates: filterOf(g.Aggregates), InTree: g.InTree,
+		})
+	}
+	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.FindCandidatesResponse, error) {
+		return ask(ctx, b, c, req, cellv1.CellPlacementClient.FindCandidates)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &placement.Candidates{}
+	for _, r := range replies {
+		shown := map[string]bool{}
+		for _, c := range r.Got.GetCandidates() {
+			if q.Limit > 0 && len(out.Requests) == q.Limit {
+				break
+			}
+			one := placement.Candidate{Allocations: allocationsOf(c.GetAllocations()), Mappings: map[string][]string{}}
+			for _, m := range c.GetMappings() {
+				one.Mappings[m.GetSuffix()] = m.GetProviders()
+			}
+			for id := range one.Allocations {
+				shown[id] = true
+			}
+			out.Requests = append(out.Requests, one)
+		}
+		roots := map[string]bool{}
+		for _, p := range r.Got.GetProviders() {
+			if shown[p.GetUuid()] {
+				roots[p.GetRootUuid()] = true
+			}
+		}
+		for _, p := range r.Got.GetProviders() {
+			if roots[p.GetRootUuid()] {
+				out.Providers = append(out.Providers, providerOf(r.Cell.Name(), p))
+			}
+		}
+	}
+	return out, nil
+}
+
+// cachedNames are the custom names as the cells had them a moment ago.
+type cachedNames struct {
+	at    time.Time
+	names map[placement.NameKind][]string
+}
+
+// namesFor is how long Names may answer what it read: a name that another gateway registered is seen then.
+const namesFor = 2 * time.Second
+
+// kinds are the registries as cells call them.
+var kinds = map[placement.NameKind]string{placement.ClassName: "CLASS", placement.TraitName: "TRAIT"}
+
+// Names gives the names that any cell has, and registers them in the cells that lack some, as one does that was away
+// when a name came.
+func (b *Backend) Names(ctx context.Context, kind placement.NameKind) ([]string, error) {
+	b.mu.Lock()
+	known := b.names
+	b.mu.Unlock()
+	if known.names != nil && b.Now().Sub(known.at) < namesFor {
+		return known.names[kind], nil
+	}
+	read, err := b.readNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return read[kind], nil
+}
+
+func (b *Backend) readNames(ctx context.Context) (map[placement.NameKind][]string, error) {
+	at := b.Now()
+	replies := cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
+		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
+	})
+	union := map[placement.NameKind][]string{}
+	answered := false
+	var failed error
+	for _, r := range replies {
+		if r.Err != nil {
+			failed = unanswered(r.Cell, r.Err)
+			continue
+		}
+		answered = true
+		union[placement.ClassName] = append(union[placement.ClassName], r.Got.GetClasses()...)
+		union[placement.TraitName] = append(union[placement.TraitName], r.Got.GetTraits()...)
+	}
+	if !answered {
+		return nil, failed
+	}
+	for kind, list := range union {
+		slices.Sort(list)
+		union[kind] = slices.Compact(list)
+	}
+	for _, r := range replies {
+		if r.Err == nil {
+			b.catchUp(ctx, r.Cell, placement.ClassName, union, r.Got.GetClasses())
+			b.catchUp(ctx, r.Cell, placement.TraitName, union, r.Got.GetTraits())
+		}
+	}
+	b.mu.Lock()
+	b.names = cachedNames{at, union}
+	b.mu.Unlock()
+	return union, nil
+}
+
+// catchUp registers names in a cell that lacks them. One that fails is tried again with the next reading.
+func (b *Backend) catchUp(ctx context.Context, c *cellclient.Cell, kind placement.NameKind, union map[placement.NameKind][]string, has []string) {
+	for _, name := range union[kind] {
+		if slices.Contains(has, name) {
+			continue
+		}
+		if _, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName); err != nil {
+			b.Log.Warn("a custom name of Placement could not be registered in a cell that lacks it", "cell", c.Name(), "name", name, "err", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/placement"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+)
+
+// Write finds the cells of what is written. One cell's write is one transaction of its shard. Allocations of several
+// cells are written first where they take something, then where they only give back; what was taken is given back when
+// a later cell refuses.
+func (b *Backend) Write(ctx context.Context, w placement.Write) error {
+	at, err := b.providerCells(ctx, &w)
+	if err != nil {
+		return err
+	}
+	parts, before, err := b.consumerParts(ctx, &w, at)
+	if err != nil {
+		return err
+	}
+	var only *cellclient.Cell
+	for i := range w.Providers {
+		c := at[w.Providers[i].UUID]
+		if only != nil && c != only {
+			return crossCell(only, c)
+		}
+		only = c
+		if parts[c] == nil {
+			parts[c] = &cellv1.WritePlacementRequest{}
+		}
+		parts[c].Providers = append(parts[c].Providers, changeOf(&w.Providers[i]))
+	}
+	if only != nil && len(parts) > 1 {
+		for c := range parts {
+			if c != only {
+				return crossCell(only, c)
+			}
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(parts), func(x, y *cellclient.Cell) int { return rank(parts[x]) - rank(parts[y]) })
+	for i, c := range order {
+		parts[c].Adopt = w.Adopt
+		if err := b.write(ctx, c, parts[c]); err != nil {
+			b.undo(ctx, order[:i], parts, before)
+			return err
+		}
+	}
+	return nil
+}
+
+func crossCell(a, c *cellclient.Cell) error {
+	return &placement.Refusal{Reason: placement.CrossCell, Detail: "the providers are in the cells " + a.Name() + " and " + c.Name()}
+}
+
+// rank puts what takes before what only gives back.
+func rank(r *cellv1.WritePlacementRequest) int {
+	if slices.ContainsFunc(r.GetConsumers(), func(c *cellv1.ConsumerChange) bool { return len(c.GetAllocations()) > 0 }) {
+		return 0
+	}
+	return 1
+}
+
+func (b *Backend) write(ctx context.Context, c *cellclient.Cell, req *cellv1.WritePlacementRequest) error {
+	got, err := ask(ctx, b, c, req, cellv1.CellPlacementClient.WritePlacement)
+	if err != nil {
+		return cellclient.ChangeError(ctx, c, unanswered(c, err))
+	}
+	err = refusalOf(got.GetRefusal())
+	for _, p := range req.GetProviders() {
+		if err != nil || p.GetDelete() {
+			b.forget(p.GetUuid())
+		} else {
+			b.remember(c, []*cellv1.ResourceProvider{{Uuid: p.GetUuid()}})
+		}
+	}
+	// A provider that is not where it was is looked for anew by whoever tries again.
+	var r *placement.Refusal
+	if errors.As(err, &r) && r.Reason == placement.ProviderNotFound {
+		b.forget(r.Provider)
+	}
+	return err
+}
+
+// undo gives consumers back what they held in the cells that were written. What fails is left to reconciliation.
+func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts map[*cellclient.Cell]*cellv1.WritePlacementRequest, before holdings) {
+	for _, c := range written {
+		back := &cellv1.WritePlacementRequest{Adopt: true}
+		for _, w := range parts[c].GetConsumers() {
+			one := &cellv1.ConsumerChange{Uuid: w.GetUuid(), AnyGeneration: true}
+			if was := before[c][w.GetUuid()]; was != nil {
+				one.ProjectId, one.UserId, one.ConsumerType, one.Allocations = was.GetProjectId(), was.GetUserId(), was.GetConsumerType(), was.GetAllocations()
+			}
+			back.Consumers = append(back.Consumers, one)
+		}
+		if err := b.write(context.WithoutCancel(ctx), c, back); err != nil {
+			b.Log.Error("allocations of several cells are half written: the cell that was written first could not be put back", "cell", c.Name(), "err", err)
+		}
+	}
+}
+
+// providerCells says where the providers are, or go, that a write names.
+func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[string]*cellclient.Cell, error) {
+	made := map[string]bool{}
+	var names []string
+	for i := range w.Providers {
+		p := &w.Providers[i]
+		made[p.UUID] = made[p.UUID] || p.Create
+		if p.Parent != nil && *p.Parent != "" {
+			names = append(names, *p.Parent)
+		}
+		if !p.Create {
+			names = append(names, p.UUID)
+		}
+	}
+	for i := range w.Consumers {
+		names = slices.AppendSeq(names, maps.Keys(w.Consumers[i].Allocations))
+	}
+	names = slices.DeleteFunc(names, func(id string) bool { return made[id] })
+	at, err := b.cellsOf(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.Providers {
+		p := &w.Providers[i]
+		switch {
+		case p.Create && p.Parent != nil && *p.Parent != "":
+			if at[*p.Parent] == nil {
+				return nil, &placement.Refusal{Reason: placement.ParentNotFound, Provider: *p.Parent}
+			}
+			at[p.UUID] = at[*p.Parent]
+		case p.Create:
+			if at[p.UUID], err = b.newRootCell(p); err != nil {
+				return nil, err
+			}
+		case at[p.UUID] == nil:
+			return nil, &placement.Refusal{Reason: placement.ProviderNotFound, Provider: p.UUID}
+		case p.Parent != nil && *p.Parent != "" && at[*p.Parent] == nil:
+			return nil, &placement.Refusal{Reason: placement.ParentNotFound, Provider: *p.Parent}
+		case p.Parent != nil && *p.Parent != "" && at[*p.Parent] != at[p.UUID]:
+			return nil, &placement.Refusal{Reason: placement.ReparentRefused, Provider: p.UUID, Detail: "the parent is in another cell"}
+		}
+	}
+	for i := range w.Consumers {
+		for _, id := range slices.Sorted(maps.Keys(w.Consumers[i].Allocations)) {
+			if at[id] == nil {
+				return nil, &placement.Refusal{Reason: placement.ProviderNotFound, Provider: id}
+			}
+		}
+	}
+	return at, nil
+}
+
+// consumerParts splits what consumers hold from now on by cell, and judges the generations by what all cells have.
+func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[string]*cellclient.Cell) (map[*cellclient.Cell]*cellv1.WritePlacementRequest, holdings, error) {
+	parts := map[*cellclient.Cell]*cellv1.WritePlacementRequest{}
+	if len(w.Consumers) == 0 {
+		return parts, nil, nil
+	}
+	var uuids []string
+	for i := range w.Consumers {
+		uuids = append(uuids, w.Consumers[i].UUID)
+	}
+	before, err := b.held(ctx, uuids)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range w.Consumers {
+		c := &w.Consumers[i]
+		joined := before.join(c.UUID)
+		generation := int64(0)
+		if joined != nil {
+			generation = joined.Generation
+		}
+		switch {
+		case c.MustExist && joined == nil:
+			return nil, nil, &placement.Refusal{Reason: placement.ConsumerNotFound, Consumer: c.UUID}
+		case c.AnyGeneration:
+		case (joined == nil) != (c.Generation == nil), joined != nil && *c.Generation != generation:
+			return nil, nil, &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: c.UUID}
+		}
+		for cell, part := range b.splitConsumer(c, at, before, generation) {
+			if parts[cell] == nil {
+				parts[cell] = &cellv1.WritePlacementRequest{}
+			}
+			parts[cell].Consumers = append(parts[cell].Consumers, part)
+		}
+	}
+	return parts, before, nil
+}
+
+// splitConsumer gives the parts of a consumer in the cells where it holds something, before or after. Each is written
+// over the cell's own generation, and all have the same afterwards.
+func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellclient.Cell, before holdings, generation int64) map[*cellclient.Cell]*cellv1.ConsumerChange {
+	out := map[*cellclient.Cell]*cellv1.ConsumerChange{}
+	part := func(cell *cellclient.Cell) *cellv1.ConsumerChange {
+		if out[cell] == nil {
+			was := before[cell][c.UUID]
+			out[cell] = &cellv1.ConsumerChange{
+				Uuid: c.UUID, AnyGeneration: c.AnyGeneration, ProjectId: c.ProjectID, UserId: c.UserID, ConsumerType: c.Type, MustExist: c.MustExist,
+				Raise: c.Raise + generation - was.GetGeneration(),
+			}
+			if was != nil {
+				out[cell].Generation = new(was.GetGeneration())
+			}
+		}
+		return out[cell]
+	}
+	for cell, by := range before {
+		if by[c.UUID] != nil {
+			part(cell)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Allocations)) {
+		p := part(at[id])
+		for _, class := range slices.Sorted(maps.Keys(c.Allocations[id])) {
+			p.Allocations = append(p.Allocations, &cellv1.PlacementAllocation{ProviderUuid: id, ResourceClass: class, Amount: c.Allocations[id][class]})
+		}
+	}
+	return out
+}
+
+// PutName registers a name in every cell that answers. A cell that is away gets it later (Names).
+func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error) {
+	created, answered := true, false
+	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ChangeNameResponse, error) {
+		return ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName)
+	}) {
+		if r.Err != nil {
+			err = unanswered(r.Cell, r.Err)
+			continue
+		}
+		answered = true
+		created = created && r.Got.GetCreated()
+	}
+	b.forgetNames()
+	if !answered {
+		return false, err
+	}
+	return created, nil
+}
+
+// DeleteName removes a name from every cell, which must all answer: one that is away would bring it back. Where a cell
+// refuses, the others get it again.
+func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
+	defer b.forgetNames()
+	if _, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
+		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
+	}); err != nil {
+		return err
+	}
+	missing := placement.TraitNotFound
+	if kind == placement.ClassName {
+		missing = placement.ClassNotFound
+	}
+	var refusal error = &placement.Refusal{Reason: missing, Name: name}
+	var deleted []*cellclient.Cell
+	for _, c := range b.Cells.All {
+		got, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name, Delete: true}, cellv1.CellPlacementClient.ChangeName)
+		var r *placement.Refusal
+		switch {
+		case err != nil:
+			err = cellclient.ChangeError(ctx, c, unanswered(c, err))
+		case errors.As(refusalOf(got.GetRefusal()), &r) && r.Reason == missing:
+			continue
+		case r != nil:
+			err = r
+		default:
+			deleted = append(deleted, c)
+			refusal = nil
+			continue
+		}
+		for _, c := range deleted {
+			if _, back := ask(context.WithoutCancel(ctx), b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName); back != nil {
+				err = fault.Wrap(fault.KindOf(err), errors.Join(err, back), "%v; cell %s has lost the name", err, c.Name())
+			}
+		}
+		return err
+	}
+	return refusal
+}
+
+func (b *Backend) forgetNames() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.names = cachedNames{}
+}
