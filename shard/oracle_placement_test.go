@@ -270,7 +270,7 @@ func (o *oracle) placeConsumers(list []ConsumerWrite, adopt bool) PlacementReaso
 	o.claims = append(o.claims, made...)
 	for _, h := range o.hosts {
 		for i := range h.Providers {
-			if h.PlacementTree && raised[h.Providers[i].UUID] {
+			if !adopt && h.PlacementTree && raised[h.Providers[i].UUID] {
 				h.Providers[i].Generation++
 			}
 		}

@@ -15,7 +15,8 @@ import (
 type WritePlacement struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
-	// Adopt writes allocations that another Placement gave: amounts are not judged.
+	// Adopt writes allocations that another Placement gave: amounts are not judged, and no provider's generation is
+	// raised for them.
 	Adopt bool
 }
 

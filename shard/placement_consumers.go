@@ -78,7 +78,9 @@ func (p *placementWrite) writeConsumers(list []ConsumerWrite, adopt bool) *Outco
 		p.moveUsage(c.HostUUID, nil, c)
 		p.putClaim(c)
 	}
-	p.raiseGenerations()
+	if !adopt {
+		p.raiseGenerations()
+	}
 	return p.checkCapacity(list, adopt)
 }
 
