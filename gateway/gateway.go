@@ -21,6 +21,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
+// Cells are the gateway's, for what is served beside it from the same connections.
+func (g *Gateway) Cells() *cellclient.Cells { return g.cells }
+
 // Config says which cells there are and what to decide by. The zero value of
 // each field but Cells means its default.
 type Config struct {

@@ -128,6 +128,9 @@ func (d *dev) build(ctx context.Context) error {
 	if url := d.cfg.Dev.BusURL; url != "" {
 		g.Bus.Enabled, g.Bus.TransportURL = true, url
 	}
+	if at := d.cfg.Dev.Placement; at != "" {
+		g.Placement.Enabled, g.Placement.TrustLoopback, g.Placement.Listen = true, true, at
+	}
 	if err := d.addGateway(g, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 		return err
 	}

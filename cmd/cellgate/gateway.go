@@ -158,6 +158,9 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	if err := a.addBus(c.Bus, legacyCells, d.placement, g, conn); err != nil {
 		return err
 	}
+	if err := a.addPlacement(c.Placement, g, d.tls); err != nil {
+		return err
+	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
 	a.reportHealth("the gateway", g.Health(), told)

@@ -76,6 +76,7 @@ func (l *loader) checkGateway(g Gateway) {
 	l.checkClientTLS("gateway.cell_tls", g.CellTLS)
 	l.checkLegacy(g)
 	l.checkBus(g.Bus)
+	l.checkPlacement(g)
 	for i, w := range g.Weighers {
 		l.needed(fmt.Sprintf("gateway.weighers[%d].name", i), w.Name)
 	}

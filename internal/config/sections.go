@@ -51,6 +51,7 @@ type Gateway struct {
 	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here must not say otherwise"`
 	Nova                    NovaOptions   `yaml:"nova"`
 	Bus                     Bus           `yaml:"bus"`
+	Placement               Placement     `yaml:"placement"`
 	AvoidCollisions         bool          `yaml:"avoid_collisions" help:"while claims are refused because several requests want the same host, choose among the first few"`
 	HintExpressions         bool          `yaml:"hint_expressions" help:"scheduler hints may bring expressions (cellgate:filter, cellgate:weigh), which the owners of servers write"`
 	FilterExpression        string        `yaml:"filter_expression" help:"expression in CEL that must be true of the hosts of every request (docs/explanation/facts.md); empty for none"`
@@ -87,6 +88,26 @@ type Bus struct {
 	MaxAttempts   int           `yaml:"max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
 	Allocations   bool          `yaml:"write_allocations" help:"write the allocations of answers to Placement, as nova-scheduler does; the section placement of nova_conf says where that is"`
 	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
+}
+
+// Placement is the Placement API of a gateway: docs/adr/0029.
+type Placement struct {
+	Enabled       bool     `yaml:"enabled" help:"serve the Placement API from the cells' shards (docs/adr/0029)"`
+	Listen        string   `yaml:"listen" help:"address of the Placement API; with TLS as the REST API"`
+	DefaultCell   string   `yaml:"default_cell" help:"cell of new root providers whose path names none (/cells/NAME); empty: they are refused where there are several cells"`
+	TrustLoopback bool     `yaml:"trust_loopback" help:"take the token admin from loopback addresses, as Placement's auth_strategy noauth2"`
+	Keystone      Keystone `yaml:"keystone"`
+}
+
+// Keystone is the account by which tokens are validated.
+type Keystone struct {
+	AuthURL       string        `yaml:"auth_url" help:"Keystone's v3 endpoint; empty: only trust_loopback admits anybody"`
+	Username      string        `yaml:"username" help:"user that validates tokens, as [keystone_authtoken] of placement.conf"`
+	PasswordFile  string        `yaml:"password_file" help:"file with its password"`
+	UserDomain    string        `yaml:"user_domain" help:"domain of the user"`
+	ProjectName   string        `yaml:"project_name" help:"its project"`
+	ProjectDomain string        `yaml:"project_domain" help:"domain of the project"`
+	CacheFor      time.Duration `yaml:"cache_for" range:"0s..1h" help:"how long a validated token is taken without asking again"`
 }
 
 // PCIAlias is a name that flavors ask for PCI devices by (Nova's [pci] alias). Several
@@ -296,6 +317,7 @@ type Dev struct {
 	Sample      bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
 	Once        bool     `yaml:"once" help:"end after the sample's table instead of serving"`
 	BusURL      string   `yaml:"bus_url" secret:"url" help:"transport_url of Nova's message bus, to serve its topic scheduler; empty for none"`
+	Placement   string   `yaml:"placement" help:"loopback address of the Placement API, which takes the token admin; empty for none"`
 	Pprof       string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
@@ -320,6 +342,10 @@ func Default() Config {
 			Bus: Bus{
 				Exchange: "nova", TransientTTL: 30 * time.Minute, Heartbeat: time.Minute, Prefetch: 64, Timeout: time.Minute,
 				ClaimTTL: 5 * time.Minute, MaxAttempts: 3, Reasons: "filters",
+			},
+			Placement: Placement{
+				Listen:   "127.0.0.1:8778",
+				Keystone: Keystone{UserDomain: "Default", ProjectName: "service", ProjectDomain: "Default", CacheFor: time.Minute},
 			},
 			WeighMultiplier: 1, MaxInFlight: 1024, AvoidCollisions: true, DecisionQueue: 4096, DrainDelay: 2 * time.Second,
 		},
