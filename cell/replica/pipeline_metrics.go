@@ -55,12 +55,6 @@ func opKind(op shard.Op) telemetry.Op {
 		return telemetry.OpDeleteName
 	case op.Audit != nil:
 		return telemetry.OpAudit
-	case op.WritePlacement != nil:
-		return telemetry.OpPlacement
-	case op.PutName != nil:
-		return telemetry.OpPutName
-	case op.DeleteName != nil:
-		return telemetry.OpDeleteName
 	}
 	return telemetry.OpOther
 }
