@@ -87,8 +87,8 @@ test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real 
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m ./deploy/nova/...
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m -run 'AgainstNova|AgainstPlacement' ./schedule ./schedule/nova
 
-.PHONY: test-placement
-test-placement: needs-placement $(TOOLS)/.stamp ## Ask a real Placement 4,000 random queries for allocation candidates, and compare; installs it (Debian). 'go test ./schedule/placement -run Bundled -update' bundles its answers anew.
+.PHONY: test-candidates
+test-candidates: needs-placement $(TOOLS)/.stamp ## Ask a real Placement 4,000 random queries for allocation candidates, and compare; installs it (Debian). 'go test ./schedule/placement -run Bundled -update' bundles its answers anew.
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format standard-verbose -- -count=1 -timeout 30m -run RealPlacement ./schedule/placement
 
 .PHONY: needs-placement

@@ -17,8 +17,6 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-func asFault(err error, f **fault.Error) bool { return errors.As(err, f) }
-
 // delta sends a delta and gives the answer.
 func (a *testAgent) delta(d *agentv1.Delta) *agentv1.ReportResponse {
 	a.t.Helper()

@@ -180,12 +180,6 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	}
 }
 
-func (f *fakeCell) claimOf(id string) *cellgatev1.Claim {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.claims[id].claim
-}
-
 // A cell that does not say whether the claim is kept is lost for the request. The
 // claim there is left alone: an earlier answer may have named it.
 func TestCellThatCannotKeepIsLost(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 
 const cellUUID = "f0f0f0f0-0000-4000-8000-000000000001"
 
-func hostUUID(n int) string     { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n) }
-func consumerUUID(n int) string { return fmt.Sprintf("cccccccc-0000-4000-8000-%012d", n) }
+func hostUUID(n int) string { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n) }
 
 const (
 	hostA = "aaaaaaaa-0000-4000-8000-000000000001"

@@ -195,11 +195,11 @@ func (w *allocations) connect(ctx context.Context) (*gophercloud.ServiceClient, 
 	}
 	provider, err := openstack.NewClient(w.where.Auth.IdentityEndpoint)
 	if err != nil {
-		return nil, fmt.Errorf("Keystone: %w", err)
+		return nil, fmt.Errorf("ask Keystone: %w", err)
 	}
 	provider.HTTPClient = http.Client{Timeout: placementTimeout, Transport: w.where.Transport}
 	if err := openstack.Authenticate(ctx, provider, w.where.Auth); err != nil {
-		return nil, fmt.Errorf("Keystone: %w", err)
+		return nil, fmt.Errorf("ask Keystone: %w", err)
 	}
 	endpoint := w.where.Endpoint
 	if endpoint == "" {
@@ -212,7 +212,7 @@ func (w *allocations) connect(ctx context.Context) (*gophercloud.ServiceClient, 
 		}
 	}
 	if endpoint == "" {
-		return nil, errors.New("Keystone's catalog has no endpoint of Placement: set [placement] endpoint_override")
+		return nil, errors.New("no endpoint of Placement is in the catalog of Keystone: set [placement] endpoint_override")
 	}
 	w.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: strings.TrimRight(endpoint, "/") + "/", Type: "placement"}
 	return w.client, nil

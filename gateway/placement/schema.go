@@ -300,6 +300,11 @@ func pyRepr(v any) string {
 	return b.String()
 }
 
+// jsonError is a text of Python's json module.
+type jsonError string
+
+func (e jsonError) Error() string { return string(e) }
+
 // parseJSON reads one JSON value, numbers as json.Number.
 func parseJSON(text []byte) (any, error) {
 	if !utf8.Valid(text) {
@@ -310,12 +315,12 @@ func parseJSON(text []byte) (any, error) {
 	var v any
 	if err := d.Decode(&v); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("Expecting value: line 1 column 1 (char 0)")
+			return nil, jsonError("Expecting value: line 1 column 1 (char 0)")
 		}
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("Extra data")
+		return nil, jsonError("Extra data")
 	}
 	return v, nil
 }

@@ -95,7 +95,10 @@ var (
 	listProvider14 = listProviders4.with("in_tree", uuidText, false)
 	listProviders  = versioned{
 		{18, listProvider14.with("required", anyText, false)},
-		{14, listProvider14}, {4, listProviders4}, {3, listProviders3}, {0, listProviders0},
+		{14, listProvider14},
+		{4, listProviders4},
+		{3, listProviders3},
+		{0, listProviders0},
 	}
 )
 
@@ -151,8 +154,10 @@ var (
 
 	putAllocations  = versioned{{38, allocation38}, {34, allocation34}, {28, allocation28}, {12, allocation12}, {8, allocation8}, {0, allocation0}}
 	postAllocations = versioned{
-		{38, mapOf(uuidName, allocation38, 1)}, {34, mapOf(uuidName, allocation34, 1)},
-		{28, mapOf(uuidName, allocation28, 1)}, {13, mapOf(uuidName, deletable, 1)},
+		{38, mapOf(uuidName, allocation38, 1)},
+		{34, mapOf(uuidName, allocation34, 1)},
+		{28, mapOf(uuidName, allocation28, 1)},
+		{13, mapOf(uuidName, deletable, 1)},
 	}
 	inventoriesByProvider = mapOf(uuidName, putInventories, 1)
 	postReshaper          = versioned{{38, reshaperOf(allocation38)}, {34, reshaperOf(allocation34)}, {30, reshaperOf(allocation28)}}
@@ -187,8 +192,14 @@ var (
 
 	listCandidates = versioned{
 		{36, candidates35.with("same_subtree", anyText, false)},
-		{35, candidates35}, {33, candidates33}, {31, candidates31}, {25, candidates25},
-		{21, candidates21}, {17, candidates17}, {16, candidates16}, {10, candidates10},
+		{35, candidates35},
+		{33, candidates33},
+		{31, candidates31},
+		{25, candidates25},
+		{21, candidates21},
+		{17, candidates17},
+		{16, candidates16},
+		{10, candidates10},
 	}
 )
 

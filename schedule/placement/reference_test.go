@@ -369,7 +369,7 @@ func TestCandidates_BundledCases_AsPlacement(t *testing.T) {
 	}
 }
 
-// TestCandidates_RealPlacement_SameAnswers asks a Placement that is installed; make test-placement asks it 4,000 queries.
+// TestCandidates_RealPlacement_SameAnswers asks a Placement that is installed; make test-candidates asks it 4,000 queries.
 func TestCandidates_RealPlacement_SameAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: Placement takes seconds to start")

@@ -31,15 +31,12 @@ const (
 //
 // Scheduler chooses hosts for instances and claims them.
 type SchedulerClient interface {
-	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*SelectDestinationsResponse, error)
 	// ExplainDestinations says what SelectDestinations would do with the same request and why, and claims nothing: the
 	// ranked hosts with the weights that made their order, and what the other hosts lack. Of several instances the
 	// first is explained. max_alternates is how many ranked hosts are wanted; 0 means 10.
-	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
-	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	ExplainDestinations(ctx context.Context, in *SelectDestinationsRequest, opts ...grpc.CallOption) (*ExplainDestinationsResponse, error)
 	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
 	// when it was never written (they are written after the answer, best effort) or
@@ -103,15 +100,12 @@ func (c *schedulerClient) ListDecisions(ctx context.Context, in *ListDecisionsRe
 //
 // Scheduler chooses hosts for instances and claims them.
 type SchedulerServer interface {
-	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	// SelectDestinations chooses one host an instance over all cells, claims it,
 	// and answers with the selections and their alternates: all instances or none.
 	SelectDestinations(context.Context, *SelectDestinationsRequest) (*SelectDestinationsResponse, error)
 	// ExplainDestinations says what SelectDestinations would do with the same request and why, and claims nothing: the
 	// ranked hosts with the weights that made their order, and what the other hosts lack. Of several instances the
 	// first is explained. max_alternates is how many ranked hosts are wanted; 0 means 10.
-	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
-	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	ExplainDestinations(context.Context, *SelectDestinationsRequest) (*ExplainDestinationsResponse, error)
 	// GetDecision gives what was decided under a decision_id, and why; NOT_FOUND
 	// when it was never written (they are written after the answer, best effort) or
