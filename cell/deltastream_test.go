@@ -2,7 +2,6 @@ package cell
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
