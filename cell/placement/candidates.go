@@ -25,7 +25,7 @@ type cachedTree struct {
 	tree *placement.Tree
 }
 
-func (c *treeCache) of(rows []replica.TreeRow) ([]*placement.Tree, error) {
+func (c *treeCache) treesOf(rows []replica.TreeRow) ([]*placement.Tree, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := make(map[string]cachedTree, len(rows))
@@ -67,7 +67,7 @@ func (s *Service) FindCandidates(ctx context.Context, req *cellv1.FindCandidates
 		return nil, err
 	}
 	rows := s.state.Rows.Trees()
-	trees, err := s.trees.of(rows)
+	trees, err := s.trees.treesOf(rows)
 	if err != nil {
 		return nil, err
 	}
