@@ -1870,20 +1870,21 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"\x0eresource_class\x18\x03 \x01(\tR\rresourceClass\x12\x1a\n" +
 	"\bconsumer\x18\x04 \x01(\tR\bconsumer\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xff\x01\n" +
-	"\x12PlacementInventory\x12%\n" +
-	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x14\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x89\x02\n" +
+	"\x12PlacementInventory\x12/\n" +
+	"\x0eresource_class\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\rresourceClass\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x1a\n" +
 	"\breserved\x18\x03 \x01(\x03R\breserved\x12\x19\n" +
 	"\bmin_unit\x18\x04 \x01(\x03R\aminUnit\x12\x19\n" +
 	"\bmax_unit\x18\x05 \x01(\x03R\amaxUnit\x12\x1b\n" +
 	"\tstep_size\x18\x06 \x01(\x03R\bstepSize\x12)\n" +
 	"\x10allocation_ratio\x18\a \x01(\x01R\x0fallocationRatio\x12\x12\n" +
-	"\x04used\x18\b \x01(\x03R\x04used\"^\n" +
-	"\x14PlacementInventories\x12F\n" +
-	"\vinventories\x18\x01 \x03(\v2$.cellgate.cell.v1.PlacementInventoryR\vinventories\"&\n" +
-	"\x0ePlacementNames\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"\x98\x02\n" +
+	"\x04used\x18\b \x01(\x03R\x04used\"i\n" +
+	"\x14PlacementInventories\x12Q\n" +
+	"\vinventories\x18\x01 \x03(\v2$.cellgate.cell.v1.PlacementInventoryB\t\xbaH\x06\x92\x01\x03\x10\x90NR\vinventories\"8\n" +
+	"\x0ePlacementNames\x12&\n" +
+	"\x05names\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x90N\"\x05r\x03\x18\xff\x01R\x05names\"\x98\x02\n" +
 	"\x10ResourceProvider\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -1897,30 +1898,33 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"\x06traits\x18\a \x03(\tR\x06traits\x12\x1e\n" +
 	"\n" +
 	"aggregates\x18\b \x03(\tR\n" +
-	"aggregates\"c\n" +
+	"aggregates\"\x80\x01\n" +
 	"\n" +
-	"NameFilter\x127\n" +
-	"\x06any_of\x18\x01 \x03(\v2 .cellgate.cell.v1.PlacementNamesR\x05anyOf\x12\x1c\n" +
-	"\tforbidden\x18\x02 \x03(\tR\tforbidden\"\x81\x03\n" +
-	"\x14ListProvidersRequest\x12\x1f\n" +
-	"\x05uuids\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05uuids\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x17\n" +
-	"\ain_tree\x18\x03 \x01(\tR\x06inTree\x124\n" +
+	"NameFilter\x12B\n" +
+	"\x06any_of\x18\x01 \x03(\v2 .cellgate.cell.v1.PlacementNamesB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05anyOf\x12.\n" +
+	"\tforbidden\x18\x02 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x90N\"\x05r\x03\x18\xff\x01R\tforbidden\"\xb8\x03\n" +
+	"\x14ListProvidersRequest\x12&\n" +
+	"\x05uuids\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x90N\"\x05r\x03\x18\xff\x01R\x05uuids\x12\x1c\n" +
+	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x12!\n" +
+	"\ain_tree\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06inTree\x124\n" +
 	"\x06traits\x18\x04 \x01(\v2\x1c.cellgate.cell.v1.NameFilterR\x06traits\x12<\n" +
 	"\n" +
 	"aggregates\x18\x05 \x01(\v2\x1c.cellgate.cell.v1.NameFilterR\n" +
-	"aggregates\x12S\n" +
-	"\tresources\x18\x06 \x03(\v25.cellgate.cell.v1.ListProvidersRequest.ResourcesEntryR\tresources\x12\x14\n" +
-	"\x05after\x18\a \x01(\tR\x05after\x1a<\n" +
+	"aggregates\x12e\n" +
+	"\tresources\x18\x06 \x03(\v25.cellgate.cell.v1.ListProvidersRequest.ResourcesEntryB\x10\xbaH\r\x9a\x01\n" +
+	"\x10\xe8\a\"\x05r\x03\x18\xff\x01R\tresources\x12\x1e\n" +
+	"\x05after\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x05after\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"m\n" +
 	"\x15ListProvidersResponse\x12@\n" +
 	"\tproviders\x18\x01 \x03(\v2\".cellgate.cell.v1.ResourceProviderR\tproviders\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"y\n" +
-	"\x13PlacementAllocation\x12#\n" +
-	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
-	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x8d\x01\n" +
+	"\x13PlacementAllocation\x12-\n" +
+	"\rprovider_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\fproviderUuid\x12/\n" +
+	"\x0eresource_class\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xed\x01\n" +
 	"\x11PlacementConsumer\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x1e\n" +
@@ -1931,18 +1935,19 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x17\n" +
 	"\auser_id\x18\x04 \x01(\tR\x06userId\x12#\n" +
 	"\rconsumer_type\x18\x05 \x01(\tR\fconsumerType\x12G\n" +
-	"\vallocations\x18\x06 \x03(\v2%.cellgate.cell.v1.PlacementAllocationR\vallocations\"r\n" +
-	"\x14ListConsumersRequest\x12\x1f\n" +
-	"\x05uuids\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05uuids\x12#\n" +
-	"\rprovider_uuid\x18\x02 \x01(\tR\fproviderUuid\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\tR\x05after\"n\n" +
+	"\vallocations\x18\x06 \x03(\v2%.cellgate.cell.v1.PlacementAllocationR\vallocations\"\x8d\x01\n" +
+	"\x14ListConsumersRequest\x12&\n" +
+	"\x05uuids\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x90N\"\x05r\x03\x18\xff\x01R\x05uuids\x12-\n" +
+	"\rprovider_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\fproviderUuid\x12\x1e\n" +
+	"\x05after\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x05after\"n\n" +
 	"\x15ListConsumersResponse\x12A\n" +
 	"\tconsumers\x18\x01 \x03(\v2#.cellgate.cell.v1.PlacementConsumerR\tconsumers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"J\n" +
-	"\x10SumUsagesRequest\x12\x1d\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"^\n" +
+	"\x10SumUsagesRequest\x12'\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\"H\n" +
+	"project_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tprojectId\x12!\n" +
+	"\auser_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06userId\"H\n" +
 	"\x11SumUsagesResponse\x123\n" +
 	"\x06usages\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.TypeUsageR\x06usages\"\xd6\x01\n" +
 	"\tTypeUsage\x12#\n" +
@@ -1955,22 +1960,23 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"\x10ListNamesRequest\"E\n" +
 	"\x11ListNamesResponse\x12\x18\n" +
 	"\aclasses\x18\x01 \x03(\tR\aclasses\x12\x16\n" +
-	"\x06traits\x18\x02 \x03(\tR\x06traits\"\xc2\x02\n" +
-	"\x0eCandidateGroup\x12\x16\n" +
-	"\x06suffix\x18\x01 \x01(\tR\x06suffix\x12M\n" +
-	"\tresources\x18\x02 \x03(\v2/.cellgate.cell.v1.CandidateGroup.ResourcesEntryR\tresources\x124\n" +
+	"\x06traits\x18\x02 \x03(\tR\x06traits\"\xe8\x02\n" +
+	"\x0eCandidateGroup\x12 \n" +
+	"\x06suffix\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06suffix\x12_\n" +
+	"\tresources\x18\x02 \x03(\v2/.cellgate.cell.v1.CandidateGroup.ResourcesEntryB\x10\xbaH\r\x9a\x01\n" +
+	"\x10\xe8\a\"\x05r\x03\x18\xff\x01R\tresources\x124\n" +
 	"\x06traits\x18\x03 \x01(\v2\x1c.cellgate.cell.v1.NameFilterR\x06traits\x12<\n" +
 	"\n" +
 	"aggregates\x18\x04 \x01(\v2\x1c.cellgate.cell.v1.NameFilterR\n" +
-	"aggregates\x12\x17\n" +
-	"\ain_tree\x18\x05 \x01(\tR\x06inTree\x1a<\n" +
+	"aggregates\x12!\n" +
+	"\ain_tree\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06inTree\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9f\x02\n" +
-	"\x15FindCandidatesRequest\x128\n" +
-	"\x06groups\x18\x01 \x03(\v2 .cellgate.cell.v1.CandidateGroupR\x06groups\x12\x18\n" +
-	"\aisolate\x18\x02 \x01(\bR\aisolate\x12E\n" +
-	"\rsame_subtrees\x18\x03 \x03(\v2 .cellgate.cell.v1.PlacementNamesR\fsameSubtrees\x12=\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb5\x02\n" +
+	"\x15FindCandidatesRequest\x12C\n" +
+	"\x06groups\x18\x01 \x03(\v2 .cellgate.cell.v1.CandidateGroupB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x06groups\x12\x18\n" +
+	"\aisolate\x18\x02 \x01(\bR\aisolate\x12P\n" +
+	"\rsame_subtrees\x18\x03 \x03(\v2 .cellgate.cell.v1.PlacementNamesB\t\xbaH\x06\x92\x01\x03\x10\x90NR\fsameSubtrees\x12=\n" +
 	"\vroot_traits\x18\x04 \x01(\v2\x1c.cellgate.cell.v1.NameFilterR\n" +
 	"rootTraits\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x05R\x05limit\x12\x16\n" +
@@ -1985,13 +1991,13 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x01 \x03(\v2%.cellgate.cell.v1.AllocationCandidateR\n" +
 	"candidates\x12@\n" +
-	"\tproviders\x18\x02 \x03(\v2\".cellgate.cell.v1.ResourceProviderR\tproviders\"\xbc\x03\n" +
-	"\x0eProviderChange\x12\x12\n" +
-	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x16\n" +
+	"\tproviders\x18\x02 \x03(\v2\".cellgate.cell.v1.ResourceProviderR\tproviders\"\xda\x03\n" +
+	"\x0eProviderChange\x12\x1c\n" +
+	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04uuid\x12\x16\n" +
 	"\x06create\x18\x02 \x01(\bR\x06create\x12\x16\n" +
-	"\x06delete\x18\x03 \x01(\bR\x06delete\x12\x17\n" +
-	"\x04name\x18\x04 \x01(\tH\x00R\x04name\x88\x01\x01\x12$\n" +
-	"\vparent_uuid\x18\x05 \x01(\tH\x01R\n" +
+	"\x06delete\x18\x03 \x01(\bR\x06delete\x12!\n" +
+	"\x04name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01H\x00R\x04name\x88\x01\x01\x12.\n" +
+	"\vparent_uuid\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01H\x01R\n" +
 	"parentUuid\x88\x01\x01\x12#\n" +
 	"\n" +
 	"generation\x18\x06 \x01(\x03H\x02R\n" +
@@ -2005,31 +2011,31 @@ const file_cellgate_cell_v1_placement_proto_rawDesc = "" +
 	"aggregatesB\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_parent_uuidB\r\n" +
-	"\v_generation\"\xda\x02\n" +
-	"\x0eConsumerChange\x12\x12\n" +
-	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12%\n" +
+	"\v_generation\"\x8d\x03\n" +
+	"\x0eConsumerChange\x12\x1c\n" +
+	"\x04uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04uuid\x12%\n" +
 	"\x0eany_generation\x18\x02 \x01(\bR\ranyGeneration\x12#\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x03H\x00R\n" +
-	"generation\x88\x01\x01\x12\x1d\n" +
+	"generation\x88\x01\x01\x12'\n" +
 	"\n" +
-	"project_id\x18\x04 \x01(\tR\tprojectId\x12\x17\n" +
-	"\auser_id\x18\x05 \x01(\tR\x06userId\x12#\n" +
-	"\rconsumer_type\x18\x06 \x01(\tR\fconsumerType\x12G\n" +
-	"\vallocations\x18\a \x03(\v2%.cellgate.cell.v1.PlacementAllocationR\vallocations\x12\x1d\n" +
+	"project_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tprojectId\x12!\n" +
+	"\auser_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06userId\x12-\n" +
+	"\rconsumer_type\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\fconsumerType\x12R\n" +
+	"\vallocations\x18\a \x03(\v2%.cellgate.cell.v1.PlacementAllocationB\t\xbaH\x06\x92\x01\x03\x10\x90NR\vallocations\x12\x1d\n" +
 	"\n" +
 	"must_exist\x18\b \x01(\bR\tmustExist\x12\x14\n" +
 	"\x05raise\x18\t \x01(\x03R\x05raiseB\r\n" +
-	"\v_generation\"\xad\x01\n" +
-	"\x15WritePlacementRequest\x12>\n" +
-	"\tproviders\x18\x01 \x03(\v2 .cellgate.cell.v1.ProviderChangeR\tproviders\x12>\n" +
-	"\tconsumers\x18\x02 \x03(\v2 .cellgate.cell.v1.ConsumerChangeR\tconsumers\x12\x14\n" +
+	"\v_generation\"\xc3\x01\n" +
+	"\x15WritePlacementRequest\x12I\n" +
+	"\tproviders\x18\x01 \x03(\v2 .cellgate.cell.v1.ProviderChangeB\t\xbaH\x06\x92\x01\x03\x10\x90NR\tproviders\x12I\n" +
+	"\tconsumers\x18\x02 \x03(\v2 .cellgate.cell.v1.ConsumerChangeB\t\xbaH\x06\x92\x01\x03\x10\x90NR\tconsumers\x12\x14\n" +
 	"\x05adopt\x18\x03 \x01(\bR\x05adopt\"V\n" +
 	"\x16WritePlacementResponse\x12<\n" +
-	"\arefusal\x18\x01 \x01(\v2\".cellgate.cell.v1.PlacementRefusalR\arefusal\"S\n" +
-	"\x11ChangeNameRequest\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\arefusal\x18\x01 \x01(\v2\".cellgate.cell.v1.PlacementRefusalR\arefusal\"g\n" +
+	"\x11ChangeNameRequest\x12\x1c\n" +
+	"\x04kind\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04kind\x12\x1c\n" +
+	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\x12\x16\n" +
 	"\x06delete\x18\x03 \x01(\bR\x06delete\"l\n" +
 	"\x12ChangeNameResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\bR\acreated\x12<\n" +
