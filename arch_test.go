@@ -57,6 +57,7 @@ var rules = []rule{
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/rpc", "internal/telemetry", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
 	{folder: "gateway/placement/cells", may: []string{"gateway/cellclient", "gateway/placement", "internal/fault", "proto"}, why: "only the backend of the Placement API knows that there are cells"},
+	{folder: "gateway/placement/mirror", may: []string{"gateway/placement"}, why: "a mirror copies between a Placement and a Backend: it knows no cell and no gateway"},
 	{folder: "gateway/legacy/novadb", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
 	{folder: "gateway/legacy/gatewatch", may: []string{"gateway/cellclient", "gateway/legacy/novadb", "internal/fault", "internal/telemetry", "proto", "schedule"}, why: "what a gateway does for a cell under upgrade knows no request of a caller"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest"}, why: "Nova's tables for tests know no reader"},

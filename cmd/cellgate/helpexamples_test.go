@@ -63,6 +63,10 @@ const runsLast = "cellgate hosts enable "
 
 // promised are the statuses of examples that do not end with 0.
 var promised = map[string]int{
+	// There is no Placement.
+	"cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778/cells/cell1 --noauth --dry-run": exitUnreachable,
+	"cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778 --noauth -o json":               exitUnreachable,
+	"cellgate placement tap --from http://placement.example:8778 --to http://gateway.example:8778 --noauth":                        exitUnreachable,
 	// Hosts without an agent stand in the way of the upgrade: to say so is its purpose.
 	"cellgate doctor upgrade --config /etc/cellgate/gateway.yaml --cell cell1 --nova-conf deploy/examples/nova.conf -o json": exitRefused,
 	// Its agent still reports, as every agent of `make run` does: the host stays.

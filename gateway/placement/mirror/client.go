@@ -1,0 +1,326 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cellgate/gateway/placement"
+)
+
+// Client reads a Placement through its API. Safe for concurrent use.
+type Client struct {
+	base  string
+	http  *http.Client
+	token func(context.Context) (string, error)
+	// version is the newest microversion that both know.
+	version string
+	// hasTypes: from 1.38 on consumers have types.
+	hasTypes bool
+}
+
+const (
+	oldestVersion = 28 // generations of consumers
+	newestVersion = 39
+	typesVersion  = 38
+	// maxAnswer bounds what is read of one answer, in bytes: a list of 100,000 providers has 80 MB.
+	maxAnswer = 256 << 20
+)
+
+// ErrTooOld is a Placement before microversion 1.28 (Rocky).
+var ErrTooOld = errors.New("this Placement has no microversion 1.28: its consumers have no generations")
+
+// NewClient asks the Placement at base for its microversions. token gives a token of a user with the role admin or
+// service, each time one is needed.
+func NewClient(ctx context.Context, base string, transport http.RoundTripper, token func(context.Context) (string, error)) (*Client, error) {
+	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the address %q of Placement is no http or https URL", base)
+	}
+	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}, token: token, version: "1.0"}
+	var doc struct {
+		Versions []struct {
+			Max string `json:"max_version"`
+		} `json:"versions"`
+	}
+	if err := c.get(ctx, "/", &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Versions) == 0 {
+		return nil, fmt.Errorf("%s does not answer as a Placement: no versions", base)
+	}
+	text, is1 := strings.CutPrefix(doc.Versions[0].Max, "1.")
+	minor, err := strconv.Atoi(text)
+	if !is1 || err != nil {
+		return nil, fmt.Errorf("%s does not answer as a Placement: max_version %q", base, doc.Versions[0].Max)
+	}
+	if minor < oldestVersion {
+		return nil, ErrTooOld
+	}
+	minor = min(minor, newestVersion)
+	c.version, c.hasTypes = fmt.Sprint("1.", minor), minor >= typesVersion
+	return c, nil
+}
+
+// AnswerError is an answer that is no success.
+type AnswerError struct {
+	Method, Path string
+	Status       int
+	// Code and Detail are Placement's.
+	Code, Detail string
+}
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("%s %s: status %d: %s", e.Method, e.Path, e.Status, strings.Join(strings.Fields(e.Detail), " "))
+}
+
+func statusOf(err error) int {
+	var e *AnswerError
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	return c.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do sends a request and reads the answer's JSON; into may be nil.
+func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
+	var text io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		text = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, text)
+	if err != nil {
+		return err
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return fmt.Errorf("a token for Placement: %w", err)
+	}
+	req.Header.Set("X-Auth-Token", token)
+	req.Header.Set("OpenStack-API-Version", "placement "+c.version)
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if len(answer) > maxAnswer {
+		return fmt.Errorf("%s %s: the answer has more than %d bytes", method, path, maxAnswer)
+	}
+	if resp.StatusCode >= 300 {
+		return answerError(method, path, resp.StatusCode, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s %s: the answer is not Placement's: %w", method, path, err)
+	}
+	return nil
+}
+
+func answerError(method, path string, status int, answer []byte) error {
+	e := &AnswerError{Method: method, Path: path, Status: status, Detail: string(answer[:min(len(answer), 300)])}
+	var body struct {
+		Errors []struct{ Code, Detail string }
+	}
+	if json.Unmarshal(answer, &body) == nil && len(body.Errors) > 0 {
+		e.Code, e.Detail = body.Errors[0].Code, body.Errors[0].Detail
+	}
+	return e
+}
+
+// provider is one as Placement lists it.
+type provider struct {
+	UUID       string `json:"uuid"`
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+	Parent     string `json:"parent_provider_uuid"`
+	Root       string `json:"root_provider_uuid"`
+}
+
+// providers lists all, without what belongs to them.
+func (c *Client) providers(ctx context.Context) ([]provider, error) {
+	return c.providersBy(ctx, "")
+}
+
+func (c *Client) providersBy(ctx context.Context, query string) ([]provider, error) {
+	var list struct {
+		Of []provider `json:"resource_providers"`
+	}
+	err := c.get(ctx, "/resource_providers"+query, &list)
+	return list.Of, err
+}
+
+type inventory struct {
+	Total    int64   `json:"total"`
+	Reserved int64   `json:"reserved"`
+	MinUnit  int64   `json:"min_unit"`
+	MaxUnit  int64   `json:"max_unit"`
+	StepSize int64   `json:"step_size"`
+	Ratio    float64 `json:"allocation_ratio"`
+}
+
+// readTries bounds how often something is read that changes meanwhile.
+const readTries = 5
+
+// errChanging is a provider or consumer that changed each time that it was read or written.
+var errChanging = errors.New("it changes all the time")
+
+// provider reads one with all that belongs to it; nil when there is none. All is of one generation.
+func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider, error) {
+	for range readTries {
+		list, err := c.providersBy(ctx, "?uuid="+url.QueryEscape(uuid))
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		p, err := c.contents(ctx, &list[0])
+		if statusOf(err) == http.StatusNotFound {
+			continue // deleted meanwhile
+		}
+		if err != nil || p != nil {
+			return p, err
+		}
+	}
+	return nil, fmt.Errorf("provider %s: %w", uuid, errChanging)
+}
+
+// contents reads what belongs to a listed provider; nil when it has another generation by then.
+func (c *Client) contents(ctx context.Context, of *provider) (*placement.Provider, error) {
+	var inventories struct {
+		Generation int64                `json:"resource_provider_generation"`
+		Of         map[string]inventory `json:"inventories"`
+	}
+	var traits struct {
+		Generation int64    `json:"resource_provider_generation"`
+		Of         []string `json:"traits"`
+	}
+	var aggregates struct {
+		Generation int64    `json:"resource_provider_generation"`
+		Of         []string `json:"aggregates"`
+	}
+	path := "/resource_providers/" + of.UUID
+	for _, read := range []struct {
+		path string
+		into any
+	}{{"/inventories", &inventories}, {"/traits", &traits}, {"/aggregates", &aggregates}} {
+		if err := c.get(ctx, path+read.path, read.into); err != nil {
+			return nil, err
+		}
+	}
+	if inventories.Generation != of.Generation || traits.Generation != of.Generation || aggregates.Generation != of.Generation {
+		return nil, nil
+	}
+	p := &placement.Provider{
+		UUID: of.UUID, Name: of.Name, RootUUID: of.Root, ParentUUID: of.Parent, Generation: of.Generation,
+		Inventories: make(map[string]placement.Inventory, len(inventories.Of)), Traits: traits.Of, Aggregates: aggregates.Of,
+	}
+	for class, i := range inventories.Of {
+		p.Inventories[class] = placement.Inventory{
+			Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.Ratio,
+		}
+	}
+	slices.Sort(p.Traits)
+	slices.Sort(p.Aggregates)
+	return p, nil
+}
+
+// holding is what consumers hold of one provider, by consumer.
+type holding map[string]struct {
+	Resources  map[string]int64 `json:"resources"`
+	Generation int64            `json:"consumer_generation"`
+}
+
+// holders reads who holds something of a provider; none when there is no such provider.
+func (c *Client) holders(ctx context.Context, provider string) (holding, error) {
+	var list struct {
+		Of holding `json:"allocations"`
+	}
+	err := c.get(ctx, "/resource_providers/"+provider+"/allocations", &list)
+	if statusOf(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	return list.Of, err
+}
+
+// consumer reads one; nil when it holds nothing.
+func (c *Client) consumer(ctx context.Context, uuid string) (*placement.Consumer, error) {
+	var held struct {
+		Of map[string]struct {
+			Resources map[string]int64 `json:"resources"`
+		} `json:"allocations"`
+		Project    string `json:"project_id"`
+		User       string `json:"user_id"`
+		Generation int64  `json:"consumer_generation"`
+		Type       string `json:"consumer_type"`
+	}
+	if err := c.get(ctx, "/allocations/"+uuid, &held); err != nil || len(held.Of) == 0 {
+		return nil, err
+	}
+	out := &placement.Consumer{
+		UUID: uuid, Generation: held.Generation, ProjectID: held.Project, UserID: held.User, Type: held.Type,
+		Allocations: placement.Allocations{},
+	}
+	if !c.hasTypes {
+		out.Type = unknownType
+	}
+	for id, a := range held.Of {
+		out.Allocations[id] = a.Resources
+	}
+	return out, nil
+}
+
+// unknownType is the type of consumers that were written without one.
+const unknownType = "unknown"
+
+const customPrefix = "CUSTOM_"
+
+// names lists the custom names of a kind, sorted.
+func (c *Client) names(ctx context.Context, kind placement.NameKind) ([]string, error) {
+	var out []string
+	if kind == placement.TraitName {
+		var list struct {
+			Of []string `json:"traits"`
+		}
+		if err := c.get(ctx, "/traits?name=startswith:"+customPrefix, &list); err != nil {
+			return nil, err
+		}
+		out = list.Of
+	} else {
+		var list struct {
+			Of []struct{ Name string } `json:"resource_classes"`
+		}
+		if err := c.get(ctx, "/resource_classes", &list); err != nil {
+			return nil, err
+		}
+		for _, class := range list.Of {
+			if strings.HasPrefix(class.Name, customPrefix) {
+				out = append(out, class.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,336 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"cellgate/gateway/placement"
+)
+
+// Target is what is kept equal: the part of a placement.Backend that a mirror needs. Remote is another one.
+type Target interface {
+	Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error)
+	Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error)
+	Write(ctx context.Context, w placement.Write) error
+	Names(ctx context.Context, kind placement.NameKind) ([]string, error)
+	PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error)
+	DeleteName(ctx context.Context, kind placement.NameKind, name string) error
+}
+
+// Mirror copies from a Placement to a target. Safe for concurrent use, also of several processes.
+type Mirror struct {
+	source *Client
+	target Target
+	// parallel is how many requests go to the source at once.
+	parallel int
+	// countsItself: the target's generations are not the source's.
+	countsItself bool
+}
+
+// New mirrors a source; parallel is how many things are copied at once in a pass, 0 for 8.
+func New(source *Client, target Target, parallel int) *Mirror {
+	if parallel <= 0 {
+		parallel = 8
+	}
+	_, remote := target.(Remote)
+	return &Mirror{source, target, parallel, remote}
+}
+
+// depth is how many copies wait for the one that has the context.
+type depth struct{}
+
+// maxDepth bounds them. A tree's parents are copied before it, so a few suffice; more are a circle.
+const maxDepth = 12
+
+func deeper(ctx context.Context) (context.Context, error) {
+	n, _ := ctx.Value(depth{}).(int)
+	if n == maxDepth {
+		return ctx, errChanging
+	}
+	return context.WithValue(ctx, depth{}, n+1), nil
+}
+
+// refusedBecause gives the reason of a refusal; 0 for other errors and none.
+func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
+	var r *placement.Refusal
+	if errors.As(err, &r) {
+		return r.Reason, r
+	}
+	return 0, nil
+}
+
+// CopyProvider makes the target's provider equal to the source's, which may be gone. A new root goes to the cell, or
+// where the target's rule says if cell is empty.
+func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
+	ctx, err := deeper(ctx)
+	if err != nil {
+		return fmt.Errorf("provider %s: %w", uuid, err)
+	}
+	for range readTries {
+		have, err := m.targetProvider(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		want, err := m.source.provider(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		w := providerWrite(have, want, cell, m.countsItself)
+		if w == nil {
+			return nil
+		}
+		if want != nil {
+			if err := m.putNames(ctx, want); err != nil {
+				return err
+			}
+		}
+		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{*w}, Adopt: true})
+		if err == nil {
+			return nil
+		}
+		if err := m.prepareProvider(ctx, err, uuid, cell, want); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("provider %s: %w", uuid, errChanging)
+}
+
+// prepareProvider copies what a refused write of a provider lacks. It returns the refusal when nothing helps.
+func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell string, want *placement.Provider) error {
+	reason, r := refusedBecause(refused)
+	switch reason {
+	case placement.ProviderGeneration, placement.ProviderNotFound:
+		return nil // it was copied meanwhile
+	case placement.DuplicateProvider:
+		if r.Name == "" {
+			return nil // the uuid was there: it was copied meanwhile
+		}
+		renamed, err := m.freeName(ctx, refused, uuid, r.Name)
+		if err != nil || len(renamed) == 0 {
+			return err
+		}
+		if err := m.CopyProvider(ctx, uuid, cell); err != nil {
+			return err
+		}
+		for _, id := range renamed {
+			if err := m.CopyProvider(ctx, id, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	case placement.ParentNotFound:
+		return m.CopyProvider(ctx, want.ParentUUID, cell)
+	case placement.InventoryInUse:
+		if err := m.addInventories(ctx, uuid, want); err != nil {
+			return err
+		}
+		return m.copyHolders(ctx, uuid)
+	case placement.ProviderHasAllocations:
+		return m.copyHolders(ctx, uuid)
+	case placement.ProviderHasChildren:
+		tree, err := m.target.Providers(ctx, placement.ProviderQuery{InTree: uuid})
+		if err != nil {
+			return err
+		}
+		for _, p := range tree {
+			if p.ParentUUID == uuid {
+				if err := m.CopyProvider(ctx, p.UUID, cell); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return refused
+}
+
+// freeName renames the providers that have a name in the target which they no longer have in the source. They are to be
+// copied once the name is given: names may have gone round in a circle.
+func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string) (renamed []string, err error) {
+	taken, err := m.target.Providers(ctx, placement.ProviderQuery{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range taken {
+		if p.UUID == uuid {
+			continue
+		}
+		still, err := m.source.provider(ctx, p.UUID)
+		if err != nil {
+			return renamed, err
+		}
+		if still != nil && still.Name == name {
+			return renamed, refused
+		}
+		between := "copied-" + p.UUID
+		w := placement.ProviderWrite{UUID: p.UUID, Generation: &p.Generation, Name: &between}
+		if err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{w}, Adopt: true}); err != nil {
+			return renamed, err
+		}
+		renamed = append(renamed, p.UUID)
+	}
+	return renamed, nil
+}
+
+// addInventories gives a provider what it is to have beside what it has: consumers may have moved in a circle between
+// providers, each of which loses what another one's consumer still holds.
+func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placement.Provider) error {
+	have, err := m.targetProvider(ctx, uuid)
+	if err != nil || have == nil {
+		return err
+	}
+	all := maps.Clone(have.Inventories)
+	maps.Copy(all, want.Inventories)
+	if maps.Equal(all, have.Inventories) {
+		return nil
+	}
+	err = m.target.Write(ctx, placement.Write{Adopt: true, Providers: []placement.ProviderWrite{{
+		UUID: uuid, Generation: &have.Generation, Inventories: &all,
+	}}})
+	if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration {
+		return nil // it was copied meanwhile
+	}
+	return err
+}
+
+// copyHolders copies the consumers that hold something of the target's provider.
+func (m *Mirror) copyHolders(ctx context.Context, provider string) error {
+	held, err := m.target.Consumers(ctx, placement.ConsumerQuery{Provider: provider})
+	if err != nil {
+		return err
+	}
+	for _, c := range held {
+		if err := m.CopyConsumer(ctx, c.UUID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CopyConsumer makes what the target's consumer holds equal to the source's, which may be nothing.
+func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
+	ctx, err := deeper(ctx)
+	if err != nil {
+		return fmt.Errorf("consumer %s: %w", uuid, err)
+	}
+	for range readTries {
+		have, err := m.targetConsumer(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		want, err := m.source.consumer(ctx, uuid)
+		if err != nil {
+			return err
+		}
+		w := consumerWrite(have, want, m.countsItself)
+		if w == nil {
+			return nil
+		}
+		again := len(w.Allocations) == 0 && want != nil // its generation starts again
+		err = m.target.Write(ctx, placement.Write{Consumers: []placement.ConsumerWrite{*w}, Adopt: true})
+		switch reason, _ := refusedBecause(err); {
+		case err == nil && !again:
+			return nil
+		case err == nil, reason == placement.ConsumerGeneration, reason == placement.ConsumerNotFound:
+			continue
+		case reason == placement.ProviderNotFound, reason == placement.InventoryMissing, reason == placement.ClassNotFound:
+			if err := m.copyHeld(ctx, want); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return fmt.Errorf("consumer %s: %w", uuid, errChanging)
+}
+
+// copyHeld copies the providers that a consumer holds something of.
+func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
+	for _, id := range slices.Sorted(maps.Keys(c.Allocations)) {
+		if err := m.CopyProvider(ctx, id, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of the
+// target has it.
+func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
+	have, err := m.target.Names(ctx, kind)
+	if err != nil {
+		return err
+	}
+	want, err := m.source.names(ctx, kind)
+	if err != nil {
+		return err
+	}
+	for _, name := range want {
+		if !slices.Contains(have, name) {
+			if _, err := m.target.PutName(ctx, kind, name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range have {
+		if !slices.Contains(want, name) {
+			if err := m.deleteName(ctx, kind, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Mirror) deleteName(ctx context.Context, kind placement.NameKind, name string) error {
+	err := m.target.DeleteName(ctx, kind, name)
+	switch reason, _ := refusedBecause(err); reason {
+	case placement.ClassInUse, placement.TraitInUse, placement.ClassNotFound, placement.TraitNotFound:
+		return nil
+	}
+	return err
+}
+
+// putNames registers the custom names that a provider has.
+func (m *Mirror) putNames(ctx context.Context, p *placement.Provider) error {
+	for kind, names := range map[placement.NameKind][]string{
+		placement.ClassName: slices.Collect(maps.Keys(p.Inventories)), placement.TraitName: p.Traits,
+	} {
+		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return placement.IsStandard(kind, n) })
+		if len(names) == 0 {
+			continue
+		}
+		have, err := m.target.Names(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if slices.Contains(have, name) {
+				continue
+			}
+			if _, err := m.target.PutName(ctx, kind, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Mirror) targetProvider(ctx context.Context, uuid string) (*placement.Provider, error) {
+	list, err := m.target.Providers(ctx, placement.ProviderQuery{UUIDs: []string{uuid}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+func (m *Mirror) targetConsumer(ctx context.Context, uuid string) (*placement.Consumer, error) {
+	list, err := m.target.Consumers(ctx, placement.ConsumerQuery{UUIDs: []string{uuid}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0], nil
+}

@@ -1,0 +1,418 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"cellgate/gateway/placement"
+	"cellgate/internal/testwait"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// apiOf is the Placement API over a store.
+func apiOf(t testing.TB, s *store) http.Handler {
+	t.Helper()
+	h, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Backend: s, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func clientOf(t testing.TB, h http.Handler) *Client {
+	t.Helper()
+	c, err := NewClient(t.Context(), "http://placement", Local{h}, StaticToken("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// contents writes all that a store has, without cells; generations too if they are wanted.
+func (s *store) contents(generations bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out strings.Builder
+	fmt.Fprintln(&out, s.names[placement.ClassName], s.names[placement.TraitName])
+	for _, id := range slices.Sorted(maps.Keys(s.providers)) {
+		p := s.providers[id]
+		p.Cell, p.Used = "", nil
+		p.Traits, p.Aggregates = append([]string{}, p.Traits...), append([]string{}, p.Aggregates...)
+		if !generations {
+			p.Generation = 0
+		}
+		fmt.Fprintf(&out, "%+v\n", p)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.consumers)) {
+		c := s.consumers[id]
+		if !generations {
+			c.Generation = 0
+		}
+		fmt.Fprintf(&out, "%+v\n", c)
+	}
+	return out.String()
+}
+
+func mustPass(t *testing.T, m *Mirror, cfg PassConfig) *Report {
+	t.Helper()
+	r, err := m.Pass(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestPass_RandomPlacement_BecomesEqual(t *testing.T) {
+	seed := rand.Uint64()
+	source, target := newStore(), newStore()
+	w := newTraffic(t, seed, apiOf(t, source))
+	m := New(clientOf(t, w.handler), target, 4)
+	for round := range 12 {
+		for range 60 {
+			w.step()
+		}
+		if round%3 == 2 { // somebody else wrote to the target
+			other := newTraffic(t, seed+uint64(round), apiOf(t, target))
+			other.providers, other.consumers, other.id = slices.Clone(w.providers), slices.Clone(w.consumers), 100000*(round+1)
+			for range 20 {
+				other.step()
+			}
+		}
+		before := target.contents(true)
+		dry := mustPass(t, m, PassConfig{Dry: true})
+		if target.contents(true) != before {
+			t.Fatal("a dry pass wrote")
+		}
+		r := mustPass(t, m, PassConfig{Cell: "cell1"})
+		if r.Failed > 0 {
+			t.Fatalf("seed %d: %+v", seed, r)
+		}
+		if sum(dry.Counts) == 0 && source.contents(false) != before {
+			t.Errorf("seed %d: a dry pass saw no difference", seed)
+		}
+		if got, want := target.contents(false), source.contents(false); got != want {
+			t.Fatalf("seed %d: after %+v\n%s\nwant\n%s", seed, r, got, want)
+		}
+		if again := mustPass(t, m, PassConfig{}); !again.Equal() {
+			t.Fatalf("seed %d: a second pass found %+v", seed, again)
+		}
+	}
+	if w.done < 200 || len(source.consumers) == 0 {
+		t.Errorf("%d writes, %d consumers: too few", w.done, len(source.consumers))
+	}
+	for id, p := range target.providers {
+		if p.ParentUUID == "" && p.Cell != "" && p.Cell != "cell1" {
+			t.Errorf("root %s is in the cell %q", id, p.Cell)
+		}
+	}
+}
+
+func sum(counts map[What]int) (n int) {
+	for _, of := range counts {
+		n += of
+	}
+	return n
+}
+
+func TestPass_EmptyTarget_GenerationsAndTypesAreKept(t *testing.T) {
+	source, target := newStore(), newStore()
+	w := newTraffic(t, 7, apiOf(t, source))
+	for range 300 {
+		w.step()
+	}
+	mustPass(t, New(clientOf(t, w.handler), target, 0), PassConfig{})
+	if got, want := target.contents(true), source.contents(true); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPass_AllocationsAboveCapacity_AreAdopted(t *testing.T) {
+	source, target := newStore(), newStore()
+	w := newTraffic(t, 1, apiOf(t, source))
+	p, c := w.uuid('a'), w.uuid('c')
+	inventory := func(total int) map[string]any {
+		return map[string]any{"resource_provider_generation": w.generation(p), "inventories": map[string]any{"VCPU": map[string]any{"total": total}}}
+	}
+	held := map[string]any{
+		"allocations": map[string]any{p: map[string]any{"resources": map[string]any{"VCPU": 8}}}, "project_id": "p", "user_id": "u",
+		"consumer_generation": nil, "consumer_type": "INSTANCE",
+	}
+	if !w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "host"}) ||
+		!w.write(http.MethodPut, "/resource_providers/"+p+"/inventories", inventory(8)) || !w.write(http.MethodPut, "/allocations/"+c, held) ||
+		!w.write(http.MethodPut, "/resource_providers/"+p+"/inventories", inventory(2)) {
+		t.Fatal("not written")
+	}
+	if r := mustPass(t, New(clientOf(t, w.handler), target, 0), PassConfig{}); r.Failed > 0 || source.contents(true) != target.contents(true) {
+		t.Errorf("%+v\n%s", r, target.contents(true))
+	}
+}
+
+func TestPass_NamesInACircle_AreCopied(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		source, target := newStore(), newStore()
+		w := newTraffic(t, 1, apiOf(t, source))
+		ids := []string{w.uuid('a'), w.uuid('a'), w.uuid('a')}
+		for i, id := range ids {
+			w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": id, "name": fmt.Sprint("n", i)})
+		}
+		m := New(clientOf(t, w.handler), target, 1)
+		if remote {
+			m = New(clientOf(t, w.handler), Remote{clientOf(t, apiOf(t, target))}, 1)
+		}
+		mustPass(t, m, PassConfig{})
+		for i, name := range map[int]string{0: "n1", 1: "n2", 2: "n0"} {
+			p := source.providers[ids[i]]
+			p.Name = name
+			source.providers[ids[i]] = p
+		}
+		if r := mustPass(t, m, PassConfig{}); r.Failed > 0 || target.contents(false) != source.contents(false) {
+			t.Errorf("remote %t: %+v\n%s", remote, r, target.contents(false))
+		}
+	}
+}
+
+func TestPass_TreeOfAnAgent_IsCountedAndLeft(t *testing.T) {
+	source, target := newStore(), newStore()
+	w := newTraffic(t, 1, apiOf(t, source))
+	p := w.uuid('a')
+	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "new"})
+	target.providers[p] = placement.Provider{UUID: p, RootUUID: p, Name: "old"}
+	target.agents[p] = true
+	r := mustPass(t, New(clientOf(t, w.handler), target, 0), PassConfig{})
+	if r.Counts[ProviderAgents] != 1 || r.Failed != 0 || target.providers[p].Name != "old" {
+		t.Errorf("%+v, %+v", r, target.providers[p])
+	}
+}
+
+func TestPass_TargetDown_ReturnsItsError(t *testing.T) {
+	w := newTraffic(t, 1, apiOf(t, newStore()))
+	target := newStore()
+	target.down = errors.New("no cell answers")
+	if _, err := New(clientOf(t, w.handler), target, 0).Pass(t.Context(), PassConfig{}); !errors.Is(err, target.down) {
+		t.Error(err)
+	}
+}
+
+func TestRemote_WayBack_ContentsAreEqual(t *testing.T) {
+	cells, old := newStore(), newStore()
+	w := newTraffic(t, rand.Uint64(), apiOf(t, cells))
+	m := New(clientOf(t, w.handler), Remote{clientOf(t, apiOf(t, old))}, 4)
+	for range 6 {
+		for range 60 {
+			w.step()
+		}
+		r := mustPass(t, m, PassConfig{})
+		if r.Failed > 0 { // what needs one thing after the other may need another pass
+			r = mustPass(t, m, PassConfig{})
+		}
+		for _, l := range r.Lines {
+			// What was allocated before the capacity was lowered cannot be written.
+			if l.Error != "" && !strings.Contains(l.Error, "exceed the capacity") && !strings.Contains(l.Error, "violate inventory constraints") {
+				t.Errorf("%+v", l)
+			}
+		}
+		if got, want := old.contents(false), cells.contents(false); r.Failed == 0 && got != want {
+			t.Fatalf("%+v\n%s\nwant\n%s", r, got, want)
+		}
+	}
+}
+
+func TestNewClient_WrongPlacement_IsRefused(t *testing.T) {
+	for _, c := range []struct{ base, answer, want string }{
+		{"placement:8778", "", "no http or https URL"},
+		{"http://placement", `{"versions": []}`, "does not answer as a Placement"},
+		{"http://placement", `{"versions": [{"max_version": "2"}]}`, "max_version"},
+		{"http://placement", `{"versions": [{"max_version": "1.17"}]}`, "no microversion 1.28"},
+		{"http://placement", `<html>`, "is not Placement's"},
+	} {
+		_, err := NewClient(t.Context(), c.base, Local{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(c.answer))
+		})}, StaticToken("admin"))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.base, c.answer, err, c.want)
+		}
+	}
+}
+
+// running runs a tap until the test ends.
+func running(t *testing.T, tap *Tap) *Tap {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- tap.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return tap
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	limit := time.After(testwait.Limit)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-limit:
+			t.Fatal("still waiting: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestTap_RandomWrites_AreCopied(t *testing.T) {
+	source, target := newStore(), newStore()
+	api := apiOf(t, source)
+	log := slog.New(slog.DiscardHandler)
+	cfg := TapConfig{RetryAfter: 10 * time.Millisecond, CompareReads: 100000, CompareSettled: testwait.Limit}
+	// Two gateways tap one Placement, each into the same cells.
+	var taps []*Tap
+	for range 2 {
+		taps = append(taps, running(t, NewTap(cfg, New(clientOf(t, api), target, 2), api, apiOf(t, target), log)))
+	}
+	turn := 0
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn++
+		taps[turn%2].ServeHTTP(w, r)
+	})
+	w := newTraffic(t, rand.Uint64(), both)
+	for i := range 400 {
+		if i == 100 || i == 200 {
+			target.mu.Lock()
+			target.down = map[bool]error{true: errors.New("the cell is away")}[i == 100]
+			target.mu.Unlock()
+		}
+		w.step()
+	}
+	await(t, "all is copied", func() bool { return taps[0].Status().Pending+taps[1].Status().Pending == 0 })
+	if got, want := target.contents(false), source.contents(false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	s := taps[0].Status()
+	if s.Writes < 50 || s.Copied == 0 || s.CopyFailed == 0 || s.LastError == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTap_TargetAway_CallersDoNotWait(t *testing.T) {
+	api, target := apiOf(t, newStore()), newStore()
+	target.down = errors.New("the cell is away")
+	w := newTraffic(t, 1, NewTap(TapConfig{MaxPending: 1}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler)))
+	if !w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": "host"}) {
+		t.Error("the write was not answered")
+	}
+}
+
+func TestTap_MoreThanFits_AllIsCompared(t *testing.T) {
+	source, target := newStore(), newStore()
+	api := apiOf(t, source)
+	tap := NewTap(TapConfig{MaxPending: 1}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler))
+	w := newTraffic(t, 1, tap)
+	for range 5 {
+		w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": fmt.Sprint("host", w.id)})
+	}
+	running(t, tap)
+	await(t, "a pass for what did not fit", func() bool { return target.contents(false) == source.contents(false) })
+}
+
+func TestTap_ReadThatDiffers_IsCountedAndShown(t *testing.T) {
+	source, target := newStore(), newStore()
+	api := apiOf(t, source)
+	w := newTraffic(t, 1, api)
+	p := w.uuid('a')
+	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "host"})
+	m := New(clientOf(t, api), target, 1)
+	tap := running(t, NewTap(TapConfig{}, m, api, apiOf(t, target), slog.New(slog.DiscardHandler)))
+	await(t, "the first pass", func() bool { return tap.Status().Passes > 0 })
+	w.handler = tap
+	w.call(http.MethodGet, "/resource_providers/"+p+"/traits", nil)
+	await(t, "the read is compared", func() bool { return tap.Status().ReadsCompared == 1 })
+	if s := tap.Status(); len(s.ReadsDiffer) > 0 {
+		t.Errorf("%+v", s)
+	}
+	target.mu.Lock()
+	changed := target.providers[p]
+	changed.Traits = []string{"HW_CPU_X86_VMX"}
+	target.providers[p] = changed
+	target.mu.Unlock()
+	w.call(http.MethodGet, "/resource_providers/"+p+"/traits", nil)
+	await(t, "the read is compared", func() bool { return tap.Status().ReadsCompared == 2 })
+	s := tap.Status()
+	if s.ReadsDiffer["/resource_providers/{}/traits"] != 1 || len(s.Differing) != 1 || !strings.Contains(s.Differing[0].Target, "VMX") {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestProxy_CellsPath_IsForwardedWithoutIt(t *testing.T) {
+	var asked []string
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer up.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	proxy, err := Proxy(up.URL+"/placement", transport, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/traits?name=startswith:X", "/cells/cell1/resource_providers", "/cells/cell1"} {
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != http.StatusNoContent {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	want := []string{"/placement/traits?name=startswith:X", "/placement/resource_providers", "/placement/"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("%q, want %q", asked, want)
+	}
+	up.Close()
+	w := httptest.NewRecorder()
+	proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if w.Code != http.StatusBadGateway {
+		t.Errorf("Placement is away: %d", w.Code)
+	}
+}
+
+func TestWrittenBy_EachPath_NamesWhatItWrote(t *testing.T) {
+	const a, b = "a0000000-0000-4000-8000-000000000001", "b0000000-0000-4000-8000-000000000002"
+	for _, c := range []struct {
+		method, path, body, location string
+		want                         []thing
+	}{
+		{"POST", "/resource_providers", `{"name": "x"}`, "http://p/resource_providers/" + a, []thing{{kind: providerThing, id: a, cell: "c"}}},
+		{"POST", "/resource_providers", `{"uuid": "` + strings.ToUpper(a) + `"}`, "", []thing{{kind: providerThing, id: a, cell: "c"}}},
+		{"DELETE", "/resource_providers/" + a + "/inventories/VCPU", "", "", []thing{{kind: providerThing, id: a, cell: "c"}}},
+		{"PUT", "/allocations/" + a, "{}", "", []thing{{kind: consumerThing, id: a}}},
+		{"POST", "/allocations", `{"` + a + `": {}, "` + b + `": {}}`, "", []thing{{kind: consumerThing, id: a}, {kind: consumerThing, id: b}}},
+		{"POST", "/reshaper", `{"inventories": {"` + a + `": {}}, "allocations": {"` + b + `": {}}}`, "", []thing{{kind: consumerThing, id: b}, {kind: providerThing, id: a, cell: "c"}}},
+		{"PUT", "/traits/CUSTOM_A", "", "", []thing{{kind: namesThing, names: placement.TraitName}}},
+		{"POST", "/resource_classes", `{"name": "CUSTOM_A"}`, "", []thing{{kind: namesThing, names: placement.ClassName}}},
+		{"POST", "/", "", "", nil},
+	} {
+		got := writtenBy(c.method, c.path, []byte(c.body), c.location, "c")
+		slices.SortFunc(got, func(a, b thing) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %s: %+v, want %+v", c.method, c.path, got, c.want)
+		}
+	}
+}

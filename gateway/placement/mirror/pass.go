@@ -1,0 +1,401 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"cellgate/gateway/placement"
+)
+
+// What is a kind of difference.
+type What string
+
+// The kinds, each of the target against the source.
+const (
+	NameMissing     What = "name missing"
+	NameExtra       What = "name extra"
+	ProviderMissing What = "provider missing"
+	ProviderDiffers What = "provider differs"
+	ProviderExtra   What = "provider extra"
+	// ProviderAgents: an agent reports the provider's tree, and nothing else may change it.
+	ProviderAgents  What = "provider of an agent"
+	ConsumerMissing What = "consumer missing"
+	ConsumerDiffers What = "consumer differs"
+	ConsumerExtra   What = "consumer extra"
+)
+
+// Line is a difference.
+type Line struct {
+	What   What   `json:"what"`
+	Object string `json:"object"`
+	Detail string `json:"detail,omitempty"`
+	// Error is why it could not be put right.
+	Error string `json:"error,omitempty"`
+}
+
+// Report is what a pass found.
+type Report struct {
+	At        time.Time `json:"at"`
+	Providers int       `json:"providers"`
+	Consumers int       `json:"consumers"`
+	// Counts are differences by kind, before anything was written; Failed of them could not be put right.
+	Counts map[What]int `json:"differences"`
+	Failed int          `json:"failed"`
+	// Lines are the first differences, those that could not be put right before others.
+	Lines []Line `json:"lines"`
+}
+
+// Equal reports whether there was no difference.
+func (r *Report) Equal() bool { return len(r.Counts) == 0 }
+
+// PassConfig is what a pass does.
+type PassConfig struct {
+	// Dry writes nothing.
+	Dry bool
+	// Quick does not read the contents of providers whose generation is the source's.
+	Quick bool
+	// Cell is where new roots go; empty for the target's rule.
+	Cell string
+	// MaxLines bounds Report.Lines; 0 for 100.
+	MaxLines int
+	// Progress, if not nil, is told how far the pass is.
+	Progress func(what string, done, all int)
+}
+
+// pass is one Pass.
+type pass struct {
+	*Mirror
+	PassConfig
+	mu     sync.Mutex
+	report *Report
+}
+
+// Pass compares everything, and copies what differs unless it is Dry: names, providers from the roots down, consumers,
+// and last what the source no longer has. Beside the difference of one thing that cannot be put right, which is in the
+// report, an error means that the source or the target did not answer.
+func (m *Mirror) Pass(ctx context.Context, cfg PassConfig) (*Report, error) {
+	cfg.MaxLines = cmp.Or(cfg.MaxLines, 100)
+	if cfg.Progress == nil {
+		cfg.Progress = func(string, int, int) {}
+	}
+	p := &pass{Mirror: m, PassConfig: cfg, report: &Report{At: time.Now(), Counts: map[What]int{}}}
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(p.report.Lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.Error, a.Error), cmp.Compare(a.What, b.What), cmp.Compare(a.Object, b.Object))
+	})
+	p.report.Lines = p.report.Lines[:min(len(p.report.Lines), cfg.MaxLines)]
+	return p.report, nil
+}
+
+func (p *pass) run(ctx context.Context) error {
+	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
+		if err := p.putMissingNames(ctx, kind); err != nil {
+			return err
+		}
+	}
+	listed, err := p.source.providers(ctx)
+	if err != nil {
+		return err
+	}
+	have, err := p.target.Providers(ctx, placement.ProviderQuery{})
+	if err != nil {
+		return err
+	}
+	p.report.Providers = len(listed)
+	known := make(map[string]*placement.Provider, len(have))
+	for _, one := range have {
+		known[one.UUID] = one
+	}
+	if err := p.copyProviders(ctx, listed, known); err != nil {
+		return err
+	}
+	if err := p.copyConsumers(ctx, listed, have); err != nil {
+		return err
+	}
+	if err := p.deleteProviders(ctx, listed, have); err != nil {
+		return err
+	}
+	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
+		if err := p.dropExtraNames(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// found records a difference, and puts it right unless the pass is dry. An error of put that is no refusal ends the
+// pass.
+func (p *pass) found(what What, object, detail string, put func() error) error {
+	line := Line{What: what, Object: object, Detail: detail}
+	var ends error
+	if !p.Dry {
+		err := put()
+		reason, r := refusedBecause(err)
+		switch {
+		case reason == placement.AgentTree:
+			line.What, line.Error = ProviderAgents, ""
+		case r != nil:
+			line.Error = r.Error()
+		case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
+			line.Error = err.Error() // of a Remote; or it is written all the time
+		case err != nil:
+			ends = fmt.Errorf("%s %s: %w", what, object, err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.report.Counts[line.What]++
+	if line.Error != "" {
+		p.report.Failed++
+	}
+	if line.Error != "" || len(p.report.Lines) < p.MaxLines {
+		p.report.Lines = append(p.report.Lines, line)
+	}
+	return ends
+}
+
+// each does something with many, some at a time, and ends with the first error.
+func each[T any](ctx context.Context, p *pass, what string, list []T, do func(context.Context, T) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(p.parallel)
+	var mu sync.Mutex
+	done := 0
+	for _, one := range list {
+		g.Go(func() error {
+			if err := do(ctx, one); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			p.Progress(what, done, len(list))
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (p *pass) putMissingNames(ctx context.Context, kind placement.NameKind) error {
+	have, want, err := p.bothNames(ctx, kind)
+	if err != nil {
+		return err
+	}
+	for _, name := range want {
+		if slices.Contains(have, name) {
+			continue
+		}
+		if err := p.found(NameMissing, name, "", func() error {
+			_, err := p.target.PutName(ctx, kind, name)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) dropExtraNames(ctx context.Context, kind placement.NameKind) error {
+	have, want, err := p.bothNames(ctx, kind)
+	if err != nil {
+		return err
+	}
+	for _, name := range have {
+		if !slices.Contains(want, name) {
+			if err := p.found(NameExtra, name, "", func() error { return p.target.DeleteName(ctx, kind, name) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pass) bothNames(ctx context.Context, kind placement.NameKind) (have, want []string, err error) {
+	if have, err = p.target.Names(ctx, kind); err != nil {
+		return nil, nil, err
+	}
+	want, err = p.source.names(ctx, kind)
+	return have, want, err
+}
+
+// copyProviders goes from the roots down, one level of the trees after the other.
+func (p *pass) copyProviders(ctx context.Context, listed []provider, known map[string]*placement.Provider) error {
+	for _, level := range levels(listed) {
+		if err := each(ctx, p, "providers", level, func(ctx context.Context, one provider) error {
+			return p.copyListed(ctx, &one, known[one.UUID])
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement.Provider) error {
+	put := func() error { return p.CopyProvider(ctx, listed.UUID, p.Cell) }
+	if have == nil {
+		return p.found(ProviderMissing, listed.UUID, listed.Name, put)
+	}
+	if p.Quick && !p.countsItself && have.Generation == listed.Generation && have.Name == listed.Name && have.ParentUUID == listed.Parent {
+		return nil
+	}
+	want, err := p.source.provider(ctx, listed.UUID)
+	if err != nil || want == nil {
+		return err // deleted since it was listed: another pass finds that
+	}
+	w := providerWrite(have, want, p.Cell, p.countsItself)
+	if w == nil {
+		return nil
+	}
+	if w.Name == nil && w.Parent == nil && w.Inventories == nil && w.Traits == nil && w.Aggregates == nil && p.Dry {
+		return nil // a generation alone is no difference to anybody who reads
+	}
+	return p.found(ProviderDiffers, listed.UUID, explain(have, w), put)
+}
+
+// levels are the roots, their children, and so on.
+func levels(listed []provider) (out [][]provider) {
+	parents := make(map[string]string, len(listed))
+	for _, one := range listed {
+		parents[one.UUID] = one.Parent
+	}
+	for _, one := range listed {
+		depth := 0
+		for up := one.Parent; up != "" && depth < len(listed); up = parents[up] {
+			depth++
+		}
+		for len(out) <= depth {
+			out = append(out, nil)
+		}
+		out[depth] = append(out[depth], one)
+	}
+	return out
+}
+
+// copyConsumers compares what each provider's consumers hold: one request a provider to the source. Of consumers that
+// differ all is read.
+func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*placement.Provider) error {
+	want, err := p.sourceConsumers(ctx, listed)
+	if err != nil {
+		return err
+	}
+	p.report.Consumers = len(want)
+	held, err := p.targetConsumers(ctx, listed, have)
+	if err != nil {
+		return err
+	}
+	all := maps.Clone(want)
+	maps.Copy(all, held)
+	return each(ctx, p, "consumers", slices.Sorted(maps.Keys(all)), func(ctx context.Context, id string) error {
+		a, b := held[id], want[id]
+		put := func() error { return p.CopyConsumer(ctx, id) }
+		switch {
+		case b == nil:
+			return p.found(ConsumerExtra, id, "holds "+describe(a.Allocations), put)
+		case a == nil:
+			return p.found(ConsumerMissing, id, "holds "+describe(b.Allocations), put)
+		case equalAllocations(a.Allocations, b.Allocations) && p.countsItself:
+			return p.compareOwners(ctx, a, put)
+		case equalAllocations(a.Allocations, b.Allocations) && a.Generation >= b.Generation:
+			return nil
+		}
+		return p.found(ConsumerDiffers, id, fmt.Sprintf("holds %s in generation %d, not %s in %d",
+			describe(a.Allocations), a.Generation, describe(b.Allocations), b.Generation), put)
+	})
+}
+
+// compareOwners compares project, user and type where generations do not show that they changed.
+func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put func() error) error {
+	if p.Quick {
+		return nil
+	}
+	want, err := p.source.consumer(ctx, have.UUID)
+	if err != nil || want == nil || consumerWrite(have, want, p.countsItself) == nil {
+		return err
+	}
+	return p.found(ConsumerDiffers, have.UUID, fmt.Sprintf("is of project %s, user %s and type %s, not %s, %s and %s",
+		have.ProjectID, have.UserID, have.Type, want.ProjectID, want.UserID, want.Type), put)
+}
+
+// sourceConsumers has what consumers hold, and their generations alone.
+func (p *pass) sourceConsumers(ctx context.Context, listed []provider) (map[string]*placement.Consumer, error) {
+	out := map[string]*placement.Consumer{}
+	var mu sync.Mutex
+	err := each(ctx, p, "providers' consumers", listed, func(ctx context.Context, one provider) error {
+		holders, err := p.source.holders(ctx, one.UUID)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for id, h := range holders {
+			c := out[id]
+			if c == nil {
+				c = &placement.Consumer{UUID: id, Allocations: placement.Allocations{}}
+				out[id] = c
+			}
+			c.Generation = max(c.Generation, h.Generation)
+			c.Allocations[one.UUID] = h.Resources
+		}
+		return nil
+	})
+	return out, err
+}
+
+// targetConsumers has those that hold something of any provider of both sides.
+func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*placement.Provider) (map[string]*placement.Consumer, error) {
+	ids := make(map[string]bool, len(listed))
+	for _, one := range listed {
+		ids[one.UUID] = true
+	}
+	for _, one := range have {
+		ids[one.UUID] = true
+	}
+	out := map[string]*placement.Consumer{}
+	var mu sync.Mutex
+	err := each(ctx, p, "consumers here", slices.Sorted(maps.Keys(ids)), func(ctx context.Context, id string) error {
+		list, err := p.target.Consumers(ctx, placement.ConsumerQuery{Provider: id})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range list {
+			out[c.UUID] = c
+		}
+		return nil
+	})
+	return out, err
+}
+
+// deleteProviders deletes what the source no longer lists, the deepest first.
+func (p *pass) deleteProviders(ctx context.Context, listed []provider, have []*placement.Provider) error {
+	stays := make(map[string]bool, len(listed))
+	for _, one := range listed {
+		stays[one.UUID] = true
+	}
+	var gone []provider
+	for _, one := range have {
+		gone = append(gone, provider{UUID: one.UUID, Name: one.Name, Parent: one.ParentUUID})
+	}
+	for _, level := range slices.Backward(levels(gone)) {
+		for _, one := range level {
+			if stays[one.UUID] {
+				continue
+			}
+			if err := p.found(ProviderExtra, one.UUID, one.Name, func() error { return p.CopyProvider(ctx, one.UUID, "") }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"cellgate/gateway/placement"
+)
+
+// Remote is a Placement as the target of a mirror: for the way back. Its API cannot do all that a Backend can: a write
+// of one thing is several requests, which copying again completes; generations count what it is sent; and it refuses
+// allocations above its capacity.
+type Remote struct{ *Client }
+
+// Providers answers the queries of a mirror: by UUIDs, Name and InTree.
+func (r Remote) Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error) {
+	if len(q.UUIDs) == 1 {
+		p, err := r.provider(ctx, q.UUIDs[0])
+		if p == nil || err != nil {
+			return nil, err
+		}
+		return []*placement.Provider{p}, nil
+	}
+	query := ""
+	switch {
+	case q.Name != "":
+		query = "?name=" + url.QueryEscape(q.Name)
+	case q.InTree != "":
+		query = "?in_tree=" + url.QueryEscape(q.InTree)
+	}
+	listed, err := r.providersBy(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	var out []*placement.Provider
+	for i := range listed {
+		// Generations may differ by now: whoever writes reads again.
+		p, err := r.provider(ctx, listed[i].UUID)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// Consumers answers by UUIDs or Provider.
+func (r Remote) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error) {
+	ids := q.UUIDs
+	if q.Provider != "" {
+		holders, err := r.holders(ctx, q.Provider)
+		if err != nil {
+			return nil, err
+		}
+		ids = slices.Sorted(maps.Keys(holders))
+	}
+	var out []*placement.Consumer
+	for _, id := range ids {
+		c, err := r.consumer(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// Names lists the custom names.
+func (r Remote) Names(ctx context.Context, kind placement.NameKind) ([]string, error) {
+	return r.names(ctx, kind)
+}
+
+func namePath(kind placement.NameKind, name string) string {
+	if kind == placement.TraitName {
+		return "/traits/" + name
+	}
+	return "/resource_classes/" + name
+}
+
+// PutName registers a name; created is not known.
+func (r Remote) PutName(ctx context.Context, kind placement.NameKind, name string) (bool, error) {
+	return false, r.do(ctx, http.MethodPut, namePath(kind, name), nil, nil)
+}
+
+// DeleteName is refused while a provider has the name.
+func (r Remote) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
+	err := r.do(ctx, http.MethodDelete, namePath(kind, name), nil, nil)
+	switch {
+	case statusOf(err) == http.StatusConflict && kind == placement.TraitName:
+		return &placement.Refusal{Reason: placement.TraitInUse, Name: name, Detail: err.Error()}
+	case statusOf(err) == http.StatusConflict:
+		return &placement.Refusal{Reason: placement.ClassInUse, Name: name, Detail: err.Error()}
+	case statusOf(err) == http.StatusNotFound:
+		return nil
+	}
+	return err
+}
+
+// Write does what a mirror asks for: one provider or one consumer.
+func (r Remote) Write(ctx context.Context, w placement.Write) error {
+	for i := range w.Providers {
+		if err := r.writeProvider(ctx, &w.Providers[i]); err != nil {
+			return err
+		}
+	}
+	for i := range w.Consumers {
+		if err := r.writeConsumer(ctx, &w.Consumers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Remote) writeProvider(ctx context.Context, w *placement.ProviderWrite) error {
+	path := "/resource_providers/" + w.UUID
+	if w.Delete {
+		return r.deleteProvider(ctx, w.UUID, path)
+	}
+	parent := any(nil)
+	if w.Parent != nil && *w.Parent != "" {
+		parent = *w.Parent
+	}
+	var made provider
+	switch {
+	case w.Create:
+		body := map[string]any{"uuid": w.UUID, "name": *w.Name, "parent_provider_uuid": parent}
+		if err := r.do(ctx, http.MethodPost, "/resource_providers", body, &made); err != nil {
+			return r.createRefused(err, w, parent)
+		}
+	case w.Name != nil || w.Parent != nil:
+		listed, err := r.providersBy(ctx, "?uuid="+w.UUID)
+		if err != nil {
+			return err
+		}
+		if len(listed) == 0 {
+			return &placement.Refusal{Reason: placement.ProviderNotFound, Provider: w.UUID}
+		}
+		body := map[string]any{"name": listed[0].Name}
+		if w.Name != nil {
+			body["name"] = *w.Name
+		}
+		if w.Parent != nil {
+			body["parent_provider_uuid"] = parent
+		}
+		if err := r.do(ctx, http.MethodPut, path, body, &made); err != nil {
+			return r.createRefused(err, w, parent)
+		}
+	default:
+		made.Generation = *w.Generation
+	}
+	return r.writeContents(ctx, w, path, made.Generation)
+}
+
+// createRefused says what a create or update of a provider lacks, as a Backend does.
+func (r Remote) createRefused(err error, w *placement.ProviderWrite, parent any) error {
+	switch {
+	case statusOf(err) == http.StatusConflict && w.Name != nil:
+		return &placement.Refusal{Reason: placement.DuplicateProvider, Name: *w.Name, Detail: err.Error()}
+	case statusOf(err) == http.StatusBadRequest && parent != nil:
+		return &placement.Refusal{Reason: placement.ParentNotFound, Provider: w.UUID, Detail: err.Error()}
+	}
+	return err
+}
+
+func (r Remote) deleteProvider(ctx context.Context, uuid, path string) error {
+	err := r.do(ctx, http.MethodDelete, path, nil, nil)
+	var why placement.Reason
+	switch {
+	case statusOf(err) == http.StatusNotFound:
+		return nil
+	case statusOf(err) != http.StatusConflict:
+		return err
+	}
+	why = placement.ProviderHasAllocations
+	if e := err.(*AnswerError); e.Code == "placement.resource_provider.cannot_delete_parent" {
+		why = placement.ProviderHasChildren
+	}
+	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
+}
+
+// writeContents replaces what is given, each under the generation that the one before left.
+func (r Remote) writeContents(ctx context.Context, w *placement.ProviderWrite, path string, generation int64) error {
+	var answer struct {
+		Generation int64 `json:"resource_provider_generation"`
+	}
+	put := func(what string, of any) error {
+		err := r.do(ctx, http.MethodPut, path+"/"+what, map[string]any{"resource_provider_generation": generation, what: of}, &answer)
+		generation = answer.Generation
+		return contentsRefused(err, w.UUID)
+	}
+	if w.Traits != nil {
+		if err := put("traits", notNil(*w.Traits)); err != nil {
+			return err
+		}
+	}
+	if w.Aggregates != nil {
+		if err := put("aggregates", notNil(*w.Aggregates)); err != nil {
+			return err
+		}
+	}
+	if w.Inventories == nil {
+		return nil
+	}
+	of := map[string]inventory{}
+	for class, i := range *w.Inventories {
+		of[class] = inventory{i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio}
+	}
+	return put("inventories", of)
+}
+
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func contentsRefused(err error, uuid string) error {
+	if statusOf(err) != http.StatusConflict {
+		return err
+	}
+	why := placement.ProviderGeneration
+	if e := err.(*AnswerError); e.Code == "placement.inventory.inuse" {
+		why = placement.InventoryInUse
+	}
+	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
+}
+
+func (r Remote) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) error {
+	path := "/allocations/" + w.UUID
+	if len(w.Allocations) == 0 {
+		err := r.do(ctx, http.MethodDelete, path, nil, nil)
+		if statusOf(err) == http.StatusNotFound {
+			return nil
+		}
+		return err
+	}
+	allocations := map[string]any{}
+	for id, resources := range w.Allocations {
+		allocations[id] = map[string]any{"resources": resources}
+	}
+	body := map[string]any{"allocations": allocations, "project_id": w.ProjectID, "user_id": w.UserID, "consumer_generation": w.Generation}
+	if r.hasTypes {
+		body["consumer_type"] = w.Type
+		if w.Type == "" {
+			body["consumer_type"] = "INSTANCE"
+		}
+	}
+	err := r.do(ctx, http.MethodPut, path, body, nil)
+	switch {
+	case statusOf(err) == http.StatusConflict && err.(*AnswerError).Code == "placement.concurrent_update":
+		return &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: w.UUID, Detail: err.Error()}
+	case statusOf(err) == http.StatusBadRequest:
+		return &placement.Refusal{Reason: placement.ProviderNotFound, Consumer: w.UUID, Detail: err.Error()}
+	case statusOf(err) == http.StatusConflict && strings.Contains(err.Error(), "Inventory for"): // Placement has no code for it
+		return &placement.Refusal{Reason: placement.InventoryMissing, Consumer: w.UUID, Detail: err.Error()}
+	}
+	if err != nil {
+		return fmt.Errorf("consumer %s: %w", w.UUID, err)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package mirror
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TapConfig is how a tap works.
+type TapConfig struct {
+	// MaxBody is the longest body of a request, in bytes; 0 for 4 MiB.
+	MaxBody int64
+	// MaxPending bounds what waits to be copied. When more was written, all is compared instead; 0 for 10,000.
+	MaxPending int
+	// RetryAfter is how long a copy waits that did not succeed; 0 for 2 s.
+	RetryAfter time.Duration
+	// PassEvery is how often all is compared, by a quick pass; 0 for an hour. The first pass, at the start, reads all.
+	PassEvery time.Duration
+	// CompareReads is how many of the source's answers to reads wait to be compared with Compared's; more are not
+	// compared; 0 for 100.
+	CompareReads int
+	// CompareSettled is how long a read that differs waits for copies before it is asked again; 0 for 5 s.
+	CompareSettled time.Duration
+}
+
+func (c TapConfig) withDefaults() TapConfig {
+	c.MaxBody = cmp.Or(c.MaxBody, 4<<20)
+	c.MaxPending = cmp.Or(c.MaxPending, 10_000)
+	c.RetryAfter = cmp.Or(c.RetryAfter, 2*time.Second)
+	c.PassEvery = cmp.Or(c.PassEvery, time.Hour)
+	c.CompareReads = cmp.Or(c.CompareReads, 100)
+	c.CompareSettled = cmp.Or(c.CompareSettled, 5*time.Second)
+	return c
+}
+
+// Tap serves the Placement API from the mirror's source, and has copied what was written through it. Callers wait for
+// the source alone: a target that does not answer delays nobody, and gets what it missed.
+//
+// Run copies; without it nothing is.
+type Tap struct {
+	cfg    TapConfig
+	mirror *Mirror
+	// front answers callers: the source.
+	front http.Handler
+	// compared answers reads from the target, to be compared; nil: they are not.
+	compared http.Handler
+	log      *slog.Logger
+	queue    *queue
+	reads    chan read
+
+	mu     sync.Mutex
+	status Status
+	// begun counts writes that were forwarded, running those that are not answered yet.
+	begun, running int
+}
+
+// NewTap has front answer, which is the source of m: a proxy of a Placement (Proxy), or the API of the cells. Reads are
+// compared with those of compared, unless it is nil.
+func NewTap(cfg TapConfig, m *Mirror, front, compared http.Handler, log *slog.Logger) *Tap {
+	cfg = cfg.withDefaults()
+	return &Tap{
+		cfg: cfg, mirror: m, front: front, compared: compared, log: log,
+		queue: newQueue(cfg.MaxPending), reads: make(chan read, cfg.CompareReads), status: Status{ReadsDiffer: map[string]int{}},
+	}
+}
+
+// Proxy forwards to the Placement at base; what comes below /cells/NAME is forwarded without that.
+func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Handler, error) {
+	target, err := url.Parse(base)
+	if err != nil || target.Host == "" {
+		return nil, fmt.Errorf("the address %q of Placement is no URL", base)
+	}
+	return &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			_, path := splitCell(r.In.URL.Path)
+			r.Out.URL.Path, r.Out.URL.RawPath = path, ""
+			r.SetURL(target)
+			r.SetXForwarded()
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if !errors.Is(err, context.Canceled) {
+				log.Error("Placement does not answer what was forwarded to it.", "method", r.Method, "path", r.URL.Path, "error", err)
+			}
+			http.Error(w, "Placement does not answer", http.StatusBadGateway)
+		},
+	}, nil
+}
+
+// splitCell divides /cells/NAME/… as the Placement API of the cells does.
+func splitCell(path string) (cell, rest string) {
+	below, ok := strings.CutPrefix(path, "/cells/")
+	if !ok {
+		return "", path
+	}
+	cell, rest, _ = strings.Cut(below, "/")
+	return cell, "/" + rest
+}
+
+// ServeHTTP forwards, and notes what was written.
+func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	cell, path := splitCell(r.URL.Path)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		t.forwardRead(w, r, path)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, t.cfg.MaxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	answer := &recorder{ResponseWriter: w}
+	// A write counts as done until its answer says otherwise: the caller may be gone before it comes.
+	done := false
+	t.begin(1)
+	defer t.begin(-1)
+	defer func() {
+		if !done || answer.status < 300 || answer.status >= 500 {
+			t.note(writtenBy(r.Method, path, body, answer.Header().Get("Location"), cell))
+		}
+	}()
+	t.front.ServeHTTP(answer, r)
+	done = true
+}
+
+// begin counts a write that is forwarded; n is -1 when it was answered and noted.
+func (t *Tap) begin(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running += n
+	t.begun += max(0, n)
+}
+
+func (t *Tap) note(what []thing) {
+	for _, one := range what {
+		t.queue.add(one)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Writes++
+}
+
+// recorder keeps the status of an answer, and the body up to a bound if it is asked to.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	keep   int
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = cmp.Or(r.status, status)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.status = cmp.Or(r.status, http.StatusOK)
+	if r.keep > 0 {
+		if r.body.Len()+len(b) > r.keep {
+			r.keep = 0 // too long
+		} else {
+			r.body.Write(b)
+		}
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// Run copies what is noted, compares reads, and passes over everything at the start and every PassEvery. It returns
+// when ctx ends.
+func (t *Tap) Run(ctx context.Context) error {
+	var parts sync.WaitGroup
+	for range t.mirror.parallel {
+		parts.Go(func() { t.copyNoted(ctx) })
+	}
+	if t.compared != nil {
+		parts.Go(func() { t.compareReads(ctx) })
+	}
+	parts.Go(func() { t.passOver(ctx) })
+	parts.Wait()
+	return nil
+}
+
+// passOver passes at the start, every PassEvery, and when the queue was full.
+func (t *Tap) passOver(ctx context.Context) {
+	quick := false
+	for {
+		report, err := t.mirror.Pass(ctx, PassConfig{Quick: quick})
+		wait := t.cfg.PassEvery
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			t.log.Warn("Comparing with Placement failed; it will be tried again.", "after", t.cfg.RetryAfter, "error", err)
+			wait = t.cfg.RetryAfter
+		default:
+			quick = true
+			t.log.Info("Compared with Placement.", "providers", report.Providers, "consumers", report.Consumers, "differences", report.Counts, "not_put_right", report.Failed)
+			t.mu.Lock()
+			t.status.Passes++
+			t.status.LastPass = report
+			t.mu.Unlock()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-t.queue.overflow:
+			quick = false
+		}
+		timer.Stop()
+	}
+}
+
+// copyNoted copies one thing after the other.
+func (t *Tap) copyNoted(ctx context.Context) {
+	for {
+		one, ok := t.queue.next(ctx)
+		if !ok {
+			return
+		}
+		err := t.copyThing(ctx, one)
+		if err != nil && ctx.Err() == nil {
+			t.log.Warn("What was written to Placement is not copied yet.", "kind", one.kind, "object", one.id, "try_again_after", t.cfg.RetryAfter, "error", err)
+		}
+		t.mu.Lock()
+		if err == nil {
+			t.status.Copied++
+		} else {
+			t.status.CopyFailed++
+			t.status.LastError = fmt.Sprintf("%s %s: %v", one.kind, one.id, err)
+		}
+		t.mu.Unlock()
+		t.queue.done(one, err != nil, t.cfg.RetryAfter)
+	}
+}
+
+func (t *Tap) copyThing(ctx context.Context, one thing) error {
+	switch one.kind {
+	case providerThing:
+		return ignoreAgents(t.mirror.CopyProvider(ctx, one.id, one.cell))
+	case consumerThing:
+		return ignoreAgents(t.mirror.CopyConsumer(ctx, one.id))
+	}
+	return t.mirror.CopyNames(ctx, one.names)
+}

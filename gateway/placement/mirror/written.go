@@ -1,0 +1,194 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"cellgate/gateway/placement"
+)
+
+// kind of what a mirror copies.
+type kind string
+
+const (
+	providerThing kind = "provider"
+	consumerThing kind = "consumer"
+	namesThing    kind = "names"
+)
+
+// thing is what one copy makes equal.
+type thing struct {
+	kind  kind
+	id    string
+	names placement.NameKind
+	// cell is where a new root goes.
+	cell string
+}
+
+// writtenBy names what a request wrote: by its path, by the body of those that write several things, and by the
+// Location of what was made.
+func writtenBy(method, requestPath string, body []byte, location, cell string) (out []thing) {
+	parts := strings.Split(strings.Trim(requestPath, "/"), "/")
+	provider := func(id string) { out = append(out, thing{kind: providerThing, id: canonical(id), cell: cell}) }
+	consumers := func(of map[string]json.RawMessage) {
+		for id := range of {
+			out = append(out, thing{kind: consumerThing, id: canonical(id)})
+		}
+	}
+	switch {
+	case parts[0] == "resource_providers" && len(parts) == 1 && method == http.MethodPost:
+		if location != "" {
+			provider(path.Base(location))
+			break
+		}
+		var made struct{ UUID string }
+		if json.Unmarshal(body, &made) == nil && made.UUID != "" {
+			provider(made.UUID)
+		}
+	case parts[0] == "resource_providers" && len(parts) > 1:
+		provider(parts[1])
+	case parts[0] == "allocations" && len(parts) == 2:
+		consumers(map[string]json.RawMessage{parts[1]: nil})
+	case parts[0] == "allocations":
+		var several map[string]json.RawMessage
+		if json.Unmarshal(body, &several) == nil {
+			consumers(several)
+		}
+	case parts[0] == "reshaper":
+		var reshape struct {
+			Inventories map[string]json.RawMessage `json:"inventories"`
+			Allocations map[string]json.RawMessage `json:"allocations"`
+		}
+		if json.Unmarshal(body, &reshape) == nil {
+			for id := range reshape.Inventories {
+				provider(id)
+			}
+			consumers(reshape.Allocations)
+		}
+	case parts[0] == "traits":
+		out = append(out, thing{kind: namesThing, names: placement.TraitName})
+	case parts[0] == "resource_classes":
+		out = append(out, thing{kind: namesThing, names: placement.ClassName})
+	}
+	return out
+}
+
+// canonical writes a uuid as Placement keeps it.
+func canonical(id string) string {
+	if u, err := uuid.Parse(id); err == nil {
+		return u.String()
+	}
+	return id
+}
+
+// ignoreAgents takes the refusal of what an agent reports as done: the report of passes counts them.
+func ignoreAgents(err error) error {
+	if reason, _ := refusedBecause(err); reason == placement.AgentTree {
+		return nil
+	}
+	return err
+}
+
+// queue has what is to be copied, each once: a thing that was written again while it is copied is copied again.
+type queue struct {
+	most int
+	// more says that something was added, overflow that something was not.
+	more, overflow chan struct{}
+
+	mu      sync.Mutex
+	waiting []thing
+	// state of each thing that waits or is copied; again: it was written since its copy began.
+	state map[thing]*queued
+}
+
+type queued struct{ copying, again bool }
+
+func newQueue(most int) *queue {
+	return &queue{most: most, more: make(chan struct{}, 1), overflow: make(chan struct{}, 1), state: map[thing]*queued{}}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+func (q *queue) add(t thing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.state[t]; s != nil {
+		s.again = s.again || s.copying
+		return
+	}
+	if len(q.state) >= q.most {
+		wake(q.overflow)
+		return
+	}
+	q.state[t] = &queued{}
+	q.waiting = append(q.waiting, t)
+	wake(q.more)
+}
+
+// next waits for a thing; false when ctx ends.
+func (q *queue) next(ctx context.Context) (thing, bool) {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) > 0 {
+			t := q.waiting[0]
+			q.waiting = slices.Delete(q.waiting, 0, 1)
+			q.state[t].copying = true
+			if len(q.waiting) > 0 {
+				wake(q.more) // for another worker
+			}
+			q.mu.Unlock()
+			return t, true
+		}
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return thing{}, false
+		case <-q.more:
+		}
+	}
+}
+
+// done ends a copy. One that failed is tried again after a while; one that was written again, at once.
+func (q *queue) done(t thing, failed bool, retry time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.state[t]
+	switch {
+	case failed:
+		s.copying, s.again = false, false
+		time.AfterFunc(retry, func() { q.enqueue(t) })
+	case s.again:
+		s.copying, s.again = false, false
+		q.waiting = append(q.waiting, t)
+		wake(q.more)
+	default:
+		delete(q.state, t)
+	}
+}
+
+func (q *queue) enqueue(t thing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, t)
+	wake(q.more)
+}
+
+// pending is how many things wait, are copied, or are to be tried again.
+func (q *queue) pending() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.state)
+}
