@@ -37,7 +37,7 @@ func (r *testCell) deleted(at time.Time, consumers ...int) (claimed []string, re
 }
 
 // A deleted row ends a claim where an agent says which instances there are, once that does not
-// report the instance.
+// report the instance, and on imported hosts.
 func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	r := start(t, newStore(t))
 	later := time.Now().Add(time.Hour)
@@ -80,7 +80,10 @@ func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	r.imported(importedState(3, 1), &cellv1.ImportOutcome{})
 	r.must(newClaim("d", 4, 3, 1))
 	r.must(confirm("d", 4))
-	keeps("its host is imported", later, 4)
+	keeps("the rows of its imported host are older than the claim", r.cell.rows.Claim("d").UpdatedAt.Add(-time.Microsecond), 4)
+	if claimed, released := r.deleted(later, 4); released != 1 || len(claimed) != 0 {
+		t.Errorf("its host is imported, and no import ever had it: %d released, %v have claims", released, claimed)
+	}
 }
 
 func TestDeletedRowsAreOfAMoment(t *testing.T) {

@@ -104,7 +104,7 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 }
 
 // releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted, on
-// hosts whose agents do not report them any more; in is of uuids, 16 bytes each, and at is the
+// hosts whose agents do not report them any more, and on imported ones; in is of uuids, 16 bytes each, and at is the
 // moment up to which the rows are whole. claimed are those that have a live claim still.
 func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
 	if len(in)%len(schedule.ID{}) != 0 {
@@ -127,6 +127,9 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 				continue // its new consumer's to release
 			}
 			said, gone := s.agents.ReportLacks(c)
+			if h := s.rows.Host(c.HostUUID); h != nil && h.Host != nil && h.Host.Imported {
+				gone = true // Nova's tables speak for the host
+			}
 			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
 				stays[id] = true
 				continue

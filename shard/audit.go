@@ -88,6 +88,8 @@ func (t *transaction) whyNotGone(c *Claim, said Registration, deleted time.Time)
 		return "it was transferred"
 	case !byRow && len(t.claimsOfInstance(c.Instance(), c.HostUUID)) > 1:
 		return "its instance has another claim"
+	case byRow && h != nil && h.Imported:
+		return "" // Nova's tables speak for the host
 	case h == nil || h.Imported || h.InstancesUnknown:
 		return "no agent that knows its instances speaks for its host"
 	case h.Registration() != said:

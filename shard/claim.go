@@ -53,12 +53,12 @@ func (t *transaction) inTheWay(consumer, moves string) *Claim {
 		if !t.isOnCompute(id) {
 			continue
 		}
-		if first == nil || comesFirst(c, first) {
+		if first == nil || t.comesFirst(c, first) {
 			first = c
 		}
 		if id == moves {
 			beside = true
-		} else if other == nil || comesFirst(c, other) {
+		} else if other == nil || t.comesFirst(c, other) {
 			other = c
 		}
 	}
@@ -68,12 +68,18 @@ func (t *transaction) inTheWay(consumer, moves string) *Claim {
 	return first
 }
 
-// comesFirst orders a consumer's claims: one that moves another comes after it.
-func comesFirst(a, b *Claim) bool {
-	if from, to := a.Moves == b.ClaimID, b.Moves == a.ClaimID; from != to {
-		return to
+// comesFirst orders a consumer's live claims: those that move another of them come last, then by id.
+func (t *transaction) comesFirst(a, b *Claim) bool {
+	if x, y := t.movesAnother(a), t.movesAnother(b); x != y {
+		return y
 	}
 	return a.ClaimID < b.ClaimID
+}
+
+// movesAnother reports whether a claim moves a live one of its consumer.
+func (t *transaction) movesAnother(c *Claim) bool {
+	from := t.view.Claims[c.Moves]
+	return from != nil && from.State.Live() && from.ConsumerUUID == c.ConsumerUUID
 }
 
 // hasClaim refuses because of a live claim of the consumer.

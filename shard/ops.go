@@ -193,7 +193,8 @@ type ClaimRef struct {
 	ReportedGoneBy *Registration
 	// Deleted, with ReportedGoneBy: Nova's row of the instance is deleted, as rows say that are whole up to
 	// this moment. Then a claim that no report had before, or whose instance has another live
-	// claim, is released too, and one that was written later is refused, STALE_GENERATION.
+	// claim, is released too, and one that was written later is refused, STALE_GENERATION. On an
+	// imported host ReportedGoneBy does not matter: Nova's tables say what is there.
 	Deleted time.Time
 }
 

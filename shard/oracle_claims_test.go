@@ -26,10 +26,17 @@ func (o *oracle) live(consumer string) []*Claim {
 		}
 	}
 	slices.SortFunc(cs, func(a, b *Claim) int { return strings.Compare(a.ClaimID, b.ClaimID) })
-	if len(cs) == 2 && cs[0].Moves == cs[1].ClaimID && cs[1].Moves != cs[0].ClaimID {
-		slices.Reverse(cs)
+	moves := func(c *Claim) bool { return slices.ContainsFunc(cs, func(o *Claim) bool { return o.ClaimID == c.Moves }) }
+	var last []*Claim
+	var first []*Claim
+	for _, c := range cs {
+		if moves(c) {
+			last = append(last, c)
+		} else {
+			first = append(first, c)
+		}
 	}
-	return cs
+	return append(first, last...)
 }
 
 // forInstance lists the live claims whose resources are an instance's.

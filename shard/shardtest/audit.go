@@ -150,6 +150,19 @@ func auditClauses() []clause {
 			s.used(1, 0)
 			s.state(2, shard.Pending)
 		}},
+		{name: "ByADeletedRowOneOnAnImportedHostIsReleased", test: func(s *suite) {
+			s.do(imported(1, 8, nil))
+			s.do(NewClaim(1, 1, 3))
+			s.do(confirm(*Ref(1)))
+			byRow := gone(1, 1)
+			s.refused(byRow, fault.StaleGeneration)
+			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
+			s.refused(byRow, fault.StaleGeneration)
+			byRow.Deleted = s.find(1).UpdatedAt
+			s.do(byRow)
+			s.state(1, shard.Released)
+			s.used(1, 0)
+		}},
 		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.do(NewClaim(1, 1, 3))
