@@ -26,7 +26,9 @@ func (o *oracle) live(consumer string) []*Claim {
 		}
 	}
 	slices.SortFunc(cs, func(a, b *Claim) int { return strings.Compare(a.ClaimID, b.ClaimID) })
-	moves := func(c *Claim) bool { return slices.ContainsFunc(cs, func(o *Claim) bool { return o.ClaimID == c.Moves }) }
+	moves := func(c *Claim) bool {
+		return slices.ContainsFunc(cs, func(o *Claim) bool { return o.ClaimID == c.Moves })
+	}
 	var last []*Claim
 	var first []*Claim
 	for _, c := range cs {
