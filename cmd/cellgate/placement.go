@@ -94,7 +94,7 @@ func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err 
 
 // placementAway tells a side that does not answer from one that refuses.
 func placementAway(addr string, err error) error {
-	if transport := (net.Error)(nil); errors.As(err, &transport) {
+	if transport := net.Error(nil); errors.As(err, &transport) {
 		return &unreachableError{who: "Placement", addr: addr, err: err}
 	}
 	return err
