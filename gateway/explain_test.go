@@ -203,3 +203,33 @@ func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) 
 		t.Errorf("conditions %q, want %q", got, want)
 	}
 }
+
+// What a refusal says of near misses leaves room in the 8 KiB of a trailer that clients take by default.
+func TestRefusal_ManyConditions_DetailIsBounded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	w := start(t, inCells(variedHosts(rng, 120), 3), nil)
+	req := ask(1, 1)
+	spec := req.GetRequestSpec()
+	spec.Resources = map[string]int32{"VCPU": 1000, "MEMORY_MB": 1 << 30, "DISK_GB": 1 << 20}
+	spec.AvailabilityZone = "nowhere"
+	for i := range 40 {
+		spec.RequiredTraits = append(spec.RequiredTraits, fmt.Sprintf("CUSTOM_TRAIT_THAT_NO_HOST_HAS_%02d", i))
+	}
+	d, _ := w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+	if len(d.GetNearest()) != 0 || len(d.GetConditions()) != 12 || d.GetSmallestChange() != "" {
+		t.Errorf("%d near misses, %d conditions, change %q", len(d.GetNearest()), len(d.GetConditions()), d.GetSmallestChange())
+	}
+	small := func() {
+		t.Helper()
+		if n := proto.Size(d); n > 4<<10 {
+			t.Errorf("the detail has %d bytes", n)
+		}
+	}
+	small()
+	spec.RequiredTraits = nil
+	d, _ = w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+	if len(d.GetNearest()) != 3 || d.GetSmallestChange() == "" {
+		t.Errorf("%d near misses, change %q", len(d.GetNearest()), d.GetSmallestChange())
+	}
+	small()
+}

@@ -15,8 +15,14 @@ import (
 const (
 	// defaultRanked is how many ranked hosts an explanation has when the request names no max_alternates.
 	defaultRanked = 10
-	// nearestHosts is how many near misses an explanation or a refusal has, and each cell is asked for.
+	// nearestHosts is how many near misses an explanation has, and each cell is asked for.
 	nearestHosts = 10
+	// refusedNearest and refusedConditions bound what a refusal has of them: it travels in a trailer, of which many
+	// clients take 8 KiB only. The smallest change is that of all.
+	refusedNearest, refusedConditions = 3, 12
+	// maxMisses is how many conditions a host of a refusal, or of a smallest change, lacks: one that lacks more is not
+	// near.
+	maxMisses = 8
 )
 
 // Explain says what a selection would do for its first instance, and claims nothing. It merges as a
@@ -175,6 +181,7 @@ func joinMisses(cells []cellMisses) whyNot {
 	})
 	for _, m := range w.nearest {
 		switch {
+		case len(m.GetMisses()) > maxMisses:
 		case m.GetChangeable() && w.change == "":
 			w.change = requestChange(m)
 		case !m.GetChangeable() && w.operatorChange == "" && !slices.ContainsFunc(m.GetMisses(), asksTooMuch):
@@ -197,5 +204,9 @@ func (s *selection) addNearMisses(ctx context.Context, m *merged, d *cellgatev1.
 		}
 	}
 	w := joinMisses(misses)
-	d.Conditions, d.Nearest, d.SmallestChange, d.SmallestOperatorChange = w.conditions, w.nearest, w.change, w.operatorChange
+	// Stable: those of as many hosts stay in filter order.
+	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
+	near := slices.DeleteFunc(w.nearest, func(x *cellgatev1.NearMiss) bool { return len(x.GetMisses()) > maxMisses })
+	d.Conditions, d.Nearest = w.conditions[:min(len(w.conditions), refusedConditions)], near[:min(len(near), refusedNearest)]
+	d.SmallestChange, d.SmallestOperatorChange = w.change, w.operatorChange
 }

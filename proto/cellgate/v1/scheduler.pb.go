@@ -1952,13 +1952,14 @@ type NoValidHost struct {
 	Cells   []*CellReport  `protobuf:"bytes,3,rep,name=cells,proto3" json:"cells,omitempty"`
 	// The index in instance_uuids that found no host; those before it had one.
 	InstanceIndex int32 `protobuf:"varint,4,opt,name=instance_index,json=instanceIndex,proto3" json:"instance_index,omitempty"`
-	// Every condition that some host does not meet: a host counts under each of them. Empty when the cells had no time
-	// left to look.
+	// Conditions that some host does not meet: a host counts under each of them. The 12 of the most hosts; empty when the
+	// cells had no time left to look. ExplainDestinations has all.
 	Conditions []*Condition `protobuf:"bytes,5,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	// The hosts that would take the least change, over all cells, that one first.
+	// The three hosts that would take the least change, over all cells, that one first; hosts that lack more than eight
+	// conditions are left out. ExplainDestinations has more.
 	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
 	// The smallest change of the request with which some host would pass now, for the request's author: "ask for at most
-	// 900 MEMORY_MB (asked 1024)". Empty when there is none.
+	// 900 MEMORY_MB (asked 1024)". Empty when there is none of eight conditions or fewer.
 	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	// The same for operators, who can also enable a host or change an aggregate: names the host.
 	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
