@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"cellgate/internal/fault"
@@ -112,6 +113,31 @@ func TestBadStatesAreRefusedByField(t *testing.T) {
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Kind != fault.InvalidRequest || f.Fields[0].Path != path {
 			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
+func TestValidate_CapacityAboveTheGreatestAmount_Refused(t *testing.T) {
+	for _, c := range []struct {
+		total, reserved int32
+		ratio           float64
+		refused         bool
+	}{
+		{1 << 30, 0, 1.99, false},
+		{1 << 30, 0, 2, true},
+		{1<<31 - 1, 0, 1, false},
+		{1<<31 - 1, 1, 1.1, true},
+	} {
+		s := stateOf(hostA, "h1")
+		in := s.Providers[0].Inventories[1]
+		in.Total, in.Reserved, in.AllocationRatio = c.total, c.reserved, c.ratio
+		err := rpc.Validate(s)
+		if (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+		const names = "providers[0].inventories[1]: capacity, (total - reserved) * allocation_ratio, must not exceed 2147483647"
+		if err != nil && !strings.Contains(err.Error(), names) {
+			t.Errorf("%+v: %v does not name the inventory", c, err)
 		}
 	}
 }
