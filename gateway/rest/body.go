@@ -31,6 +31,8 @@ type body struct {
 	// field is the request's field that the body is; empty when it is the whole request.
 	field string
 	bad   *fault.Error
+	// ended: all of it was read.
+	ended bool
 
 	ctx context.Context
 	in  *ingress.Ingress
@@ -67,8 +69,13 @@ func (b *body) admit(text []byte) error {
 // wholeBody names a body that is the whole request, where no field of it is what is bad.
 const wholeBody = "body"
 
-func (b *body) Read(p []byte) (int, error) { return b.from.Read(p) }
-func (b *body) Close() error               { return b.from.Close() }
+func (b *body) Read(p []byte) (n int, err error) {
+	n, err = b.from.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+func (b *body) Close() error { return b.from.Close() }
 
 // jsonForm reads and writes the API's JSON.
 type jsonForm struct{ runtime.JSONPb }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -104,6 +106,7 @@ func New(d Deps) (http.Handler, error) {
 		defer b.done()
 		r.Body = b
 		mux.ServeHTTP(w, r)
+		discardRest(w, b)
 	}))
 	root.HandleFunc("GET /healthz", a.Health.ServeAlive)
 	root.HandleFunc("GET /readyz", a.Health.ServeReady)
@@ -117,6 +120,19 @@ func New(d Deps) (http.Handler, error) {
 		writeFault(w, http.StatusNotFound, fault.New(fault.NotFound, "there is nothing at %s", r.URL.Path))
 	})
 	return root, nil
+}
+
+// discardLimit is how long the rest of a refused request's body is read.
+const discardLimit = 2 * time.Second
+
+// discardRest reads what the caller still sends of a request that is answered. Most callers
+// read the answer only after they have sent everything, and a server that closes the connection
+// before then resets it: the caller sees an error of its network instead of the refusal.
+func discardRest(w http.ResponseWriter, b *body) {
+	if b.ended || http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardLimit)) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, b.from)
 }
 
 // bounded refuses a request that the server would not take: JSON of few bytes
