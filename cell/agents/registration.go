@@ -12,7 +12,6 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/hoststate"
-	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
@@ -41,7 +40,7 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 	defer decoded()
 	state := m.GetFullState()
 	if d := m.GetDelta(); d != nil {
-		if err := rpc.Validate(d); err != nil {
+		if err := validate(d); err != nil {
 			return t.refuseDelta(ctx, d, err)
 		}
 		if why := t.gap(d); why != "" {
@@ -50,7 +49,7 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 		if state, err = applyDelta(t.held, d); err != nil {
 			return t.refuseDelta(ctx, d, err)
 		}
-	} else if err := rpc.Validate(state); err != nil {
+	} else if err := validate(state); err != nil {
 		return t.refuse(ctx, state, err)
 	}
 	if state.GetEpoch() < t.epoch {

@@ -17,12 +17,22 @@ var validator = sync.OnceValues(func() (protovalidate.Validator, error) { return
 
 // Validate checks a message against the rules in its schema. A violation is an
 // InvalidRequest fault that names each field by its path.
-func Validate(m proto.Message) error {
+func Validate(m proto.Message) error { return check(m) }
+
+// ValidateUnless is Validate, but leaves out each field that a caller knows to keep its rules:
+// isSound is given the message and the descriptor of the field, or of the message itself.
+func ValidateUnless(m proto.Message, isSound func(of protoreflect.Message, field protoreflect.Descriptor) bool) error {
+	return check(m, protovalidate.WithFilter(protovalidate.FilterFunc(func(of protoreflect.Message, field protoreflect.Descriptor) bool {
+		return !isSound(of, field)
+	})))
+}
+
+func check(m proto.Message, options ...protovalidate.ValidationOption) error {
 	v, err := validator()
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the schema's rules do not compile")
 	}
-	err = v.Validate(m)
+	err = v.Validate(m, options...)
 	if err == nil {
 		return nil
 	}
