@@ -113,7 +113,7 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 	})
 }
 
-// While callers come, a state is decoded after a rest of three times as long as the one before took.
+// While callers come, a state is decoded after a rest of eight times as long as the one before took.
 func TestAwaitDecoding_CallersCome_RestsAfterEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -123,7 +123,7 @@ func TestAwaitDecoding_CallersCome_RestsAfterEachState(t *testing.T) {
 			took, rest time.Duration
 		}{
 			{false, time.Millisecond, 0},
-			{true, time.Millisecond, 3 * time.Millisecond},
+			{true, time.Millisecond / 2, 4 * time.Millisecond},
 			{true, time.Second / 2, 5 * time.Millisecond},
 		} {
 			if c.busy {

@@ -63,7 +63,7 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 const maxDecodingRest = 5 * time.Millisecond
 
 // AwaitDecoding waits for a place among the states that are decoded at once. The place is free
-// again once decoded was called; while callers come, after a rest of three times as long as it
+// again once decoded was called; while callers come, after a rest of eight times as long as it
 // was taken, so that a burst of states leaves the processors to selections.
 func (s *Service) AwaitDecoding(ctx context.Context) (decoded func(), err error) {
 	select {
@@ -73,7 +73,7 @@ func (s *Service) AwaitDecoding(ctx context.Context) (decoded func(), err error)
 	}
 	began := time.Now()
 	return sync.OnceFunc(func() {
-		rest := min(3*time.Since(began), maxDecodingRest)
+		rest := min(8*time.Since(began), maxDecodingRest)
 		if rest == 0 || !s.queue.IsBusy() {
 			<-s.Decoding
 			return
