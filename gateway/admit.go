@@ -18,6 +18,7 @@ import (
 	"cellgate/gateway/admission"
 	"cellgate/gateway/rest"
 	"cellgate/internal/fault"
+	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/internal/telemetry"
@@ -107,6 +108,9 @@ func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Contex
 		deadline, _ := ctx.Deadline()
 		got, err := lane.Enter(callerOf(ctx, addressOf(ctx), info.Header[projectHeader]), deadline)
 		if err != nil {
+			if p, ok := peer.FromContext(ctx); ok {
+				ingress.CallRefused(p.Addr)
+			}
 			return ctx, err
 		}
 		leave = sync.OnceFunc(got)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -23,7 +24,12 @@ const (
 	// more than the server serves at once, since those it refused count until their client
 	// ends them.
 	mostUnfinished = 2 * 4096
-	prefaceBytes   = len(http2.ClientPreface)
+	// After refusedBeforePause refused calls a connection is read again after readPause: many
+	// calls then come with one read, and leave with one write. A flood of refused calls takes
+	// half of the processor time that way, and a refusal little more than the pause.
+	refusedBeforePause = 8
+	readPause          = 2 * time.Millisecond
+	prefaceBytes       = len(http2.ClientPreface)
 	frameHeader    = 9
 	messageHeader  = 5
 )
@@ -47,6 +53,14 @@ func Admit(addr net.Addr) {
 	}
 }
 
+// CallRefused counts a refused call of a connection, whose reads are paced by it. addr is the
+// address of the call's peer.
+func CallRefused(addr net.Addr) {
+	if a, ok := addr.(meteredAddr); ok {
+		a.c.refused.Add(1)
+	}
+}
+
 // meteredAddr finds the connection of a call: gRPC hands on nothing else of it.
 type meteredAddr struct {
 	net.Addr
@@ -57,6 +71,8 @@ type meteredAddr struct {
 type metered struct {
 	net.Conn
 	in *Ingress
+	// refused counts calls that were refused since the last pause.
+	refused atomic.Int32
 
 	// Only Read uses these. skip is how many bytes of no interest follow, head the
 	// header of the next frame, as far as it was read.
@@ -97,6 +113,10 @@ var (
 func (c *metered) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
 
 func (c *metered) Read(p []byte) (int, error) {
+	if c.refused.Load() >= refusedBeforePause {
+		time.Sleep(readPause)
+		c.refused.Store(0)
+	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		if bad := c.follow(p[:n]); bad != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -204,5 +205,31 @@ func TestMeter_Silence_Released(t *testing.T) {
 		if in.Held() != 0 {
 			t.Errorf("%d bytes stay charged after %v", in.Held(), receiveWithin)
 		}
+	})
+}
+
+// A connection whose calls are refused is read after a pause, once for each few of them.
+func TestRead_CallsAreRefused_PausesBetweenReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		c := New(Limits{}).Meter(sent{r: bytes.NewReader(w.Bytes()), part: func(int) int { return 1 }}, "", true)
+		began := time.Now()
+		read := func(refused int, want time.Duration) {
+			t.Helper()
+			for range refused {
+				CallRefused(c.RemoteAddr())
+			}
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("after %v, want %v", took, want)
+			}
+		}
+		read(refusedBeforePause-1, 0)
+		read(1, readPause)
+		read(0, readPause)
+		read(3*refusedBeforePause, 2*readPause)
+		must(t, c.Close())
 	})
 }
