@@ -37,7 +37,7 @@ func (c *call) consumer(id string) (*Consumer, error) {
 	if !ok {
 		return nil, nil
 	}
-	list, err := c.Backend.Consumers(c.ctx, ConsumerQuery{UUIDs: []string{canonical}})
+	list, err := c.Backend.Consumers(c.ctx, ConsumerQuery{UUIDs: []string{canonical}, Cell: c.cell})
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *call) listProviderAllocations() error {
 	if err != nil {
 		return err
 	}
-	consumers, err := c.Backend.Consumers(c.ctx, ConsumerQuery{Provider: p.UUID})
+	consumers, err := c.Backend.Consumers(c.ctx, ConsumerQuery{Provider: p.UUID, Cell: c.cell})
 	if err != nil {
 		return err
 	}
@@ -177,6 +177,7 @@ func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 
 // writeAllocations writes and words refusals; missing begins the text about a name that there is not.
 func (c *call) writeAllocations(w Write, missing string) error {
+	w.Cell = c.cell
 	err := c.checkClasses(w.Consumers, missing)
 	if err == nil {
 		err = c.Backend.Write(c.ctx, w)
@@ -285,7 +286,7 @@ func (c *call) deleteAllocations() error {
 	if !ok {
 		return none
 	}
-	err := c.Backend.Write(c.ctx, Write{Consumers: []ConsumerWrite{{UUID: id, AnyGeneration: true, MustExist: true}}})
+	err := c.Backend.Write(c.ctx, Write{Cell: c.cell, Consumers: []ConsumerWrite{{UUID: id, AnyGeneration: true, MustExist: true}}})
 	var r *Refusal
 	if errors.As(err, &r) && r.Reason == ConsumerNotFound {
 		return none

@@ -56,6 +56,8 @@ type call struct {
 	query        parameters
 	// names are the custom names that were read.
 	names map[NameKind][]string
+	// silent are the cells that the answer lacks.
+	silent *silentCells
 }
 
 const (
@@ -68,7 +70,8 @@ const (
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
 	defer cancel()
-	c := &call{api: a, w: w, r: r, ctx: ctx, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
+	ctx, silent := withSilent(ctx)
+	c := &call{api: a, w: w, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
 	w.Header().Set(requestID, c.id)
 	path := r.URL.Path
 	if rest, ok := strings.CutPrefix(path, cellsPath); ok {
@@ -284,6 +287,9 @@ func checkJSON(text []byte, s *schema) (any, error) {
 // reply answers with JSON, which is of now.
 func (c *call) reply(status int, v any) error {
 	c.markFresh()
+	for _, cell := range c.silent.list() {
+		c.w.Header().Add(silentHeader, cell)
+	}
 	writeJSON(c.w, status, v)
 	return nil
 }

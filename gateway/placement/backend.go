@@ -9,7 +9,8 @@ import (
 // memory. Names of classes and traits are canonical, uuids are lower case with dashes.
 //
 // Errors are a *Refusal when the request cannot be done as things are, and a *fault.Error (CELL_UNAVAILABLE,
-// OUTCOME_UNKNOWN, OVERLOADED) when a cell that has to be asked does not answer. A read never answers half.
+// OUTCOME_UNKNOWN, OVERLOADED) when a cell that has to be asked does not answer. Lists, sums and searches are answered
+// without such a cell, which NoteSilentCell names; what a request names by uuid or name is never answered half.
 type Backend interface {
 	// Providers lists the providers that q asks for, ordered by uuid; all of each.
 	Providers(ctx context.Context, q ProviderQuery) ([]*Provider, error)
@@ -103,6 +104,9 @@ type Consumer struct {
 type ConsumerQuery struct {
 	UUIDs    []string
 	Provider string
+	// Cell, if given, is where the caller's consumers are: what it says of one that no other cell has is the answer,
+	// even when a cell does not answer.
+	Cell string
 }
 
 // UsageQuery narrows Usages. UserID and Type may be empty; Type "all" sums all types.
@@ -123,6 +127,8 @@ type Usage struct {
 type Write struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
+	// Cell is ConsumerQuery.Cell, for the consumers.
+	Cell string
 	// Adopt writes what another Placement decided: neither capacity nor min_unit, max_unit and step_size are judged,
 	// and generations of providers are raised by Raise alone.
 	Adopt bool

@@ -18,9 +18,15 @@ type recorded struct {
 	Headers                      map[string]string
 }
 
-// TestAPI_RecordedRequests_AnswersArePlacements sends what a real Nova sent, to a backend that has what the recorded
-// request and answer tell of the state before it.
+// TestAPI_RecordedRequests_AnswersArePlacements replays over the memory backend.
 func TestAPI_RecordedRequests_AnswersArePlacements(t *testing.T) {
+	ReplayRecorded(t, func() Backend { return newMemory() })
+}
+
+// ReplayRecorded sends what a real Nova sent, to a backend that has what the recorded request and answer tell of the
+// state before it; fresh gives an empty backend. Tests of other backends use it, in package placement_test.
+func ReplayRecorded(t *testing.T, fresh func() Backend) {
+	t.Helper()
 	files, err := filepath.Glob("testdata/nova/*.json")
 	if err != nil || len(files) < 38 {
 		t.Fatalf("%d recorded requests: %v", len(files), err)
@@ -34,7 +40,9 @@ func TestAPI_RecordedRequests_AnswersArePlacements(t *testing.T) {
 		if err := json.Unmarshal(text, &rec); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		s := newTestServer(t, stateBefore(t, &rec))
+		b := fresh()
+		copyState(t, stateBefore(t, &rec), b)
+		s := newTestServer(t, b)
 		body := ""
 		if rec.Request != nil {
 			b, err := json.Marshal(rec.Request)
@@ -71,6 +79,47 @@ func TestAPI_RecordedRequests_AnswersArePlacements(t *testing.T) {
 	}
 }
 
+// copyState writes all that a memory has into an empty backend: parents before their children.
+func copyState(t *testing.T, from *memory, to Backend) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []NameKind{ClassName, TraitName} {
+		for _, name := range keys(from.names[kind]) {
+			_, err := to.PutName(t.Context(), kind, name)
+			check(err)
+		}
+	}
+	written := map[string]bool{"": true}
+	for len(written) <= len(from.state.providers) {
+		before := len(written)
+		for _, id := range keys(from.state.providers) {
+			p := from.state.providers[id]
+			if written[id] || !written[p.ParentUUID] {
+				continue
+			}
+			written[id] = true
+			check(to.Write(t.Context(), Write{Providers: []ProviderWrite{{
+				UUID: id, Create: true, Name: &p.Name, Parent: &p.ParentUUID, Raise: p.Generation,
+				Inventories: &p.Inventories, Traits: &p.Traits, Aggregates: &p.Aggregates,
+			}}}))
+		}
+		if len(written) == before {
+			t.Fatal("a provider of the recorded state has no parent")
+		}
+	}
+	for _, id := range keys(from.state.consumers) {
+		c := from.state.consumers[id]
+		check(to.Write(t.Context(), Write{Adopt: true, Consumers: []ConsumerWrite{{
+			UUID: id, Raise: c.Generation - 1, ProjectID: c.ProjectID, UserID: c.UserID, Allocations: c.Allocations,
+		}}}))
+	}
+}
+
 // stateBefore makes a backend with the providers, names and consumers that a record tells of.
 func stateBefore(t *testing.T, rec *recorded) *memory {
 	t.Helper()
@@ -97,7 +146,10 @@ func stateBefore(t *testing.T, rec *recorded) *memory {
 			held.Allocations[p] = map[string]int64{"VCPU": 1}
 		}
 		if len(held.Allocations) == 0 {
-			held.Allocations[provider("00000000-0000-4000-8000-00000000000f").UUID] = map[string]int64{"VCPU": 1}
+			held.Allocations["00000000-0000-4000-8000-00000000000f"] = map[string]int64{"VCPU": 1}
+		}
+		for p := range held.Allocations {
+			provider(p).Inventories["VCPU"] = inventoryOf(map[string]any{"total": json.Number("1000000")})
 		}
 		m.state.consumers[id] = held
 	}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -36,6 +38,8 @@ type schema struct {
 	enum                 []string
 	// Of numbers.
 	minimum, maximum *float64
+	// anyOf demands that the value fits one of them.
+	anyOf []*schema
 }
 
 // patternSchema is of the properties whose names match.
@@ -49,9 +53,14 @@ type violation struct {
 	text, keyword string
 	// path leads to the value, schemaPath to the rule.
 	path, schemaPath []string
+	// inner is said instead: of anyOf, how the value breaks the one schema of its type. Its paths begin there.
+	inner *violation
 }
 
 func (v *violation) Error() string {
+	if v.inner != nil {
+		return v.inner.Error()
+	}
 	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s\n\nOn instance%s", v.text, v.keyword, indexed(v.schemaPath), indexed(v.path))
 }
 
@@ -78,7 +87,7 @@ func (s *schema) check(v any) *violation {
 
 func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 	bad := func(keyword, format string, args ...any) {
-		*all = append(*all, &violation{fmt.Sprintf(format, args...), keyword, slices.Clone(path), slices.Clone(schemaPath)})
+		*all = append(*all, &violation{text: fmt.Sprintf(format, args...), keyword: keyword, path: slices.Clone(path), schemaPath: slices.Clone(schemaPath)})
 	}
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isOfType(v, t) }) {
 		quoted := make([]string, len(s.types))
@@ -86,6 +95,10 @@ func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 			quoted[i] = "'" + t + "'"
 		}
 		bad("type", "%s is not of type %s", pyRepr(v), strings.Join(quoted, ", "))
+	}
+	if len(s.anyOf) > 0 && !slices.ContainsFunc(s.anyOf, func(one *schema) bool { return one.check(v) == nil }) {
+		bad("anyOf", "%s is not valid under any of the given schemas", pyRepr(v))
+		(*all)[len(*all)-1].inner = s.closest(v)
 	}
 	switch v := v.(type) {
 	case string:
@@ -107,6 +120,18 @@ func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 	case map[string]any:
 		s.walkObject(v, path, schemaPath, bad, all)
 	}
+}
+
+// closest gives how a value breaks the first of anyOf that is of its type; nil when none is.
+func (s *schema) closest(v any) *violation {
+	for i, one := range s.anyOf {
+		if slices.ContainsFunc(one.types, func(t string) bool { return isOfType(v, t) }) {
+			inner := one.check(v)
+			inner.schemaPath = append([]string{fmt.Sprint(i)}, inner.schemaPath...)
+			return inner
+		}
+	}
+	return nil
 }
 
 func (s *schema) walkText(v string, bad func(keyword, format string, args ...any)) {
@@ -136,10 +161,10 @@ func (s *schema) walkNumber(v json.Number, bad func(keyword, format string, args
 		return
 	}
 	if s.minimum != nil && n.Cmp(big.NewFloat(*s.minimum)) < 0 {
-		bad("minimum", "%s is less than the minimum of %v", v, *s.minimum)
+		bad("minimum", "%s is less than the minimum of %s", v, pyNumber(*s.minimum))
 	}
 	if s.maximum != nil && n.Cmp(big.NewFloat(*s.maximum)) > 0 {
-		bad("maximum", "%s is greater than the maximum of %v", v, *s.maximum)
+		bad("maximum", "%s is greater than the maximum of %s", v, pyNumber(*s.maximum))
 	}
 }
 
@@ -247,6 +272,14 @@ func hasEqual(list []any) bool {
 		seen[key] = true
 	}
 	return false
+}
+
+// pyNumber writes a bound as Python does: whole numbers without a fraction and an exponent.
+func pyNumber(n float64) string {
+	if n == math.Trunc(n) && math.Abs(n) < 1e16 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'g', -1, 64)
 }
 
 // pyRepr writes a value as Python's repr does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,10 @@ import (
 type Cell struct {
 	Scheduler cellv1.CellSchedulerClient
 	Reports   agentv1.HostReportsClient
+	// Connect makes a connection to the cell's server.
+	Connect func(context.Context) (net.Conn, error)
+	// Stop stops the cell; the end of the test does, too.
+	Stop func()
 }
 
 // Start starts a cell that is ready, and whose hosts are up for an hour after their agents'
@@ -56,7 +61,7 @@ func On(t testing.TB, store shard.Store, name, uuid string) Cell {
 	go func() { served <- server.Serve(l) }()
 	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	check(err)
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		err := conn.Close()
 		server.Stop()
 		cancel()
@@ -64,6 +69,7 @@ func On(t testing.TB, store shard.Store, name, uuid string) Cell {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
 	<-c.Ready()
-	return Cell{Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn)}
+	return Cell{Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Connect: l.DialContext, Stop: stop}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type Backend struct {
 	// known are the cells of providers.
 	known map[string]*cellclient.Cell
 	names cachedNames
+	homes homes
 }
 
 var _ placement.Backend = (*Backend)(nil)
@@ -68,15 +70,53 @@ func ask[Req, Resp any](ctx context.Context, b *Backend, c *cellclient.Cell, req
 	return cellclient.CallPlacement(ctx, c, b.cfg.Budget, req, method)
 }
 
-// askAll calls cells at once. A cell that does not answer fails the whole.
-func askAll[T any](ctx context.Context, list []*cellclient.Cell, call func(context.Context, *cellclient.Cell) (T, error)) ([]cellclient.Reply[T], error) {
-	replies := cellclient.AskAll(ctx, list, call)
-	for _, r := range replies {
-		if r.Err != nil {
-			return nil, unanswered(r.Cell, r.Err)
+// silent are the cells that did not answer a call, with their errors.
+type silent []silentCell
+
+type silentCell struct {
+	cell *cellclient.Cell
+	error
+}
+
+// err is that of the first one; nil when all answered.
+func (s silent) err() error {
+	if len(s) == 0 {
+		return nil
+	}
+	return s[0].error
+}
+
+// allow says that the request is answered without the silent cells. When none of the cells asked has answered that is
+// an error.
+func (s silent) allow(ctx context.Context, asked int) error {
+	if len(s) == asked {
+		return s.err()
+	}
+	for _, one := range s {
+		placement.NoteSilentCell(ctx, one.cell.Name())
+	}
+	return nil
+}
+
+// never is the reply that is enough of a call whose replies are all needed.
+func never[T any](T) bool { return false }
+
+// askThose calls cells at once, as cellclient.Search does: once a reply is enough the others are waited for until patience
+// has passed. What a cell refuses is an error.
+func askThose[T any](ctx context.Context, b *Backend, list []*cellclient.Cell, patience time.Duration, enough func(T) bool, call func(context.Context, *cellclient.Cell) (T, error)) (answered []cellclient.Reply[T], missing silent, err error) {
+	for _, r := range cellclient.Search(ctx, b.Cells, list, patience, enough, call) {
+		switch {
+		case r.Err == nil:
+			answered = append(answered, r)
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case cellclient.IsInconclusive(r.Err):
+			missing = append(missing, silentCell{r.Cell, unanswered(r.Cell, r.Err)})
+		default:
+			return nil, nil, r.Err
 		}
 	}
-	return replies, nil
+	return answered, missing, nil
 }
 
 // unanswered is the error of a call whose cell has to be asked.
@@ -137,23 +177,21 @@ func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cell
 	if len(unknown) == 0 {
 		return out, nil
 	}
-	var failed error
-	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
+	enough := func(got []*cellv1.ResourceProvider) bool { return len(got) == len(unknown) }
+	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, enough, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
 		return b.providersIn(ctx, c, &cellv1.ListProvidersRequest{Uuids: unknown})
-	}) {
-		if r.Err != nil {
-			failed = unanswered(r.Cell, r.Err)
-			continue
-		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range replies {
 		b.remember(r.Cell, r.Got)
 		for _, p := range r.Got {
 			out[p.GetUuid()] = r.Cell
 		}
 	}
-	for _, id := range unknown {
-		if out[id] == nil && failed != nil {
-			return nil, failed
-		}
+	if slices.ContainsFunc(unknown, func(id string) bool { return out[id] == nil }) {
+		return out, missing.err()
 	}
 	return out, nil
 }

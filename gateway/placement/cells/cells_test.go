@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"cellgate/shard/pebbleshard"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 )
 
@@ -35,6 +37,19 @@ type realCell struct {
 	dir, addr  string
 	store      *pebbleshard.Store
 	stop       func()
+	// hung: its answers do not come.
+	hung atomic.Bool
+}
+
+// dial connects to a cell that may hang.
+func (c *realCell) dial(target string) (*grpc.ClientConn, error) {
+	return rpc.Dial(target, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if c.hung.Load() {
+			<-ctx.Done()
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}))
 }
 
 func startCell(t *testing.T, name string, n int) *realCell {
@@ -105,10 +120,12 @@ func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.Sched
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	cfg := gateway.Config{Name: "g", ProposeBudget: 2 * time.Second, ClaimBudget: 5 * time.Second}
+	at := map[string]*realCell{}
 	for _, c := range list {
+		at[c.addr] = c
 		cfg.Cells = append(cfg.Cells, cellclient.CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.addr}})
 	}
-	g, err := gateway.New(cfg, gateway.Deps{Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }, Log: log})
+	g, err := gateway.New(cfg, gateway.Deps{Dial: func(target string) (*grpc.ClientConn, error) { return at[target].dial(target) }, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +169,12 @@ func call(t *testing.T, method, url, body string, want int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, _ := send(t, req, want)
+	return text
+}
+
+func send(t *testing.T, req *http.Request, want int) (string, http.Header) {
+	t.Helper()
 	req.Header.Set("X-Auth-Token", "admin")
 	req.Header.Set("OpenStack-API-Version", "placement 1.39")
 	req.Header.Set("Content-Type", "application/json")
@@ -164,9 +187,9 @@ func call(t *testing.T, method, url, body string, want int) string {
 		t.Fatal(err)
 	}
 	if resp.StatusCode != want {
-		t.Fatalf("%s %s: %d, want %d: %s", method, url, resp.StatusCode, want, text)
+		t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, resp.StatusCode, want, text)
 	}
-	return string(text)
+	return string(text), resp.Header
 }
 
 const (

@@ -43,20 +43,35 @@ func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*
 		named = []string{q.InTree}
 	}
 	if list, ok := b.cellsKnown(named); ok {
-		out, err := b.providersOf(ctx, list, req)
-		if err != nil || len(out) >= len(named) {
+		out, silent, err := b.providersOf(ctx, list, req, len(named))
+		if err = cmp.Or(err, silent.err()); err != nil || len(out) >= len(named) {
 			return out, err
 		}
 	}
-	return b.providersOf(ctx, b.Cells.All, req)
+	want := len(named)
+	if want == 0 && q.Name != "" {
+		want = 1
+	}
+	out, silent, err := b.providersOf(ctx, b.Cells.All, req, want)
+	switch {
+	case err != nil:
+		return nil, err
+	case want == 0:
+		return out, silent.allow(ctx, len(b.Cells.All))
+	case len(out) < want:
+		return out, silent.err()
+	}
+	return out, nil
 }
 
-func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req *cellv1.ListProvidersRequest) ([]*placement.Provider, error) {
-	replies, err := askAll(ctx, list, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
+// providersOf asks cells. With want above 0 the answer of one that has as many is enough.
+func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req *cellv1.ListProvidersRequest, want int) ([]*placement.Provider, silent, error) {
+	enough := func(got []*cellv1.ResourceProvider) bool { return want > 0 && len(got) >= want }
+	replies, missing, err := askThose(ctx, b, list, 0, enough, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
 		return b.providersIn(ctx, c, req)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var out []*placement.Provider
 	for _, r := range replies {
@@ -66,7 +81,7 @@ func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req 
 		}
 	}
 	slices.SortFunc(out, func(x, y *placement.Provider) int { return cmp.Compare(x.UUID, y.UUID) })
-	return out, nil
+	return out, missing, nil
 }
 
 // consumersIn reads all pages of one cell, by uuid.
@@ -104,12 +119,15 @@ func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	held, err := b.held(ctx, uuids)
+	held, err := b.held(ctx, uuids, q.Cell)
 	if err != nil {
 		return nil, err
 	}
 	var out []*placement.Consumer
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(uuids))) {
+		if err := b.whole(held, id, q.Cell, false); err != nil {
+			return nil, err
+		}
 		if c := held.join(id); c != nil {
 			out = append(out, c)
 		}
@@ -117,51 +135,15 @@ func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*
 	return out, nil
 }
 
-// holdings are what consumers hold, by cell.
-type holdings map[*cellclient.Cell]map[string]*cellv1.PlacementConsumer
-
-func (b *Backend) held(ctx context.Context, uuids []string) (holdings, error) {
-	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (map[string]*cellv1.PlacementConsumer, error) {
-		return b.consumersIn(ctx, c, uuids, "")
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := holdings{}
-	for _, r := range replies {
-		out[r.Cell] = r.Got
-	}
-	return out, nil
-}
-
 // unknownType is shown of consumers that were written without a type.
 const unknownType = "unknown"
 
-// join gives a consumer as all cells have it; nil for one that holds nothing. Its generation is the highest.
-func (h holdings) join(uuid string) *placement.Consumer {
-	var out *placement.Consumer
-	for _, by := range h {
-		one := by[uuid]
-		if one == nil {
-			continue
-		}
-		if out == nil {
-			out = &placement.Consumer{UUID: uuid, Allocations: placement.Allocations{}}
-		}
-		if one.GetGeneration() > out.Generation {
-			out.Generation, out.ProjectID, out.UserID, out.Type = one.GetGeneration(), one.GetProjectId(), one.GetUserId(), cmp.Or(one.GetConsumerType(), unknownType)
-		}
-		addAllocations(out.Allocations, one.GetAllocations())
-	}
-	return out
-}
-
 // Usages sums what the cells say; a consumer of two cells counts once.
 func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placement.Usage, error) {
-	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.SumUsagesResponse, error) {
+	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.SumUsagesResponse, error) {
 		return ask(ctx, b, c, &cellv1.SumUsagesRequest{ProjectId: q.ProjectID, UserId: q.UserID}, cellv1.CellPlacementClient.SumUsages)
 	})
-	if err != nil {
+	if err = cmp.Or(err, missing.allow(ctx, len(b.Cells.All))); err != nil {
 		return nil, err
 	}
 	sums := map[string]map[string]int64{}
@@ -205,10 +187,10 @@ func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*
 			Suffix: suffix, Resources: g.Resources, Traits: filterOf(g.Traits), Aggregates: filterOf(g.Aggregates), InTree: g.InTree,
 		})
 	}
-	replies, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.FindCandidatesResponse, error) {
+	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.FindCandidatesResponse, error) {
 		return ask(ctx, b, c, req, cellv1.CellPlacementClient.FindCandidates)
 	})
-	if err != nil {
+	if err = cmp.Or(err, missing.allow(ctx, len(b.Cells.All))); err != nil {
 		return nil, err
 	}
 	out := &placement.Candidates{}

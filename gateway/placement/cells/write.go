@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -43,6 +44,11 @@ func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 			}
 		}
 	}
+	for _, r := range before.silent {
+		if parts[r.cell] != nil {
+			return r.error // before anything is written in the others
+		}
+	}
 	order := slices.SortedFunc(maps.Keys(parts), func(x, y *cellclient.Cell) int { return rank(parts[x]) - rank(parts[y]) })
 	for i, c := range order {
 		parts[c].Adopt = w.Adopt
@@ -72,6 +78,11 @@ func (b *Backend) write(ctx context.Context, c *cellclient.Cell, req *cellv1.Wri
 		return cellclient.ChangeError(ctx, c, unanswered(c, err))
 	}
 	err = refusalOf(got.GetRefusal())
+	for _, one := range req.GetConsumers() {
+		if err == nil {
+			b.homes.written(c, one.GetUuid(), len(one.GetAllocations()) > 0)
+		}
+	}
 	for _, p := range req.GetProviders() {
 		if err != nil || p.GetDelete() {
 			b.forget(p.GetUuid())
@@ -93,7 +104,7 @@ func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts ma
 		back := &cellv1.WritePlacementRequest{Adopt: true}
 		for _, w := range parts[c].GetConsumers() {
 			one := &cellv1.ConsumerChange{Uuid: w.GetUuid(), AnyGeneration: true}
-			if was := before[c][w.GetUuid()]; was != nil {
+			if was := before.in[c][w.GetUuid()]; was != nil {
 				one.ProjectId, one.UserId, one.ConsumerType, one.Allocations = was.GetProjectId(), was.GetUserId(), was.GetConsumerType(), was.GetAllocations()
 			}
 			back.Consumers = append(back.Consumers, one)
@@ -158,20 +169,23 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 
 // consumerParts splits what consumers hold from now on by cell, and judges the generations by what all cells have.
 func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[string]*cellclient.Cell) (map[*cellclient.Cell]*cellv1.WritePlacementRequest, holdings, error) {
-	parts := map[*cellclient.Cell]*cellv1.WritePlacementRequest{}
+	parts, none := map[*cellclient.Cell]*cellv1.WritePlacementRequest{}, holdings{}
 	if len(w.Consumers) == 0 {
-		return parts, nil, nil
+		return parts, none, nil
 	}
 	var uuids []string
 	for i := range w.Consumers {
 		uuids = append(uuids, w.Consumers[i].UUID)
 	}
-	before, err := b.held(ctx, uuids)
+	before, err := b.held(ctx, uuids, w.Cell)
 	if err != nil {
-		return nil, nil, err
+		return nil, none, err
 	}
 	for i := range w.Consumers {
 		c := &w.Consumers[i]
+		if err := b.whole(before, c.UUID, w.Cell, !c.AnyGeneration && c.Generation == nil); err != nil {
+			return nil, none, err
+		}
 		joined := before.join(c.UUID)
 		generation := int64(0)
 		if joined != nil {
@@ -179,10 +193,10 @@ func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[
 		}
 		switch {
 		case c.MustExist && joined == nil:
-			return nil, nil, &placement.Refusal{Reason: placement.ConsumerNotFound, Consumer: c.UUID}
+			return nil, none, &placement.Refusal{Reason: placement.ConsumerNotFound, Consumer: c.UUID}
 		case c.AnyGeneration:
 		case (joined == nil) != (c.Generation == nil), joined != nil && *c.Generation != generation:
-			return nil, nil, &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: c.UUID}
+			return nil, none, &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: c.UUID}
 		}
 		for cell, part := range b.splitConsumer(c, at, before, generation) {
 			if parts[cell] == nil {
@@ -200,7 +214,7 @@ func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellc
 	out := map[*cellclient.Cell]*cellv1.ConsumerChange{}
 	part := func(cell *cellclient.Cell) *cellv1.ConsumerChange {
 		if out[cell] == nil {
-			was := before[cell][c.UUID]
+			was := before.in[cell][c.UUID]
 			out[cell] = &cellv1.ConsumerChange{
 				Uuid: c.UUID, AnyGeneration: c.AnyGeneration, ProjectId: c.ProjectID, UserId: c.UserID, ConsumerType: c.Type, MustExist: c.MustExist,
 				Raise: c.Raise + generation - was.GetGeneration(),
@@ -211,7 +225,7 @@ func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellc
 		}
 		return out[cell]
 	}
-	for cell, by := range before {
+	for cell, by := range before.in {
 		if by[c.UUID] != nil {
 			part(cell)
 		}
@@ -249,16 +263,17 @@ func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name str
 // refuses, the others get it again.
 func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
 	defer b.forgetNames()
-	if _, err := askAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
+	_, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
 		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
-	}); err != nil {
+	})
+	if err = cmp.Or(err, missing.err()); err != nil {
 		return err
 	}
-	missing := placement.TraitNotFound
+	notThere := placement.TraitNotFound
 	if kind == placement.ClassName {
-		missing = placement.ClassNotFound
+		notThere = placement.ClassNotFound
 	}
-	var refusal error = &placement.Refusal{Reason: missing, Name: name}
+	var refusal error = &placement.Refusal{Reason: notThere, Name: name}
 	var deleted []*cellclient.Cell
 	for _, c := range b.Cells.All {
 		got, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name, Delete: true}, cellv1.CellPlacementClient.ChangeName)
@@ -266,7 +281,7 @@ func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name 
 		switch {
 		case err != nil:
 			err = cellclient.ChangeError(ctx, c, unanswered(c, err))
-		case errors.As(refusalOf(got.GetRefusal()), &r) && r.Reason == missing:
+		case errors.As(refusalOf(got.GetRefusal()), &r) && r.Reason == notThere:
 			continue
 		case r != nil:
 			err = r

@@ -1,0 +1,136 @@
+package cells
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+const (
+	inOne   = "bbbbbbbb-0000-4000-8000-0000000000a1"
+	inTwo   = "bbbbbbbb-0000-4000-8000-0000000000a2"
+	inBoth  = "bbbbbbbb-0000-4000-8000-0000000000a3"
+	fresh   = "bbbbbbbb-0000-4000-8000-0000000000a4"
+	migrant = "bbbbbbbb-0000-4000-8000-0000000000a5"
+	nobody  = "bbbbbbbb-0000-4000-8000-0000000000a6"
+)
+
+func holds(generation string, providers ...string) string {
+	var list []string
+	for _, p := range providers {
+		list = append(list, fmt.Sprintf(`%q: {"resources": {"DISK_GB": 1}}`, p))
+	}
+	return fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": %s, "allocations": {%s}}`, generation, strings.Join(list, ", "))
+}
+
+// TestI7_SilentCell_OthersAnswer: what concerns one cell alone is answered while another one hangs or is dead, at once
+// when the other one's breaker is open. What may concern the silent cell is refused with 503.
+func TestI7_SilentCell_OthersAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		silent func(*realCell)
+	}{
+		{"hung", func(c *realCell) { c.hung.Store(true) }},
+		{"dead", func(c *realCell) { c.stop() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			one, two := startCell(t, "one", 1), startCell(t, "two", 2)
+			_, b, url := startGateway(t, "one", one, two)
+			_, _, other := startGateway(t, "one", one, two)
+			for id, cell := range map[string]string{compute: "one", storage: "two"} {
+				call(t, "POST", url+"/cells/"+cell+"/resource_providers", fmt.Sprintf(`{"name": %q, "uuid": %q}`, cell, id), 200)
+				call(t, "PUT", url+"/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 50}}}`, 200)
+			}
+			for id, body := range map[string]string{inOne: holds("null", compute), inTwo: holds("null", storage), inBoth: holds("null", compute, storage)} {
+				call(t, "PUT", url+"/allocations/"+id, body, 204)
+			}
+			c.silent(two)
+
+			// within demands an answer of cell one alone, before two's budget is over.
+			within := func(what string, bound time.Duration, do func()) {
+				t.Helper()
+				began := time.Now()
+				do()
+				if took := time.Since(began); took > bound {
+					t.Errorf("%s took %v", what, took)
+				}
+			}
+			bound := defaultBudget + time.Second
+			within("a read", bound, func() { call(t, "GET", url+"/allocations/"+inOne, "", 200) })
+			within("a write", bound, func() { call(t, "PUT", url+"/allocations/"+inOne, holds("1", compute), 204) })
+			within("a move to the migration", bound, func() {
+				call(t, "POST", url+"/allocations", fmt.Sprintf(`{%q: %s, %q: %s}`, inOne, holds("2"), migrant, holds("null", compute)), 204)
+			})
+
+			for limit := time.Now().Add(20 * time.Second); ; {
+				open := !slices.ContainsFunc(b.Cells.Named("two").ReplicaStates(), func(s *cellgatev1.ReplicaState) bool {
+					return s.GetBreaker() == cellgatev1.BreakerState_CLOSED
+				})
+				if open {
+					break
+				}
+				if time.Now().After(limit) {
+					t.Fatal("the breaker does not open")
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+			at := func(method, path, body string, want int) (text string) {
+				t.Helper()
+				within(method+" "+path, time.Second, func() { text = call(t, method, url+path, body, want) })
+				return text
+			}
+			at("PUT", "/allocations/"+fresh, holds("null", compute), 204)
+			at("PUT", "/allocations/"+fresh, holds("null", compute), 409)
+			at("PUT", "/allocations/"+fresh, holds("1", compute, storage), 503)
+			at("DELETE", "/allocations/"+fresh, "", 204)
+			at("GET", "/resource_providers/"+compute+"/allocations", "", 503)                                             // inBoth is there
+			at("PUT", "/resource_providers/"+compute+"/traits", `{"resource_provider_generation": 6, "traits": []}`, 200) // which nothing refused has raised
+			at("POST", "/cells/one/resource_providers", fmt.Sprintf(`{"name": "other", "uuid": %q}`, third), 200)
+
+			// What the silent cell has, or may have.
+			at("GET", "/resource_providers/"+storage, "", 503)
+			at("GET", "/allocations/"+inTwo, "", 503)
+			at("PUT", "/allocations/"+inTwo, holds("1", compute), 503)
+			at("PUT", "/allocations/"+inTwo, holds("null", compute), 503)
+			at("GET", "/allocations/"+inBoth, "", 503)
+			at("DELETE", "/allocations/"+inBoth, "", 503)
+			at("GET", "/allocations/"+nobody, "", 503)
+			at("DELETE", "/allocations/"+nobody, "", 503)
+			// A compute of cell one asks for consumers of cell one.
+			at("GET", "/cells/one/allocations/"+nobody, "", 200)
+			at("DELETE", "/cells/one/allocations/"+nobody, "", 404)
+			at("DELETE", "/cells/two/allocations/"+nobody, "", 503)
+
+			// Lists and searches have what answers, and name what does not.
+			for _, path := range []string{"/resource_providers", "/allocation_candidates?resources=DISK_GB:1", "/usages?project_id=p"} {
+				for _, base := range []string{url, other} {
+					got, header := get(t, base+path)
+					if !strings.Contains(got, compute) && !strings.Contains(got, "DISK_GB") || strings.Contains(got, storage) || !slices.Equal(header["Cellgate-Silent-Cell"], []string{"two"}) {
+						t.Errorf("GET %s: %v %s", path, header, got)
+					}
+				}
+			}
+
+			// A gateway that has not seen the consumer believes the cell that has it.
+			call(t, "GET", other+"/allocations/"+inBoth, "", 200)
+		})
+	}
+}
+
+const third = "aaaaaaaa-0000-4000-8000-0000000000b1"
+
+// get is call of a GET that succeeds, with the answer's header.
+func get(t *testing.T, url string) (string, http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, header := send(t, req, 200)
+	return text, header
+}

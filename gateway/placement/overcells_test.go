@@ -1,0 +1,70 @@
+package placement_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/placement"
+	"cellgate/gateway/placement/cells"
+	"cellgate/internal/celltest"
+	"cellgate/internal/rpc"
+)
+
+// overCells gives backends over two empty cells each; the cells of the one before are stopped. New roots go to the first
+// cell.
+func overCells(t *testing.T) func() placement.Backend {
+	stop := func() {}
+	t.Cleanup(func() { stop() })
+	return func() placement.Backend {
+		t.Helper()
+		stop()
+		log := slog.New(slog.DiscardHandler)
+		running := map[string]celltest.Cell{}
+		var list []cellclient.CellConfig
+		for i, name := range []string{"one", "two"} {
+			uuid := fmt.Sprintf("cccccccc-0000-4000-8000-%012d", i+1)
+			running[name] = celltest.Start(t, name, uuid)
+			list = append(list, cellclient.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
+		}
+		cfg := cellclient.Config{ProposeBudget: time.Minute, ClaimBudget: time.Minute, Breaker: cellclient.BreakerConfig{
+			Failures: 5, Window: 3 * time.Minute, OpenFor: time.Second, ProbeEvery: time.Minute, ProbeBudget: time.Second,
+		}}
+		all, err := cellclient.New(list, cfg, cellclient.Deps{Log: log, Now: time.Now, Dial: func(target string) (*grpc.ClientConn, error) {
+			return rpc.Dial("passthrough:///"+target, grpc.WithContextDialer(func(ctx context.Context, name string) (net.Conn, error) {
+				return running[name].Connect(ctx)
+			}))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop = func() {
+			all.Wait()
+			all.Close()
+			for _, c := range running {
+				c.Stop()
+			}
+		}
+		b, err := cells.New(cells.Config{DefaultCell: "one", Budget: time.Minute}, cells.Deps{Cells: all, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+func TestGabbi_OverCells_PlacementsOwnSuite(t *testing.T) { placement.RunGabbi(t, overCells(t)) }
+
+func TestDifferential_OverCells_AnswersArePlacements(t *testing.T) {
+	placement.CompareWithPlacement(t, overCells(t))
+}
+
+func TestAPI_RecordedRequestsOverCells_AnswersArePlacements(t *testing.T) {
+	placement.ReplayRecorded(t, overCells(t))
+}

@@ -1,0 +1,45 @@
+package placement
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// silentCells are the cells that did not answer while a request was answered without them.
+type silentCells struct {
+	mu    sync.Mutex
+	names []string
+}
+
+type silentKey struct{}
+
+// silentHeader names the cells that an answer lacks, one a value.
+const silentHeader = "Cellgate-Silent-Cell"
+
+// withSilent makes a context that collects what NoteSilentCell is told.
+func withSilent(ctx context.Context) (context.Context, *silentCells) {
+	s := &silentCells{}
+	return context.WithValue(ctx, silentKey{}, s), s
+}
+
+// NoteSilentCell says that a request is answered without a cell that does not answer. A Backend calls it with the
+// context of the request before it returns.
+func NoteSilentCell(ctx context.Context, cell string) {
+	s, ok := ctx.Value(silentKey{}).(*silentCells)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.names, cell) {
+		s.names = append(s.names, cell)
+	}
+}
+
+// list gives the names, sorted.
+func (s *silentCells) list() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(slices.Values(s.names))
+}
