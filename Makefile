@@ -196,7 +196,7 @@ bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with r
 	@cat .cellgate/comparison/comparison.md
 
 .PHONY: load
-load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load a system of its own through REST and gRPC with k6 (40 s); fails when a threshold does. SCENARIO=smoke|steady|all, RATE=, STEADY=.
+load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load cells, agents and a gateway of their own through REST and gRPC with k6; fails when a threshold does. SCENARIO=smoke|steady|knee|spike|soak|cell-loss|upgrade|pack-first, CELLS=3, HOSTS=1000 a cell, RATE=60, STEADY=seconds, TIMES=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
 .PHONY: bench-agents

@@ -5,7 +5,7 @@ import grpc from 'k6/net/grpc';
 
 const json = { 'Content-Type': 'application/json' };
 // Refusals are answers here, not failures of the transport.
-const answered = http.expectedStatuses(200, 400, 404, 409);
+const answered = http.expectedStatuses(200, 400, 404, 409, 429, 503);
 
 // rest talks to the REST API at base.
 export function rest(base) {

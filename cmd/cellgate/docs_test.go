@@ -85,7 +85,7 @@ type docs struct {
 func newDocs(t *testing.T) *docs {
 	t.Helper()
 	d := &docs{targets: "\n" + readFile(t, repository+"/Makefile"), keys: map[string]bool{}, envs: map[string]bool{}, seen: map[string]int{}}
-	d.makeText = d.targets + readFile(t, repository+"/loadtest/run.sh") + readFile(t, repository+"/loadtest/load.js")
+	d.makeText = d.targets + readFile(t, repository+"/loadtest/run.sh") + readFile(t, repository+"/loadtest/load.js") + readFile(t, repository+"/loadtest/scenarios.js")
 	for _, section := range []string{"gateway", "cell", "agent", "dev", "telemetry", "log"} {
 		for _, k := range config.Keys(section) {
 			d.envs[k.Env] = true
