@@ -194,7 +194,13 @@ func TestDashboardsAskForMetricsThereAre(t *testing.T) {
 	for _, file := range files {
 		var board struct {
 			UID, Title string
-			Panels     []struct {
+			Templating struct {
+				List []struct {
+					Name  string
+					Query any
+				}
+			}
+			Panels []struct {
 				ID         int
 				Type       string
 				Title      string
@@ -205,6 +211,13 @@ func TestDashboardsAskForMetricsThereAre(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(read(t, file)), &board); err != nil {
 			t.Fatal(err)
+		}
+		variables := map[string]any{}
+		for _, v := range board.Templating.List {
+			variables[v.Name] = v.Query
+		}
+		if variables["datasource"] != sources.Datasources[0].Type || variables["cell"] == nil {
+			t.Errorf("%s: its variables are %v, want datasource of the provisioned type, and cell", file, variables)
 		}
 		ids, queries := map[int]bool{}, 0
 		for _, p := range board.Panels {
@@ -218,13 +231,18 @@ func TestDashboardsAskForMetricsThereAre(t *testing.T) {
 			if p.Type == "row" {
 				continue
 			}
-			if p.Datasource.UID != sources.Datasources[0].UID {
-				t.Errorf("%s: %s asks %q, which is not provisioned", file, p.Title, p.Datasource.UID)
+			if p.Datasource.UID != "${datasource}" {
+				t.Errorf("%s: %s asks %q, want the variable datasource", file, p.Title, p.Datasource.UID)
 			}
 			for _, q := range p.Targets {
 				queries++
 				if err := checkQuery(known, q.Expr); err != nil {
 					t.Errorf("%s: %s: %v", file, p.Title, err)
+				}
+				for _, name := range checkSelectors(known, grouping.ReplaceAllString(q.Expr, " "), func(string, ...any) {}) {
+					if _, ok := known[name]["cell"]; ok && !strings.Contains(q.Expr, name+`{cell=~"$cell"`) {
+						t.Errorf("%s: %s: %s is not limited to $cell", file, p.Title, name)
+					}
 				}
 			}
 		}
@@ -244,42 +262,49 @@ func anchors(text string) map[string]bool {
 	return out
 }
 
-func TestAlertsAskForMetricsThereAreAndLinkToTheirCase(t *testing.T) {
-	var file struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr, For    string
-				Labels, Annotations map[string]string
+// Alerts name metrics that exist, and their annotation runbook_url names a section that exists.
+// Every section of the runbook has an alert.
+func TestAlerts_MetricsAndRunbookSections_Exist(t *testing.T) {
+	files, err := filepath.Glob("*/alerts*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of alerts: %v %v", files, err)
+	}
+	known, runbook := series(), read(t, "../docs/how-to/runbook.md")
+	sections, linked, seen := anchors(runbook), map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		var rules struct {
+			Groups []struct {
+				Rules []struct {
+					Alert, Expr, For    string
+					Labels, Annotations map[string]string
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(read(t, file)), &rules); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range rules.Groups {
+			for _, r := range g.Rules {
+				if seen[r.Alert] || r.Alert == "" || r.For == "" || r.Annotations["summary"] == "" {
+					t.Errorf("%s: alert %q: %v", file, r.Alert, r)
+				}
+				seen[r.Alert] = true
+				if err := checkQuery(known, r.Expr); err != nil {
+					t.Errorf("%s: %v", r.Alert, err)
+				}
+				if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+					t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+				}
+				anchor, ok := strings.CutPrefix(r.Annotations["runbook_url"], "docs/how-to/runbook.md#")
+				if !ok || !sections[anchor] {
+					t.Errorf("%s: its runbook_url %q is no section of docs/how-to/runbook.md", r.Alert, r.Annotations["runbook_url"])
+				}
+				linked[anchor] = true
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "compose/alerts.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
-	known, cases := series(), anchors(read(t, "../docs/how-to/runbook.md"))
-	linked, seen := map[string]bool{}, map[string]bool{}
-	for _, g := range file.Groups {
-		for _, r := range g.Rules {
-			if seen[r.Alert] || r.Alert == "" || r.For == "" || r.Annotations["summary"] == "" {
-				t.Errorf("alert %q: %v", r.Alert, r)
-			}
-			seen[r.Alert] = true
-			if err := checkQuery(known, r.Expr); err != nil {
-				t.Errorf("%s: %v", r.Alert, err)
-			}
-			if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
-				t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
-			}
-			anchor, ok := strings.CutPrefix(r.Annotations["runbook"], "docs/how-to/runbook.md#")
-			if !ok || !cases[anchor] {
-				t.Errorf("%s: its runbook %q is not there", r.Alert, r.Annotations["runbook"])
-			}
-			linked[anchor] = true
-		}
-	}
-	// Every case of the runbook has an alert.
-	_, runbook, _ := strings.Cut(read(t, "../docs/how-to/runbook.md"), "\n") // without its title
-	for anchor := range anchors(runbook) {
+	_, cases, _ := strings.Cut(runbook, "\n") // without its title
+	for anchor := range anchors(cases) {
 		if !linked[anchor] {
 			t.Errorf("no alert links to %s", anchor)
 		}
