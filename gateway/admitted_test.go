@@ -19,7 +19,7 @@ import (
 // their own credentials are good.
 func TestACellThatDoesNotAdmitTheGatewayIsUnavailable(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Unauthenticated, fault.PermissionDenied} {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 		refuse := func(context.Context, string, any) error { return fault.New(kind, "secret of the cell") }
 		w.cells[1].hook(refuse, nil)
 		resp := w.choose(ask(1, 1))

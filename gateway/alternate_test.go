@@ -35,8 +35,8 @@ func withAlternates(w *world) (*cellgatev1.SelectDestinationsRequest, *cellgatev
 	return req, d
 }
 
-func threeHosts() []*fakeCell {
-	return []*fakeCell{newFakeCell(1, testHost(1, 3), testHost(2, 2), testHost(3, 1)), newFakeCell(2, testHost(4, 1))}
+func threeHosts() []*testCell {
+	return []*testCell{newCell(1, testHost(1, 3), testHost(2, 2), testHost(3, 1)), newCell(2, testHost(4, 1))}
 }
 
 func TestClaimAlternate(t *testing.T) {
@@ -86,12 +86,7 @@ func TestClaimAlternateRefusals(t *testing.T) {
 	_, d := withAlternates(w)
 	id, instance := d.GetSelected().GetClaimId(), testUUID(0x1, 1)
 	full := d.GetAlternates()[0]
-	w.cells[0].mu.Lock()
-	w.cells[0].claim(&cellv1.NewClaim{
-		ClaimId: "other", ConsumerUuid: testUUID(0x9, 1), HostUuid: full.GetComputeNodeUuid(),
-		Allocations: []*cellgatev1.Allocation{{ProviderUuid: full.GetComputeNodeUuid(), ResourceClass: "VCPU", Amount: 32}},
-	})
-	w.cells[0].mu.Unlock()
+	w.cells[0].takeVCPUs("other", testUUID(0x9, 1), full.GetComputeNodeUuid(), 32)
 	for _, tt := range []struct {
 		name, claim, host, Cell string
 		want                    fault.Kind
@@ -167,9 +162,10 @@ func TestI9_ClaimAlternateKeepsAffinity(t *testing.T) {
 		}
 		if !pinned {
 			for _, c := range w.cells {
-				c.mu.Lock()
-				clear(c.pins)
-				c.mu.Unlock()
+				_, holders := c.pin(affinity.GetUuid())
+				for _, claim := range holders {
+					c.unpin(affinity.GetUuid(), claim)
+				}
 			}
 		}
 		_, err := w.alternate(id, alternates[1].GetComputeNodeUuid())

@@ -30,7 +30,7 @@ func TestLimitsOfFiltersAreAnswered(t *testing.T) {
 		return h
 	}
 	start := func(filters ...string) *world {
-		return start(t, []*fakeCell{newFakeCell(1, host(1), host(2))}, func(cfg *Config) { cfg.Filters = append(schedule.DefaultFilters(), filters...) })
+		return start(t, []*testCell{newCell(1, host(1), host(2))}, func(cfg *Config) { cfg.Filters = append(schedule.DefaultFilters(), filters...) })
 	}
 	request := func(first int) *cellgatev1.SelectDestinationsRequest {
 		r := ask(first, 1)

@@ -32,7 +32,7 @@ func longNamed(n int) []schedule.Host {
 // with its defaults; the next larger one is refused before anything is claimed.
 func TestTheLargestAnswerFitsADefaultClient(t *testing.T) {
 	// One host for all instances, so that every alternate stays.
-	w := start(t, []*fakeCell{newFakeCell(1, longNamed(40)...)}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, longNamed(40)...)}, func(c *Config) {
 		c.Weighers = []rules.WeigherConfig{{Name: schedule.RAMWeigher, Multiplier: -1}}
 	})
 	request := func(n, alternates int) *cellgatev1.SelectDestinationsRequest {
@@ -41,7 +41,7 @@ func TestTheLargestAnswerFitsADefaultClient(t *testing.T) {
 		return r
 	}
 	// Where no cell answers, a request that is let in fails at once, for another reason.
-	deaf := start(t, []*fakeCell{newFakeCell(1, longNamed(1)...)}, func(c *Config) {
+	deaf := start(t, []*testCell{newCell(1, longNamed(1)...)}, func(c *Config) {
 		c.Weighers = []rules.WeigherConfig{{Name: schedule.RAMWeigher, Multiplier: -1}}
 	})
 	deaf.cells[0].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "away") }, nil)

@@ -14,13 +14,9 @@ func BenchmarkSelect(b *testing.B) {
 		b.Run(map[int]string{1: "alone", 64: "64callers"}[callers], func(b *testing.B) {
 			cells := fleet(3, 0)
 			for i, c := range cells {
-				e := c.table.Edit()
 				for h := range 1000 {
-					host := testHost(i*1000+h, 1+h%4)
-					host.Cell = c.uuid
-					e.PutHost(host)
+					c.hosts = append(c.hosts, testHost(i*1000+h, 1+h%4))
 				}
-				c.set(e.Table())
 			}
 			w := start(b, cells, nil)
 			var n atomic.Int64

@@ -15,25 +15,12 @@ import (
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
-
-// fill takes all of a host's VCPU behind the gateway's back, in a cell whose
-// table does not show it yet: the next claim there loses a race.
-func (f *fakeCell) fill(host, instance int) *cellgatev1.Claim {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := f.claim(&cellv1.NewClaim{
-		ClaimId: "other" + testUUID(0x9, instance), ConsumerUuid: testUUID(0x9, instance), HostUuid: testUUID(0xa, host),
-		Allocations: []*cellgatev1.Allocation{{ProviderUuid: testUUID(0xa, host), ResourceClass: "VCPU", Amount: 16}},
-	})
-	return out.GetClaim()
-}
 
 func claimsIn(req any) []*cellv1.NewClaim { return opsIn(req, (*cellv1.ClaimOp).GetClaim) }
 
 func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(3, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(3, 1)), newCell(2, testHost(2, 1))}, nil)
 	var raced atomic.Bool
 	w.cells[1].hook(func(_ context.Context, method string, req any) error {
 		if method == "ClaimBatch" && len(claimsIn(req)) > 0 && raced.CompareAndSwap(false, true) {
@@ -65,7 +52,7 @@ func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
 }
 
 func TestNoValidHostWhenTheLastHostIsLost(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	w.cells[0].hook(func(_ context.Context, method string, req any) error {
 		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
 			w.cells[0].fill(1, 1)
@@ -76,7 +63,7 @@ func TestNoValidHostWhenTheLastHostIsLost(t *testing.T) {
 }
 
 func TestAllOrNoneReleasesWhatWasClaimed(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	w.cells[1].hook(func(_ context.Context, method string, req any) error {
 		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
 			w.cells[1].fill(2, 1)
@@ -95,7 +82,7 @@ func TestAllOrNoneReleasesWhatWasClaimed(t *testing.T) {
 }
 
 func TestAllOrNoneWhenTheCallerGivesUp(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	released, first := make(chan string, 2), make(chan struct{})
@@ -136,7 +123,7 @@ func TestAllOrNoneWhenTheCallerGivesUp(t *testing.T) {
 // A claim whose reply is lost was made; it is released, and the instance goes
 // elsewhere.
 func TestLostReplyIsReleasedAndPlannedElsewhere(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 2))}, nil)
 	released := make(chan struct{})
 	w.cells[1].hook(nil, func(method string, req any) error {
 		switch {
@@ -164,9 +151,9 @@ func TestLostReplyIsReleasedAndPlannedElsewhere(t *testing.T) {
 // An operation whose outcome the cell itself does not know.
 func TestVagueOutcomeIsReleasedAndPlannedElsewhere(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.OutcomeUnknown, fault.CellUnavailable, fault.Overloaded} {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 		released := make(chan struct{})
-		w.cells[1].vague = kind
+		w.cells[1].isVague(kind)
 		w.cells[1].hook(nil, func(method string, req any) error {
 			if method == "ClaimBatch" && len(claimsIn(req)) == 0 {
 				close(released)
@@ -194,7 +181,7 @@ func TestLostReplyWithNowhereElse(t *testing.T) {
 		{"release fails too", true, fault.OutcomeUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+			w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 			w.cells[0].hook(nil, func(method string, req any) error {
 				if method == "ClaimBatch" && (tt.releaseFail || len(claimsIn(req)) > 0) {
 					return errors.New("the reply is lost")
@@ -219,14 +206,14 @@ func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
 		{"always", 1000, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 1))}, nil)
+			w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1))}, nil)
 			var left atomic.Int32
 			left.Store(tt.times)
 			w.cells[0].hook(func(_ context.Context, method string, req any) error {
 				if b, ok := req.(*cellv1.ProposeBatchRequest); ok {
 					for _, q := range b.GetQueries() {
 						if q.GetTableVersion() != "" && left.Add(-1) >= 0 {
-							q.TableVersion = "gone"
+							q.TableVersion = q.GetTableVersion()[:strings.LastIndex(q.GetTableVersion(), ".")+1] + "999"
 						}
 					}
 				}
@@ -251,24 +238,23 @@ func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
 
 // Rounds of one merge see one version of each table, whatever happens between.
 func TestRoundsArePinned(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	w.cells[0].hook(nil, func(method string, _ any) error {
 		if method == "ProposeBatch" {
-			w.cells[0].edit(func(*schedule.Edit) {})
+			w.cells[0].report(testHost(1, 1))
 		}
 		return nil
 	})
 	w.choose(ask(1, 4))
-	w.cells[0].mu.Lock()
-	defer w.cells[0].mu.Unlock()
+	queries := w.cells[0].queries()
 	pinned := 0
-	for _, q := range w.cells[0].queries[1:] {
-		if q.GetTableVersion() != "2" || len(q.GetConsumerUuids()) > 0 {
+	for _, q := range queries[1:] {
+		if q.GetTableVersion() != queries[1].GetTableVersion() || q.GetTableVersion() == "" || len(q.GetConsumerUuids()) > 0 {
 			t.Errorf("query of version %q with %d consumers", q.GetTableVersion(), len(q.GetConsumerUuids()))
 		}
 		pinned++
 	}
-	if pinned == 0 || w.cells[0].queries[0].GetTableVersion() != "" {
+	if pinned == 0 || queries[0].GetTableVersion() != "" {
 		t.Errorf("%d pinned queries", pinned)
 	}
 }
@@ -277,7 +263,7 @@ func TestRoundsArePinned(t *testing.T) {
 // answered with a claim of its own elsewhere, and what the call did is given back.
 func TestI4_LostReplyOfASharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 100)), newFakeCell(2, testHost(2, 50))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 100)), newCell(2, testHost(2, 50))}, nil)
 		gate := make(chan struct{})
 		lost := 0
 		w.cells[0].hook(func(_ context.Context, method string, _ any) error {

@@ -102,7 +102,7 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 		hosts = append(hosts, testHost(n, 8))
 	}
 	costly := `[` + strings.Repeat(`1, `, 30) + `1].all(x, host.free.VCPU > -1 * x) && true`
-	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, hosts...)}, func(c *Config) {
 		c.FilterExpression, c.WeighExpression = costly, `host.free.VCPU`
 		c.ProposeBudget = 110 * time.Second // a million steps under the race detector
 	})

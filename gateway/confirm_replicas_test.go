@@ -4,9 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -14,25 +12,18 @@ import (
 
 // replicated is a world of two cells, the first of which has two replicas with the same
 // claims.
-func replicated(t *testing.T) (w *world, replicas []*fakeCell) {
+func replicated(t *testing.T) (w *world, replicas []*testCell) {
 	t.Helper()
-	first, second, other := newFakeCell(1, testHost(1, 9)), newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 9))
-	second.name, second.same = "replica2", first
-	w = start(t, []*fakeCell{first, other, second}, func(c *Config) {
-		c.Cells = c.Cells[:2]
-		c.Cells[0].Replicas = []string{"cell1", "replica2"}
-	})
-	second.mu.Lock()
-	second.name = "cell1"
-	second.mu.Unlock()
+	first, other := newCell(1, testHost(1, 9)), newCell(2, testHost(2, 9))
+	second := first.another()
+	w = start(t, []*testCell{first, other, second}, nil)
 	w.cells = w.cells[:2]
-	time.Sleep(2 * cellclient.SummaryEvery) // virtual: until it is no stranger
-	return w, []*fakeCell{first, second}
+	return w, []*testCell{first, second}
 }
 
 // firstConfirm has something happen after the first confirm that replicas do, before its
 // answer.
-func firstConfirm(replicas []*fakeCell, then func() error) {
+func firstConfirm(replicas []*testCell, then func() error) {
 	done := make(chan struct{}, 1)
 	done <- struct{}{}
 	for _, f := range replicas {
@@ -65,7 +56,7 @@ func TestI2_ALateConfirmThatGoesToTwoReplicas(t *testing.T) {
 					defer close(end)
 					firstConfirm(replicas, func() error {
 						if other {
-							w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+							w.cells[1].confirm(two[1].GetClaimId(), testUUID(0x1, 1))
 						}
 						if slow {
 							<-end
@@ -99,7 +90,7 @@ func TestI2_AConfirmThatLookedBeforeAnotherOneRetook(t *testing.T) {
 				select {
 				case <-once:
 					w.cells[0].retake(two[0].GetClaimId())
-					w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
+					w.cells[1].confirm(two[1].GetClaimId(), testUUID(0x1, 1))
 				default:
 				}
 			}
@@ -110,14 +101,4 @@ func TestI2_AConfirmThatLookedBeforeAnotherOneRetook(t *testing.T) {
 			t.Errorf("confirmed beside another: %v, the claim is %s", err, state)
 		}
 	})
-}
-
-// retake makes an expired claim pending, as a late confirm does.
-func (f *fakeCell) retake(claimID string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.claims[claimID].claim
-	if out := f.confirm(&cellv1.ClaimRef{ClaimId: claimID, ConsumerUuid: c.GetConsumerUuid(), Retake: true}); out.GetRefusal() != nil {
-		panic(out.GetRefusal().GetMessage())
-	}
 }

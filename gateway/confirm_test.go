@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -11,50 +10,42 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"cellgate/internal/fault"
 	"cellgate/internal/testlong"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// expire ends a claim's lease.
-func (f *fakeCell) expire(claimID string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.claims[claimID].claim
-	c.State = cellgatev1.ClaimState_EXPIRED
-	f.give(c)
-}
-
-// stateOf gives the state of a claim, ended ones too.
-func (f *fakeCell) stateOf(claimID string) cellgatev1.ClaimState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.claims[claimID].claim.GetState()
-}
-
-// revive makes an expired claim live again, whatever else its consumer has.
-func (f *fakeCell) revive(claimID string, state cellgatev1.ClaimState) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.claims[claimID].claim
-	if out := f.take(c, c.GetAllocations(), c.GetHostUuid()); out != nil {
-		panic(out.GetRefusal().GetMessage())
+// made is a claim that is made behind the gateway's back.
+func (c *testCell) made(id, consumer, host string) *cellgatev1.Selection {
+	c.t.Helper()
+	if r := c.takeVCPUs(id, consumer, host, 2).GetRefusal(); r != nil {
+		c.t.Fatal(r)
 	}
-	c.State = state
+	return &cellgatev1.Selection{ClaimId: id, Cell: c.name, ComputeNodeUuid: host}
 }
 
-// twoExpired makes two claims of one consumer, one in each of two cells, that have
-// expired.
-func twoExpired(w *world) [2]*cellgatev1.Selection {
+// twoClaims makes two claims of one consumer, one in each of two cells, that are in a state. In a
+// bubble.
+func twoClaims(w *world, states ...cellgatev1.ClaimState) [2]*cellgatev1.Selection {
+	w.t.Helper()
 	var out [2]*cellgatev1.Selection
-	for i, c := range w.cells {
-		out[i] = w.choose(to(ask(1, 1), c.name)).GetDestinations()[0].GetSelected()
-		c.expire(out[i].GetClaimId())
+	for i, state := range states {
+		c := w.cells[i]
+		out[i] = c.made("of-"+c.name, testUUID(0x1, 1), c.hosts[0].UUID.String())
+		switch state {
+		case cellgatev1.ClaimState_EXPIRED:
+			c.expire(out[i].GetClaimId())
+		case cellgatev1.ClaimState_CONFIRMED:
+			c.confirm(out[i].GetClaimId(), testUUID(0x1, 1))
+		}
 	}
 	return out
+}
+
+func twoExpired(w *world) [2]*cellgatev1.Selection {
+	w.t.Helper()
+	return twoClaims(w, cellgatev1.ClaimState_EXPIRED, cellgatev1.ClaimState_EXPIRED)
 }
 
 // confirmBoth confirms two claims of one consumer at once, and demands that one at
@@ -97,12 +88,7 @@ func TestI2_ConfirmsAtOnce(t *testing.T) {
 			for seed := range seeds {
 				synctest.Test(t, func(t *testing.T) {
 					w := start(t, twoCells(), nil)
-					two := twoExpired(w)
-					for i, state := range states {
-						if state == pending {
-							w.cells[i].revive(two[i].GetClaimId(), pending)
-						}
-					}
+					two := twoClaims(w, states[:]...)
 					// Every fourth time calls are slower than the one that yields waits, but not
 					// so slow that a cell is passed over.
 					slow := seed%4 == 3
@@ -170,64 +156,57 @@ func TestI2_LateConfirmsThatSawNothing(t *testing.T) {
 // A late confirm that is alone succeeds, in one call.
 func TestLateConfirm(t *testing.T) {
 	for _, named := range []string{"", "cell1"} {
-		w := start(t, twoCells(), nil)
-		two := twoExpired(w)
-		resp, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{
-			ConsumerUuid: testUUID(0x1, 1), ClaimId: two[0].GetClaimId(), Cell: named,
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, twoCells(), nil)
+			two := twoExpired(w)
+			resp, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{
+				ConsumerUuid: testUUID(0x1, 1), ClaimId: two[0].GetClaimId(), Cell: named,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := resp.GetClaim(); c.GetState() != cellgatev1.ClaimState_CONFIRMED || c.GetExpiresAt() != nil {
+				t.Errorf("the claim is %v", c)
+			}
+			if k := fault.KindOf(w.confirm(two[1], testUUID(0x1, 1))); k != fault.AlreadyExists {
+				t.Errorf("the other one's confirm gave %q", k)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := resp.GetClaim(); c.GetState() != cellgatev1.ClaimState_CONFIRMED || c.GetExpiresAt() != nil {
-			t.Errorf("the claim is %v", c)
-		}
-		if k := fault.KindOf(w.confirm(two[1], testUUID(0x1, 1))); k != fault.AlreadyExists {
-			t.Errorf("the other one's confirm gave %q", k)
-		}
 	}
 }
 
 // Of two confirmed claims each is confirmed again, which is logged; the refusal of a
 // third names a claim that can be released, and then there is no refusal.
 func TestConfirmAgainBesideADuplicate(t *testing.T) {
-	var logged bytes.Buffer
-	var mu sync.Mutex
-	w := startLogged(t, append(twoCells(), newFakeCell(3, testHost(5, 1))), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
-	id := testUUID(0x1, 1)
-	third := w.choose(to(ask(1, 1), "cell3")).GetDestinations()[0].GetSelected()
-	w.cells[2].expire(third.GetClaimId())
-	var two [2]*cellgatev1.Selection
-	for i, c := range w.cells[:2] {
-		two[i] = w.choose(to(ask(1, 1), c.name)).GetDestinations()[0].GetSelected()
-		c.expire(two[i].GetClaimId())
-	}
-	for i := range two {
-		w.cells[i].revive(two[i].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
-	}
-	for _, s := range two {
-		if err := w.confirm(s, id); err != nil {
-			t.Errorf("confirmed again: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		var logged safeBuffer
+		w := startLogged(t, append(twoCells(), newCell(3, testHost(5, 1))), nil, slog.New(slog.NewTextHandler(&logged, nil)))
+		id := testUUID(0x1, 1)
+		third := w.cells[2].made("third", id, testUUID(0xa, 5))
+		w.cells[2].expire("third")
+		two := twoClaims(w, cellgatev1.ClaimState_CONFIRMED, cellgatev1.ClaimState_CONFIRMED)
+		for n, s := range two {
+			if err := w.confirm(s, id); err != nil {
+				t.Errorf("confirmed again: %v", err)
+			}
+			if got := strings.Count(logged.String(), "two confirmed claims"); got != n+1 {
+				t.Errorf("logged %q", logged.String())
+			}
 		}
-		mu.Lock()
-		if !strings.Contains(logged.String(), "two confirmed claims") {
-			t.Errorf("logged %q", logged.String())
+		for range two {
+			_, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{ConsumerUuid: id, ClaimId: third.GetClaimId()})
+			e := mustFail(t, nil, err, fault.AlreadyExists)
+			if named := e.Metadata["claim_id"]; named == third.GetClaimId() || !strings.Contains(e.Message, "ReleaseClaim with claim_id "+named) {
+				t.Fatalf("no way out: %v", err)
+			}
+			if _, err := w.claims.ReleaseClaim(context.Background(), &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: e.Metadata["claim_id"]}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		logged.Reset()
-		mu.Unlock()
-	}
-	for range two {
-		_, err := w.claims.ConfirmClaim(context.Background(), &cellgatev1.ConfirmClaimRequest{ConsumerUuid: id, ClaimId: third.GetClaimId()})
-		e := mustFail(t, nil, err, fault.AlreadyExists)
-		if named := e.Metadata["claim_id"]; named == third.GetClaimId() || !strings.Contains(e.Message, "ReleaseClaim with claim_id "+named) {
-			t.Fatalf("no way out: %v", err)
+		if err := w.confirm(third, id); err != nil {
+			t.Errorf("nothing is in the way: %v", err)
 		}
-		if _, err := w.claims.ReleaseClaim(context.Background(), &cellgatev1.ReleaseClaimRequest{ConsumerUuid: id, ClaimId: e.Metadata["claim_id"]}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.confirm(third, id); err != nil {
-		t.Errorf("nothing is in the way: %v", err)
-	}
+	})
 }
 
 // What is pending beside a claim that is confirmed again is released; that it cannot
@@ -235,12 +214,10 @@ func TestConfirmAgainBesideADuplicate(t *testing.T) {
 func TestConfirmAgainBesideAPendingClaim(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w := start(t, twoCells(), nil)
-		two := twoExpired(w)
-		w.cells[0].revive(two[0].GetClaimId(), cellgatev1.ClaimState_CONFIRMED)
-		w.cells[1].revive(two[1].GetClaimId(), cellgatev1.ClaimState_PENDING)
+		two := twoClaims(w, cellgatev1.ClaimState_CONFIRMED, cellgatev1.ClaimState_PENDING)
 		if lost {
-			w.cells[1].hook(func(_ context.Context, method string, req any) error {
-				if _, ok := req.(proto.Message); ok && method == "ClaimBatch" {
+			w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+				if method == "ClaimBatch" {
 					return fault.New(fault.CellUnavailable, "no")
 				}
 				return nil

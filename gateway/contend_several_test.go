@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -37,7 +39,7 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 // The release before a new start fails once; the request must not meet its own claim.
 func TestAFailedReleaseIsNotMetAsAnothersClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
 		var claims, releases atomic.Int32
 		w.cells[0].hook(func(_ context.Context, method string, req any) error {
 			b, ok := req.(*cellv1.ClaimBatchRequest)
@@ -64,7 +66,7 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 	kinds := map[fault.Kind]int{}
 	for n := range 40 {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+			w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 			w.cells[0].hook(func(_ context.Context, method string, req any) error {
 				if method == "ClaimBatch" {
 					for _, c := range claimsIn(req) {
@@ -90,18 +92,16 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 
 // Pinned by another to a host that is full; that other then lets go.
 func TestPinOfAnotherThatLetsGo(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
 	w.cells[0].fill(1, 1)
 	group := testUUID(0xe, 1)
-	w.cells[0].pins[group] = &fakePin{host: "host001", holders: map[string]bool{"other": true}}
+	w.cells[0].must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
+		GroupUuid: group, ServiceHost: "host001", ClaimId: "other", Ttl: durationpb.New(time.Minute),
+	}}})
 	var pins atomic.Int32
 	w.cells[0].hook(func(_ context.Context, method string, req any) error {
 		if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetPin() != nil && pins.Add(1) == 1 {
-			go func() {
-				w.cells[0].mu.Lock()
-				delete(w.cells[0].pins[group].holders, "other")
-				w.cells[0].mu.Unlock()
-			}()
+			go w.cells[0].unpin(group, "other")
 		}
 		return nil
 	}, nil)

@@ -17,7 +17,7 @@ import (
 // that it lost.
 func TestContendedOnlyAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
+		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
 		// The shard refuses what the table still shows as free.
 		w.cells[0].hook(func(_ context.Context, method string, req any) error {
 			if method == "ClaimBatch" {
@@ -56,14 +56,14 @@ func patient(c *Config) {
 }
 
 // cellsOf builds cells of hosts that hold exactly one instance of 16 VCPU each.
-func cellsOf(cells, hosts int) []*fakeCell {
-	var out []*fakeCell
+func cellsOf(cells, hosts int) []*testCell {
+	var out []*testCell
 	for c := range cells {
 		var hs []schedule.Host
 		for h := range hosts {
 			hs = append(hs, testHost(1+c*hosts+h, 1))
 		}
-		out = append(out, newFakeCell(1+c, hs...))
+		out = append(out, newCell(1+c, hs...))
 	}
 	return out
 }
@@ -150,18 +150,15 @@ func TestPairsDoNotStarveEachOther(t *testing.T) {
 // A lost race of one of two instances of a hard-affinity group does not end the
 // request while another host holds both.
 func TestAffinityPairStartsOverOnAnotherHost(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4), testHost(2, 3))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 4), testHost(2, 3))}, nil)
 	claims := 0
 	w.cells[0].hook(func(_ context.Context, method string, req any) error {
 		if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
 			if claims++; claims == 1 {
 				// Room for one of the two is left on the better host.
-				w.cells[0].edit(func(e *schedule.Edit) {
-					h := testHost(1, 4)
-					v := h.View
-					v.VCPUsUsed = 62
-					e.SetUsage(h.UUID, []schedule.Amount{{Class: "VCPU", N: 62}}, v)
-				})
+				h := testHost(1, 4)
+				h.Resources[0].Used = 62
+				w.cells[0].report(h)
 			}
 		}
 		return nil

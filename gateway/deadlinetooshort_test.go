@@ -15,7 +15,7 @@ import (
 )
 
 // slowProposals makes a cell answer proposals, and probes when probes is set, after d.
-func slowProposals(c *fakeCell, d time.Duration, probes bool) {
+func slowProposals(c *testCell, d time.Duration, probes bool) {
 	c.hook(func(ctx context.Context, method string, _ any) error {
 		if method == "ProposeBatch" || probes && method == "GetSummary" {
 			return cellclient.Pause(ctx, d)
@@ -40,7 +40,7 @@ func TestI2_RepeatInAHurryIsNotClaimedElsewhere(t *testing.T) {
 		req := ask(1, 1)
 		req.RequestId = "r1"
 		first := w.choose(req).GetDestinations()[0].GetSelected()
-		var home *fakeCell
+		var home *testCell
 		for _, c := range w.cells {
 			if c.name == first.GetCell() {
 				home = c

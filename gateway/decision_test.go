@@ -17,6 +17,7 @@ import (
 
 	"cellgate/gateway/decisions"
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -30,14 +31,12 @@ func (w *world) written() map[string]*cellgatev1.Decision {
 	pauseFor(linger * 2)
 	synctest.Wait()
 	for _, c := range w.cells {
-		c.mu.Lock()
-		for id, d := range c.decisions {
-			if !strings.HasPrefix(id, c.name+".") {
+		for _, d := range c.decisions() {
+			if id := d.GetDecisionId(); !strings.HasPrefix(id, c.name+".") {
 				w.t.Errorf("%s keeps decision %s", c.name, id)
 			}
-			out[id] = d
+			out[d.GetDecisionId()] = d
 		}
-		c.mu.Unlock()
 	}
 	return out
 }
@@ -165,7 +164,7 @@ func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
 // A cell that does not take decisions delays no answer, and what waits is bounded.
 func TestDecisionsNeverDelayAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, func(c *Config) { c.DecisionQueue = 5 })
+		w := start(t, []*testCell{newCell(1, testHost(1, 9))}, func(c *Config) { c.DecisionQueue = 5 })
 		release := make(chan struct{})
 		w.cells[0].hook(func(ctx context.Context, method string, _ any) error {
 			if method == "PutDecisions" {
@@ -188,8 +187,8 @@ func TestDecisionsNeverDelayAnAnswer(t *testing.T) {
 		if n := len(w.written()); n != 5 {
 			t.Errorf("%d written", n)
 		}
-		if w.cells[0].puts != 1 {
-			t.Errorf("%d calls for one batch", w.cells[0].puts)
+		if n := len(got[*cellv1.PutDecisionsRequest](w.cells[0])); n != 1 {
+			t.Errorf("%d calls for one batch", n)
 		}
 	})
 }
@@ -205,7 +204,7 @@ func takesNone(_ context.Context, method string, _ any) error {
 // What a cell could not take is written when it can.
 func TestDecisionsWaitForTheirCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 9))}, nil)
 		w.cells[0].hook(takesNone, nil)
 		var want []string
 		for i := range 3 {
@@ -265,7 +264,7 @@ func TestDecisionsOfAStuckCellMakeRoom(t *testing.T) {
 // before anything was placed.
 func TestDecisionIsNotOfTheLostCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
 		w.cells[0].hook(func(_ context.Context, method string, _ any) error {
 			if method == "ClaimBatch" || method == "PutDecisions" {
 				return fault.New(fault.CellUnavailable, "no")
@@ -273,7 +272,7 @@ func TestDecisionIsNotOfTheLostCell(t *testing.T) {
 			return nil
 		}, nil)
 		resp := w.choose(ask(1, 1))
-		if len(w.cells[0].queries) == 0 || resp.GetDestinations()[0].GetSelected().GetCell() != "cell2" {
+		if len(w.cells[0].queries()) == 0 || resp.GetDestinations()[0].GetSelected().GetCell() != "cell2" {
 			t.Fatalf("not a loss: %v", resp)
 		}
 		if id := resp.GetDecisionId(); !strings.HasPrefix(id, "cell2.") {
@@ -297,8 +296,12 @@ func TestDecisionsAreWrittenAtTheEnd(t *testing.T) {
 		id = w.choose(ask(1, 1)).GetDecisionId()
 	})
 	for _, c := range cells {
-		if c.decisions[id] != nil {
-			return
+		for _, put := range got[*cellv1.PutDecisionsRequest](c) {
+			for _, d := range put.GetDecisions() {
+				if d.GetDecisionId() == id {
+					return
+				}
+			}
 		}
 	}
 	t.Errorf("decision %s is lost", id)
@@ -342,9 +345,12 @@ func TestListDecisions(t *testing.T) {
 		}
 		for _, short := range []int{0, 1, 2} {
 			for _, c := range w.cells {
-				c.mu.Lock()
-				c.shortPages = short
-				c.mu.Unlock()
+				c.hook(func(_ context.Context, _ string, req any) error {
+					if list, ok := req.(*cellv1.ListDecisionsRequest); ok && short > 0 {
+						list.PageSize = min(list.GetPageSize(), int32(short))
+					}
+					return nil
+				}, nil)
 			}
 			for _, size := range []int32{1, 3, 7, 0} {
 				if got := read(&cellgatev1.ListDecisionsRequest{PageSize: size}); !slices.Equal(got, want) {

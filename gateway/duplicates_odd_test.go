@@ -8,11 +8,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-
-	"google.golang.org/protobuf/proto"
+	"time"
 
 	"cellgate/internal/fault"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -35,48 +33,34 @@ func TestConfirmWhileItsOwnCellHangs(t *testing.T) {
 // Of two claims GetClaim gives the one that stands; two confirmed ones it reports.
 func TestTwoClaimsOfAConsumerAreReported(t *testing.T) {
 	for _, state := range []cellgatev1.ClaimState{cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED} {
-		var logged bytes.Buffer
-		var mu sync.Mutex
-		w := startLogged(t, twoCells(), nil, slog.New(slog.NewTextHandler(&lockedBuf{b: &logged, mu: &mu}, nil)))
-		req := ask(1, 1)
-		req.RequestId = "r1"
-		one := w.choose(req).GetDestinations()[0].GetSelected()
-		a, b := w.cells[0], w.cells[1]
-		if one.GetCell() != a.name {
-			a, b = b, a
-		}
-		// The same claim, made later in the other cell.
-		a.mu.Lock()
-		c := a.claims[one.GetClaimId()]
-		a.mu.Unlock()
-		later := &fakeClaim{claim: proto.CloneOf(c.claim), origin: c.origin}
-		later.claim.ClaimId, later.claim.Cell = "later", b.name
-		later.claim.CreatedAt.Seconds += 5
-		c.claim.State, later.claim.State = state, state
-		b.mu.Lock()
-		b.claims["later"] = later
-		b.mu.Unlock()
 		for _, swap := range []bool{false, true} {
-			if swap {
-				c.claim.CreatedAt.Seconds += 10
-			}
-			got, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(0x1, 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			best := later.claim
-			if swap {
-				best = c.claim
-			}
-			if got.GetClaim().GetClaimId() != best.GetClaimId() {
-				t.Errorf("%s swap %v: GetClaim gives %s, the one that stands is %s", state, swap, got.GetClaim().GetClaimId(), best.GetClaimId())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var logged safeBuffer
+				w := startLogged(t, twoCells(), nil, slog.New(slog.NewTextHandler(&logged, nil)))
+				first, second := w.cells[0], w.cells[1]
+				if swap {
+					first, second = second, first
+				}
+				id := testUUID(0x1, 1)
+				first.made("first", id, first.hosts[0].UUID.String())
+				time.Sleep(5 * time.Second)
+				second.made("later", id, second.hosts[0].UUID.String())
+				if state == cellgatev1.ClaimState_CONFIRMED {
+					first.confirm("first", id)
+					second.confirm("later", id)
+				}
+				got, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.GetClaim().GetClaimId() != "later" {
+					t.Errorf("%s swap %v: GetClaim gives %s, the later one stands", state, swap, got.GetClaim().GetClaimId())
+				}
+				if state == cellgatev1.ClaimState_CONFIRMED && !strings.Contains(logged.String(), "level=WARN") {
+					t.Errorf("GetClaim saw two confirmed claims and logged %q", logged.String())
+				}
+			})
 		}
-		mu.Lock()
-		if state == cellgatev1.ClaimState_CONFIRMED && !bytes.Contains(logged.Bytes(), []byte("level=WARN")) {
-			t.Errorf("GetClaim saw two confirmed claims and logged %q", logged.String())
-		}
-		mu.Unlock()
 	}
 }
 
@@ -94,13 +78,9 @@ func (l *lockedBuf) Write(p []byte) (int, error) {
 // Confirmed in a cell that is disabled since; every cell answers.
 func TestI2_ConfirmedInACellDisabledSince(t *testing.T) {
 	w := start(t, twoCells(), func(c *Config) { c.Cells[1].Disabled = true })
-	w.cells[1].mu.Lock()
-	w.cells[1].claims["old"] = &fakeClaim{
-		claim:  &cellgatev1.Claim{ClaimId: "old", ConsumerUuid: testUUID(0x1, 1), State: cellgatev1.ClaimState_CONFIRMED, Cell: "cell2"},
-		origin: &cellv1.ClaimOrigin{},
-	}
-	w.cells[1].mu.Unlock()
 	s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected()
+	w.cells[1].made("old", testUUID(0x1, 1), testUUID(0xa, 3))
+	w.cells[1].confirm("old", testUUID(0x1, 1))
 	if k := fault.KindOf(w.confirm(s, testUUID(0x1, 1))); k != fault.AlreadyExists {
 		t.Errorf("the confirm gave %q: two CONFIRMED claims, all cells healthy", k)
 	}

@@ -39,20 +39,6 @@ func TestI2_ClaimInACellLeftOutIsSeen(t *testing.T) {
 	}
 }
 
-// hang holds every call to a cell up until the returned function is called.
-func (f *fakeCell) hang() (release func()) {
-	released := make(chan struct{})
-	f.hook(func(ctx context.Context, _ string, _ any) error {
-		select {
-		case <-released:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}, nil)
-	return func() { close(released) }
-}
-
 // Of two claims of one consumer, made while one cell was away, one at most is
 // confirmed once both cells answer.
 func TestI2_OneOfTwoClaimsIsConfirmed(t *testing.T) {
@@ -84,19 +70,19 @@ func TestI2_OneOfTwoClaimsIsConfirmed(t *testing.T) {
 
 // A claim that ended does not come back when its consumer has another.
 func TestI2_LateConfirmYieldsToTheClaimMadeSince(t *testing.T) {
-	w := start(t, twoCells(), nil)
-	id := testUUID(0x1, 1)
-	one := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
-	w.cells[0].mu.Lock()
-	w.cells[0].claims[one.GetClaimId()].claim.State = cellgatev1.ClaimState_EXPIRED
-	w.cells[0].mu.Unlock()
-	w.choose(to(ask(1, 1), "cell2"))
-	if k := fault.KindOf(w.confirm(one, id)); k != fault.ClaimExpired {
-		t.Errorf("got %s", k)
-	}
-	if live := w.cells[1].live(); len(live) != 1 {
-		t.Errorf("the claim made since is gone: %v", live)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		id := testUUID(0x1, 1)
+		one := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
+		w.cells[0].expire(one.GetClaimId())
+		w.choose(to(ask(1, 1), "cell2"))
+		if k := fault.KindOf(w.confirm(one, id)); k != fault.ClaimExpired {
+			t.Errorf("got %s", k)
+		}
+		if live := w.cells[1].live(); len(live) != 1 {
+			t.Errorf("the claim made since is gone: %v", live)
+		}
+	})
 }
 
 // A cell that does not answer delays a confirm by the propose budget, no more.

@@ -12,8 +12,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-func twoCells() []*fakeCell {
-	return []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 1), testHost(4, 1))}
+func twoCells() []*testCell {
+	return []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1), testHost(4, 1))}
 }
 
 func TestRepeatGivesTheSameAnswer(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRepeatShowsThePresentState(t *testing.T) {
 }
 
 func TestRepeatWhenTheSystemIsFull(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 1)
 	req.RequestId = "r1"
 	req.GetRequestSpec().Flavor.Vcpus = 16
@@ -83,7 +83,7 @@ func TestRepeatKeepsSomeAndPlansTheRest(t *testing.T) {
 
 // What was kept is not given back when the rest cannot be placed.
 func TestRepeatThatFailsReleasesOnlyItsOwn(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1), testHost(3, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1), testHost(3, 1))}, nil)
 	req := ask(1, 3)
 	req.RequestId = "r1"
 	req.GetRequestSpec().Flavor.Vcpus = 16

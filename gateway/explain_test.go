@@ -30,8 +30,9 @@ func variedHosts(rng *rand.Rand, n int) []schedule.Host {
 				h.Traits = append(h.Traits, trait)
 			}
 		}
-		zone := fmt.Sprintf("az%d", rng.IntN(2))
-		h.Aggregates = []schedule.Aggregate{{UUID: "agg-" + zone, Name: zone, Metadata: map[string]string{"availability_zone": zone}}}
+		n := rng.IntN(2)
+		zone := fmt.Sprintf("az%d", n)
+		h.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, n), Name: zone, Metadata: map[string]string{"availability_zone": zone}}}
 		h.Disabled = rng.IntN(8) == 0
 		hosts[i] = h
 	}
@@ -39,14 +40,14 @@ func variedHosts(rng *rand.Rand, n int) []schedule.Host {
 }
 
 // inCells deals hosts out to cells.
-func inCells(hosts []schedule.Host, cells int) []*fakeCell {
+func inCells(hosts []schedule.Host, cells int) []*testCell {
 	parts := make([][]schedule.Host, cells)
 	for i, h := range hosts {
 		parts[i%cells] = append(parts[i%cells], h)
 	}
-	out := make([]*fakeCell, cells)
+	out := make([]*testCell, cells)
 	for i := range out {
-		out[i] = newFakeCell(i+1, parts[i]...)
+		out[i] = newCell(i+1, parts[i]...)
 	}
 	return out
 }
@@ -185,7 +186,7 @@ func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) {
 	small, off := testHost(1, 1), testHost(2, 4)
 	off.Disabled = true
-	w := start(t, []*fakeCell{newFakeCell(1, small), newFakeCell(2, off)}, nil)
+	w := start(t, []*testCell{newCell(1, small), newCell(2, off)}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().Resources = map[string]int32{"VCPU": 20}
 	d, _ := w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)

@@ -21,10 +21,10 @@ func stored(n, size, freeGB int) schedule.Host {
 	return h
 }
 
-func storedCells() []*fakeCell {
-	return []*fakeCell{
-		newFakeCell(1, testHost(1, 8), stored(2, 4, 100)),
-		newFakeCell(2, stored(3, 1, 800), stored(4, 2, 900)),
+func storedCells() []*testCell {
+	return []*testCell{
+		newCell(1, testHost(1, 8), stored(2, 4, 100)),
+		newCell(2, stored(3, 1, 800), stored(4, 2, 900)),
 	}
 }
 
@@ -58,7 +58,7 @@ func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 	for n := range 7000 {
 		hosts = append(hosts, testHost(n, 8))
 	}
-	w := start(t, []*fakeCell{newFakeCell(1, hosts...)}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, hosts...)}, func(c *Config) {
 		hintsAllowed(c)
 		c.ProposeBudget, c.MaxDeadline = testwait.Limit, testwait.Limit
 	})

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,41 +9,23 @@ import (
 	"google.golang.org/grpc/status"
 
 	"cellgate/gateway/rest"
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-func (f *fakeCell) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (*cellv1.PutFactsResponse, error) {
-	if err := f.enter(ctx, "PutFacts", req); err != nil {
-		return nil, err
-	}
-	if err := f.overtaken(req.GetAsOfGeneration()); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	_, ok := f.table.Host(mustID(req.GetHostUuid()))
-	if ok {
-		f.facts = append(f.facts, req)
-	}
-	out := &cellv1.PutFactsResponse{Generation: int64(len(f.facts))}
-	f.mu.Unlock()
-	if !ok {
-		return nil, fault.New(fault.NotFound, "host %s is not in this cell", req.GetHostUuid())
-	}
-	return out, f.leave("PutFacts", req)
-}
+// facts gives the facts that the cell was sent.
+func (c *testCell) facts() []*cellv1.PutFactsRequest { return got[*cellv1.PutFactsRequest](c) }
 
 func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
 	cells := fleet(3, 2)
 	w := start(t, cells, nil)
 	host := testUUID(0xa, 100)
 	rec := w.send("PUT", "/v1/hosts/"+strings.ToUpper(host)+"/facts/cinder?if_generation=-1", `{"free_gb": 800, "pools": ["<a>"]}`)
-	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"cell":"cell2"`) || !strings.Contains(rec.Body.String(), `"generation":"1"`) {
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"cell":"cell2"`) || !strings.Contains(rec.Body.String(), `"generation":"2"`) {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	got := cells[1].facts
-	if len(cells[0].facts)+len(cells[2].facts) != 0 || len(got) != 1 {
-		t.Fatalf("the cells were told %v, %v, %v", cells[0].facts, got, cells[2].facts)
+	got := cells[1].facts()
+	if len(cells[0].facts())+len(cells[2].facts()) != 0 || len(got) != 1 {
+		t.Fatalf("the cells were told %v, %v, %v", cells[0].facts(), got, cells[2].facts())
 	}
 	if m := got[0]; m.GetHostUuid() != host || m.GetNamespace() != "cinder" || m.GetFacts() != `{"free_gb":800,"pools":["<a>"]}` || m.GetIfGeneration() != -1 {
 		t.Errorf("the cell was told %v", m)
@@ -52,7 +33,7 @@ func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
 	if rec := w.send("DELETE", "/v1/hosts/"+host+"/facts/cinder?cell=cell2", ""); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	if m := cells[1].facts[1]; m.GetFacts() != "" || m.GetNamespace() != "cinder" {
+	if m := cells[1].facts()[1]; m.GetFacts() != "" || m.GetNamespace() != "cinder" {
 		t.Errorf("the cell was told %v", m)
 	}
 }

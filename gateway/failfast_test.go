@@ -171,7 +171,7 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 // nothing has to be released.
 func TestClaim_BreakerOpenedAfterProposal_NotInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 		// The group's pin is in the first cell: it is asked between the proposals and the claim.
 		req, n := ask(1, 1), 1
 		for w.g.claims.Arbiter(testUUID(0xe, n)).Name() != "cell1" {

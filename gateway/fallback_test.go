@@ -51,7 +51,7 @@ func TestDedicatedCPUsFallBackHostByHost(t *testing.T) {
 		"on":  {want: map[string]string{"host001": "PCPU", "host002": "VCPU"}},
 		"off": {off: true, want: map[string]string{"host001": "PCPU"}},
 	} {
-		w := start(t, []*fakeCell{newFakeCell(1, modern), newFakeCell(2, testHost(2, 4))}, func(cfg *Config) {
+		w := start(t, []*testCell{newCell(1, modern), newCell(2, testHost(2, 4))}, func(cfg *Config) {
 			cfg.Options = &rules.Options{HostSubsetSize: 1, NoPCPUFallback: c.off}
 		})
 		seen := map[string]string{}

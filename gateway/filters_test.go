@@ -31,7 +31,7 @@ func TestFiltersInForce_PlacementUnnamed_RunsAllTheSame(t *testing.T) {
 // Without ResourceFilter a full host passed, and every claim of it was refused until the
 // request's time was over.
 func TestSelectDestinations_FiltersWithoutPlacement_FullHostIsNoValidHost(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.Filters = []string{schedule.CapabilitiesFilter} })
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.Filters = []string{schedule.CapabilitiesFilter} })
 	for n := 1; ; n++ {
 		resp, err := w.scheduler.SelectDestinations(t.Context(), ask(n, 1))
 		if err == nil && n < 100 {

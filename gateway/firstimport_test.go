@@ -15,9 +15,9 @@ import (
 // full, until this gateway's report has made the gate.
 func TestSelect_CellWithoutAGateYet_IsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
 		u.reader.hook(func(context.Context) error { return unreachable() })
-		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(3 * time.Second)
 		if e := w.refused(ask(1, 1), fault.CellUnavailable); !strings.Contains(e.Message, "the cell has not said yet where its gate is: it has no gate yet") {
 			t.Errorf("it says %q", e.Message)
@@ -31,10 +31,10 @@ func TestSelect_CellWithoutAGateYet_IsUnavailable(t *testing.T) {
 // A cell that answers no query does not know what it could hold: its summary leaves it out of
 // none, since it may answer before the next one is read.
 func TestRoute_CellThatAnswersNothing_IsAsked(t *testing.T) {
-	closed, other := newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 4))
-	closed.moveGate(cellgatev1.Gate_LEGACY)
+	closed, other := gated(1, testHost(1, 1)), newCell(2, testHost(2, 4))
+	closed.gate.move(cellgatev1.Gate_LEGACY)
 	closed.gate.closed = "no gateway has imported"
-	w := start(t, []*fakeCell{closed, other}, nil)
+	w := start(t, []*testCell{closed, other}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().Flavor.Vcpus = 17
 	if got := outcomes(w.choose(req).GetCells()); got != "cell1 UNAVAILABLE, cell2 SEARCHED" {

@@ -55,7 +55,7 @@ func (w *world) chooseLater(ctx context.Context, req *cellgatev1.SelectDestinati
 // would choose the other one.
 func startHeld(t *testing.T) (w *world, req *cellgatev1.SelectDestinationsRequest, first <-chan chosen, release func()) {
 	t.Helper()
-	w = start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w = start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	req = ask(1, 1)
 	dry := proto.CloneOf(req)
 	req.RequestId, dry.RequestId, dry.DryRun = "r1", "r1", true

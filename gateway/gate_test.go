@@ -20,11 +20,11 @@ import (
 )
 
 // oneUpgrading is a world of one cell under upgrade.
-func oneUpgrading(t *testing.T, state cellgatev1.Gate_State) (*world, *fakeCell, *upgrading) {
+func oneUpgrading(t *testing.T, state cellgatev1.Gate_State) (*world, *testCell, *upgrading) {
 	t.Helper()
-	f, u := newFakeCell(1, testHost(1, 1), testHost(2, 1)), newUpgrading()
-	f.moveGate(state)
-	return startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil), f, u
+	f, u := gated(1, testHost(1, 1), testHost(2, 1)), newUpgrading()
+	f.gate.move(state)
+	return startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil), f, u
 }
 
 // An answer says whether Nova's tables speak for a cell's hosts, and why.
@@ -48,9 +48,7 @@ func TestGateSaysWhoAnswers(t *testing.T) {
 			if !strings.Contains(r.GetReason(), state.String()) || !strings.Contains(r.GetReason(), "the test said so") {
 				t.Errorf("the reason is %q", r.GetReason())
 			}
-			f.mu.Lock()
-			f.gate.closed = "no gateway has imported"
-			f.mu.Unlock()
+			f.gate.set(func() { f.gate.closed = "no gateway has imported" })
 			if e := w.refused(ask(2, 1), fault.CellUnavailable); !strings.Contains(e.Message, "no gateway has imported") {
 				t.Errorf("it says %q", e.Message)
 			}
@@ -60,9 +58,9 @@ func TestGateSaysWhoAnswers(t *testing.T) {
 
 // A gateway that has no legacy database for a cell names the source by the cell's word.
 func TestGateIsTheCellsToSay(t *testing.T) {
-	f := newFakeCell(1, testHost(1, 1))
-	f.moveGate(cellgatev1.Gate_SHADOW)
-	w := startWith(t, []*fakeCell{f}, nil, Deps{})
+	f := gated(1, testHost(1, 1))
+	f.gate.move(cellgatev1.Gate_SHADOW)
+	w := startWith(t, []*testCell{f}, nil, Deps{})
 	if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_LEGACY || !strings.Contains(r.GetReason(), "SHADOW") {
 		t.Errorf("the report is %v", r)
 	}
@@ -70,8 +68,8 @@ func TestGateIsTheCellsToSay(t *testing.T) {
 
 // A cell that never had a gate, and is told of no services, is NATIVE.
 func TestGateThatThereNeverWasIsNative(t *testing.T) {
-	f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+	f, u := gated(1, testHost(1, 1)), newUpgrading()
+	w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 	if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_NATIVE {
 		t.Errorf("the report is %v", r)
 	}
@@ -79,9 +77,9 @@ func TestGateThatThereNeverWasIsNative(t *testing.T) {
 
 func TestDatabaseThatFailsIsToldAndReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
-		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		synctest.Wait()
 		if r := last(f.reported()); r == nil || r.GetUnreadable() != "" || len(r.GetServices()) != 1 || r.GetServices()[0].GetVersion() != 60 || r.GetRequiredVersion() != 68 {
 			t.Fatalf("the first report is %v", r)
@@ -122,16 +120,14 @@ func last(reports []*cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
 // What a replica has is not sent again; what changes is told at once.
 func TestReportsOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(5 * time.Second)
 		if r := last(f.reported()); !r.GetUnchanged() || len(r.GetServices()) != 0 || r.GetRevision() != 1 {
 			t.Errorf("the report is %v", r)
 		}
-		f.mu.Lock()
-		f.gate.forgetful = true
-		f.mu.Unlock()
+		f.gate.set(func() { f.gate.forgetful = true })
 		time.Sleep(1500 * time.Millisecond)
 		sent := 0
 		for _, r := range f.reported() {
@@ -162,11 +158,11 @@ func TestReportsOfServices(t *testing.T) {
 
 func TestAwaitedClaimsThatAreCutAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
 		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
 		var out bytes.Buffer
-		startWith(t, []*fakeCell{f}, nil,
+		startWith(t, []*testCell{f}, nil,
 			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -178,18 +174,16 @@ func TestAwaitedClaimsThatAreCutAreLoggedOnce(t *testing.T) {
 
 func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(5 * time.Second)
 		u.imports.mu.Lock()
 		if u.imports.offers != 0 || u.imports.dropped == 0 {
 			t.Errorf("%d offers without leave", u.imports.offers)
 		}
 		u.imports.mu.Unlock()
-		f.mu.Lock()
-		f.gate.importFor = 5 * time.Second
-		f.mu.Unlock()
+		f.gate.set(func() { f.gate.importFor = 5 * time.Second })
 		time.Sleep(5 * time.Second)
 		u.imports.mu.Lock()
 		if u.imports.offers < 3 || u.imports.native > 0 {
@@ -199,7 +193,7 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 		if r := last(f.reported()); r.GetImportedAge() == nil || r.GetImportedAge().AsDuration() > 3*time.Second {
 			t.Errorf("what is imported is of %v", r.GetImportedAge())
 		}
-		f.moveGate(cellgatev1.Gate_NATIVE)
+		f.gate.move(cellgatev1.Gate_NATIVE)
 		time.Sleep(5 * time.Second)
 		u.imports.mu.Lock()
 		defer u.imports.mu.Unlock()
@@ -213,15 +207,13 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 // nobody writes to it: the gateway leaves the import to others, and says so.
 func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
 		f.gate.importFor = 5 * time.Second
 		u.reader.beat = time.Now()
-		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		asks := func() bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.gate.reports[len(f.gate.reports)-1].GetImporter()
+			return last(got[*cellv1.ReportLegacyRequest](f)).GetImporter()
 		}
 		reason := func() string {
 			out, err := w.cellsAPI.ListCells(t.Context(), &cellgatev1.ListCellsRequest{})
@@ -261,9 +253,9 @@ func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
 // Each report says how new its rows are, also when nothing else is new.
 func TestReportsSayHowNewTheRowsAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(5 * time.Second)
 		if r := last(f.reported()); r.GetReadTo() != nil {
 			t.Errorf("rows without a time are of %v", r.GetReadTo().AsTime())
@@ -289,12 +281,12 @@ func TestReportsSayHowNewTheRowsAre(t *testing.T) {
 
 func TestGateMovesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
 		var out bytes.Buffer
-		startWith(t, []*fakeCell{f}, nil,
+		startWith(t, []*testCell{f}, nil,
 			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}})
-		f.moveGate(cellgatev1.Gate_SHADOW)
+		f.gate.move(cellgatev1.Gate_SHADOW)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		for _, want := range []string{`msg="the gate of a cell" cell=cell1 from="not known" to=LEGACY epoch=1`, `from=LEGACY to=SHADOW epoch=2`, `reason="the test said so"`} {
@@ -312,10 +304,10 @@ func TestGateMovesAreLogged(t *testing.T) {
 // which instances have no claim.
 func TestGateReportSaysWhoAndWhatHasNoClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_LEGACY)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
 		u.imports.unclaimed = &cellv1.UnclaimedInstances{SettledAt: timestamppb.New(time.Unix(7, 0)), Count: 3, First: []*cellv1.UnclaimedInstance{{Uuid: testUUID(0xd, 1), Host: "host001"}}}
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, func(c *Config) { c.Name = "ctl1 (10.0.0.1:9100)" })
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, func(c *Config) { c.Name = "ctl1 (10.0.0.1:9100)" })
 		time.Sleep(5 * time.Second)
 		reports := f.reported()
 		if len(reports) < 3 {

@@ -18,10 +18,10 @@ func TestRowsAreAskedForAwaitedInstances(t *testing.T) {
 		cellgatev1.Gate_LEGACY: {mustID(testUUID(0xd, 1))}, cellgatev1.Gate_SHADOW: {mustID(testUUID(0xd, 1))}, cellgatev1.Gate_NATIVE: nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
+			f, u := gated(1, testHost(1, 1)), newUpgrading()
 			f.gate.awaited = []*cellv1.AwaitedClaim{{ClaimId: "c1", ConsumerUuid: testUUID(0xd, 1), HostUuid: testUUID(0xa, 1)}}
-			f.moveGate(state)
-			startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+			f.gate.move(state)
+			startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
 			u.reader.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 // beating has two nova-computes and a conductor, whose clock is ahead, beat every 10 s until a copy stops;
 // host002 is dead for minutes if that is said.
-func (r *fakeReader) beating(ahead time.Duration, stops time.Time, dead bool) {
+func (r *readerStub) beating(ahead time.Duration, stops time.Time, dead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	died := time.Now().Add(-3 * time.Minute)
@@ -55,11 +55,11 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 		for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_NATIVE} {
 			t.Run(ahead.String()+" "+state.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
-					f.moveGate(state)
+					f, u := gated(1, testHost(1, 4)), newUpgrading()
+					f.gate.move(state)
 					u.reader.beating(ahead, time.Time{}, false)
 					f.gate.importFor = 5 * time.Second
-					startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+					startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 					time.Sleep(2 * time.Minute)
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
 						t.Fatalf("a live one: %v are down, %q", down, why)
@@ -113,9 +113,9 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Second) // no heartbeat comes as it starts
-				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
+				f, u := gated(1, testHost(1, 4)), newUpgrading()
 				if c.Gate != cellgatev1.Gate_STATE_UNSPECIFIED {
-					f.moveGate(c.Gate)
+					f.gate.move(c.Gate)
 				}
 				var stops time.Time
 				if c.stopped > 0 {
@@ -123,7 +123,7 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 				}
 				u.reader.beating(50*time.Second, stops, true)
 				f.gate.importFor = 5 * time.Second
-				startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+				startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 				time.Sleep(2 * time.Second)
 				if down, _ := goesDown(f.reported()); down["host002"] != c.early || down["host001"] {
 					t.Errorf("after 2 s %v are down", down)
@@ -145,8 +145,8 @@ func TestAGatewayThatStartsTellsNobodyDownBeforeItSawHeartbeats(t *testing.T) {
 func TestAGatewayThatStartsTellsAnOldServiceThatIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Second) // no heartbeat comes as it starts
-		f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_NATIVE)
+		f, u := gated(1, testHost(1, 4)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_NATIVE)
 		var rolledBack atomic.Bool
 		u.reader.fill = func(x *novadb.Snapshot) {
 			beat := x.At.Truncate(10 * time.Second)
@@ -160,7 +160,7 @@ func TestAGatewayThatStartsTellsAnOldServiceThatIsUp(t *testing.T) {
 			}
 			x.Heartbeat = beat
 		}
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		told := func() (old []string, unreadable string) {
 			reports := f.reported()
 			last := reports[len(reports)-1]

@@ -15,32 +15,26 @@ import (
 )
 
 // setVersion writes a service's version into the rows, with a heartbeat.
-func (r *fakeReader) setVersion(v int64) {
+func (r *readerStub) setVersion(v int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.services[0].Version, r.services[0].LastSeenUp = v, time.Now()
 }
 
 // reportsFrom forgets the reports that there were, and gives a function for those since.
-func (f *fakeCell) reportsFrom() func() []*cellv1.ReportLegacyRequest {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	from := len(f.gate.reports)
-	return func() []*cellv1.ReportLegacyRequest {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return append([]*cellv1.ReportLegacyRequest(nil), f.gate.reports[from:]...)
-	}
+func (c *testCell) reportsFrom() func() []*cellv1.ReportLegacyRequest {
+	from := len(got[*cellv1.ReportLegacyRequest](c))
+	return func() []*cellv1.ReportLegacyRequest { return got[*cellv1.ReportLegacyRequest](c)[from:] }
 }
 
 // A gateway that was paused has rows of before: it tells the cell nothing of services until it
 // has read them again.
 func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_NATIVE)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_NATIVE)
 		var paused atomic.Int64
-		startWith(t, []*fakeCell{f}, nil,
+		startWith(t, []*testCell{f}, nil,
 			Deps{Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}, Now: func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }})
 		time.Sleep(5 * time.Second)
 		for _, p := range []time.Duration{14 * time.Second, 5 * time.Minute} {
@@ -68,9 +62,9 @@ func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 // cannot read them.
 func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_NATIVE)
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_NATIVE)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(5 * time.Second)
 		goOn := make(chan struct{})
 		u.reader.hook(func(ctx context.Context) error {
@@ -106,13 +100,11 @@ func TestACellToWhoseDatabaseNobodyWritesIsToldNothing(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_SHADOW, cellgatev1.Gate_NATIVE} {
 		t.Run(state.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, u := newFakeCell(1, testHost(1, 4)), newUpgrading()
-				f.moveGate(state)
+				f, u := gated(1, testHost(1, 4)), newUpgrading()
+				f.gate.move(state)
 				u.reader.stopAt(time.Now())
-				w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
-				f.mu.Lock()
-				f.gate.importFor = 5 * time.Second
-				f.mu.Unlock()
+				w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
+				f.gate.set(func() { f.gate.importFor = 5 * time.Second })
 				time.Sleep(57 * time.Second)
 				if last := last(f.reported()); last.GetImportedAge() == nil {
 					t.Errorf("just before it reports %v", last)
@@ -154,10 +146,10 @@ func TestACellToWhoseDatabaseNobodyWritesIsToldNothing(t *testing.T) {
 // One that is dead while others live is down.
 func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		f.moveGate(cellgatev1.Gate_NATIVE)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_NATIVE)
 		u.reader.stopAt(time.Now())
-		startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		for range 10 {
 			time.Sleep(8 * time.Second)
 			u.reader.mu.Lock()
@@ -178,7 +170,7 @@ func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
 
 // stopAt has two services, one of which had its last heartbeat 9 s before the other, and nobody
 // write any more.
-func (r *fakeReader) stopAt(at time.Time) {
+func (r *readerStub) stopAt(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.beat = at

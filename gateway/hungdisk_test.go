@@ -60,7 +60,7 @@ func openLoop(t *testing.T, w *world, every time.Duration, n int) (sent, took []
 // its breaker all the same, and nobody waits for it after that.
 func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1000)), newCell(2, testHost(2, 2000))}, nil)
 		w.cells[1].hook(hungDisk(w.g.cfg.ClaimBudget, true), nil)
 		const every = 50 * time.Millisecond
 		sent, took := openLoop(t, w, every, 240)
@@ -105,7 +105,7 @@ func hungClaims(ctx context.Context, _ string, req any) error {
 // Claims alone that hang open the breaker. By a real clock: a claim's own budget and
 // that of its step do not end at one moment there.
 func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000))}, func(c *Config) { c.ClaimBudget = 200 * time.Millisecond })
+	w := start(t, []*testCell{newCell(1, testHost(1, 1000))}, func(c *Config) { c.ClaimBudget = 200 * time.Millisecond })
 	w.cells[0].hook(hungClaims, nil)
 	for i := range 100 { // the machine may be too busy for some to be counted
 		_, err := w.scheduler.SelectDestinations(t.Context(), ask(i, 1))
@@ -123,7 +123,7 @@ func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
 // opens it again.
 func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1000)), newFakeCell(2, testHost(2, 2000))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1000)), newCell(2, testHost(2, 2000))}, nil)
 		w.cells[1].hook(hungDisk(0, false), nil)
 		opened := 0
 		last := w.state(1)

@@ -32,7 +32,7 @@ func TestNovasObjectMayNestSoDeepOnly(t *testing.T) {
 			t.Errorf("%d levels are too deep: %v", n, !want)
 		}
 	}
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{testUUID(0x1, 1)},
 		Spec:          &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: nested(maxDepth + 1)},
@@ -52,7 +52,7 @@ func TestNovasObjectMayNestSoDeepOnly(t *testing.T) {
 
 // The request line and the headers have a bound, before anybody is asked.
 func TestHeadersAndQueriesAreBounded(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	server := httptest.NewUnstartedServer(w.rest)
 	server.Config.MaxHeaderBytes = 64 << 10 // as lifecycle.HTTP has it
 	server.Start()

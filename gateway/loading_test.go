@@ -9,23 +9,27 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// load makes a fake replica one that loads its table, or has it.
-func (f *fakeCell) load(on bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.loading = on
+// load makes a replica one that loads its table, or has it. One on a SQL store answers queries
+// meanwhile.
+func (c *testCell) load(on bool) {
+	c.answers(func(_ string, _, resp any) {
+		if s, ok := resp.(*cellv1.GetSummaryResponse); ok && on {
+			s.Loading, s.Largest, s.HasUnzonedHosts = true, nil, false
+		}
+	})
 }
 
 // A cell whose replica loads its table is asked, given the time that a claim is given,
 // and never left out: its summary says nothing of its hosts.
 func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		loading, other := newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))
-		loading.loading = true
-		w := start(t, []*fakeCell{loading, other}, func(c *Config) { c.Cells[0].UUID = "" })
+		loading, other := newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))
+		loading.load(true)
+		w := start(t, []*testCell{loading, other}, func(c *Config) { c.Cells[0].UUID = "" })
 		loading.hook(delay("ProposeBatch", time.Second), nil)
 		resp := w.choose(ask(1, 1))
 		if got := outcomes(resp.GetCells()); got != "cell1 SEARCHED, cell2 SEARCHED" || resp.GetPartial() || !resp.GetExact() {
@@ -109,13 +113,19 @@ func TestALoadingReplicaIsAskedLast(t *testing.T) {
 
 // An answer from some of a cell's hosts is no exact one.
 func TestACutAnswerIsNotExact(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
-	w.cells[0].cut = true
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
+	w.cells[0].answers(func(_ string, _, resp any) {
+		if batch, ok := resp.(*cellv1.ProposeBatchResponse); ok {
+			for _, p := range batch.GetProposals() {
+				p.Cut = true
+			}
+		}
+	})
 	if resp := w.choose(ask(1, 1)); resp.GetExact() {
 		t.Errorf("exact: %v", resp)
 	}
 	w.counts(1, "cellgate_gateway_inexact_total", "cut")
-	w.cells[0].cut = false
+	w.cells[0].answers(nil)
 	if resp := w.choose(ask(2, 1)); !resp.GetExact() {
 		t.Errorf("not exact: %v", resp)
 	}

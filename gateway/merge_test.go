@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"testing"
 
@@ -45,27 +46,47 @@ func single(hosts []schedule.Host, r *schedule.Request, rules *schedule.Rules, s
 // for several instances and with groups.
 func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 	const cells = 4
-	var fakes []*fakeCell
+	var drawn []*drawnCell
+	var all []*testCell
 	for i := range cells {
-		f := newFakeCell(i + 1)
+		c := newCell(i + 1)
 		// Without a summary no cell is left out. Each draw has other hosts, and a
 		// summary may be of the ones before.
-		f.hook(func(_ context.Context, method string, _ any) error {
+		c.before = func(_ context.Context, method string, _ any) error {
 			if method == "GetSummary" {
 				return fault.New(fault.Overloaded, "no summary")
 			}
 			return nil
-		}, nil)
-		fakes = append(fakes, f)
+		}
+		drawn, all = append(drawn, &drawnCell{testCell: c, hosts: map[string]schedule.Host{}}), append(all, c)
 	}
-	mergesAsASingleScheduler(t, start(t, fakes, patient), fakes)
+	mergesAsASingleScheduler(t, start(t, all, patient), drawn)
 }
 
-// mergesAsASingleScheduler draws hosts into the tables that the world's cells are
-// answered from, and compares.
-func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
+// drawnCell is a cell whose hosts are drawn again and again. A host that is drawn no more is disabled.
+type drawnCell struct {
+	*testCell
+	hosts map[string]schedule.Host
+}
+
+func (c *drawnCell) report(drawn []schedule.Host) {
+	gone := maps.Clone(c.hosts)
+	for _, h := range drawn {
+		delete(gone, h.UUID.String())
+		c.hosts[h.UUID.String()] = h
+		c.testCell.report(h)
+	}
+	for uuid, h := range gone {
+		h.Disabled = true
+		c.testCell.report(h)
+		delete(c.hosts, uuid)
+	}
+}
+
+// mergesAsASingleScheduler draws hosts into the world's cells, and compares.
+func mergesAsASingleScheduler(t *testing.T, w *world, drawn []*drawnCell) {
 	t.Helper()
-	cells := len(fakes)
+	cells := len(drawn)
 	run, several := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
@@ -73,24 +94,18 @@ func mergesAsASingleScheduler(t *testing.T, w *world, fakes []*fakeCell) {
 		var all []schedule.Host
 		split := make([][]schedule.Host, cells)
 		for i := range n {
-			h := testHost(i, rapid.IntRange(1, 4).Draw(t, "size"))
+			c := rapid.IntRange(0, cells-1).Draw(t, "cell")
+			h := testHost(100*c+i, rapid.IntRange(1, 4).Draw(t, "size"))
 			h.View.NumIOOps = int64(rapid.IntRange(0, 3).Draw(t, "io"))
 			h.View.FailedBuilds = int64(rapid.IntRange(0, 1).Draw(t, "failed"))
 			used := int64(rapid.IntRange(0, 12).Draw(t, "used"))
 			h.Resources[0].Used, h.View.VCPUsUsed = used, used
 			h.Resources[1].Used, h.View.FreeRAMMB = used*4096, h.View.FreeRAMMB-used*4096
-			c := rapid.IntRange(0, cells-1).Draw(t, "cell")
-			h.Cell = fakes[c].uuid
+			h.Cell = drawn[c].uuid
 			all, split[c] = append(all, h), append(split[c], h)
 		}
-		for i, f := range fakes {
-			f.mu.Lock()
-			e := schedule.NewTable().Edit()
-			for _, h := range split[i] {
-				e.PutHost(h)
-			}
-			f.set(e.Table())
-			f.mu.Unlock()
+		for i, c := range drawn {
+			c.report(split[i])
 		}
 		req := ask(0, rapid.IntRange(1, 6).Draw(t, "instances"))
 		req.RequestId, req.DryRun = fmt.Sprint(rapid.Uint32().Draw(t, "id")), true

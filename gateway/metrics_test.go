@@ -48,7 +48,7 @@ func (w *world) counts(want float64, name string, values ...string) {
 }
 
 func TestMetricsOfASelection(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 	w.choose(ask(1, 1))
 	w.choose(ask(2, 2))
 	tooLarge := ask(4, 1)
@@ -72,7 +72,7 @@ func TestMetricsOfASelection(t *testing.T) {
 
 func TestMetricsOfLostRaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
+		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
 		w.cells[0].hook(func(_ context.Context, method string, req any) error {
 			if method == "ClaimBatch" {
 				for _, c := range claimsIn(req) {
@@ -90,8 +90,8 @@ func TestMetricsOfLostRaces(t *testing.T) {
 
 func TestMetricsOfDoubtAndOfACellThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
-		w.cells[1].vague = fault.OutcomeUnknown
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
+		w.cells[1].isVague(fault.OutcomeUnknown)
 		w.choose(ask(1, 2))
 		synctest.Wait()
 		w.counts(2, "cellgate_gateway_doubtful_claims_total", "cell2")
@@ -112,18 +112,16 @@ func TestMetricsOfDoubtAndOfACellThatIsGone(t *testing.T) {
 
 // What hosts and their aggregates say and nobody can read is counted by who wanted to.
 func TestMetricOfUnreadableHosts(t *testing.T) {
-	odd, broken := testHost(1, 8), testHost(2, 8)
+	odd := testHost(1, 8)
 	odd.Aggregates = append(odd.Aggregates, schedule.Aggregate{
-		UUID: "odd", Metadata: map[string]string{"ram_weight_multiplier": "much", "max_io_ops_per_host": "few"},
+		UUID: testUUID(0xd, 1), Metadata: map[string]string{"ram_weight_multiplier": "much", "max_io_ops_per_host": "few"},
 	})
-	broken.Facts = schedule.ParseFacts(schedule.FactTexts{Stats: "{"})
-	w := start(t, []*fakeCell{newFakeCell(1, odd, broken)}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, odd)}, func(c *Config) {
 		c.Filters = append(schedule.DefaultFilters(), schedule.AggregateIoOpsFilter)
 	})
 	w.choose(ask(1, 1))
 	const name = "cellgate_gateway_unreadable_hosts_total"
 	w.counts(1, name, schedule.RAMWeigher)
 	w.counts(1, name, schedule.AggregateIoOpsFilter)
-	w.counts(1, name, schedule.HostFilter)
 	w.counts(0, name, "other")
 }

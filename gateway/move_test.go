@@ -141,10 +141,8 @@ func TestMoveOutOfADisabledCell(t *testing.T) {
 	w := start(t, cells, func(c *Config) { c.Cells[0].Disabled = true })
 	// Built before the cell was disabled.
 	host := testUUID(0xa, 1)
-	cells[0].mu.Lock()
-	cells[0].claim(newClaimOn("source", host))
-	cells[0].confirm(refTo("source"))
-	cells[0].mu.Unlock()
+	cells[0].made("source", testUUID(0x1, 1), host)
+	cells[0].confirm("source", testUUID(0x1, 1))
 	s := w.choose(move(cellgatev1.Operation_LIVE_MIGRATE, "m1")).GetDestinations()[0].GetSelected()
 	if s.GetCell() != "cell2" {
 		t.Fatalf("chose %v", s)
@@ -160,7 +158,7 @@ func TestMoveOutOfADisabledCell(t *testing.T) {
 // The only other host of the cell is full: the host of the source is no way out.
 func TestEvacuateNeverChoosesTheSourcesHost(t *testing.T) {
 	for _, dry := range []bool{false, true} {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 4))}, nil)
 		w.built("cell1")
 		for _, op := range moveOperations[1:] {
 			req := move(op, "")
@@ -313,15 +311,4 @@ func TestOperationBuildIsTheDefault(t *testing.T) {
 		t.Errorf("%v\n%v", first, again)
 	}
 	w.refused(move(cellgatev1.Operation_UNSHELVE, ""), fault.AlreadyExists)
-}
-
-func newClaimOn(id, host string) *cellv1.NewClaim {
-	return &cellv1.NewClaim{
-		ClaimId: id, ConsumerUuid: testUUID(0x1, 1), HostUuid: host,
-		Allocations: []*cellgatev1.Allocation{{ProviderUuid: host, ResourceClass: "VCPU", Amount: 2}},
-	}
-}
-
-func refTo(id string) *cellv1.ClaimRef {
-	return &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: testUUID(0x1, 1)}
 }

@@ -21,11 +21,10 @@ func TestConfirmFinishesAMoveThatAReportConfirmed(t *testing.T) {
 	move := proto.CloneOf(to(ask(1, 1), "cell2"))
 	move.Operation = cellgatev1.Operation_MOVE
 	moved := w.choose(move).GetDestinations()[0].GetSelected()
-	// As shard.PutHost confirms it: in its own cell alone.
-	c := w.cells[1].claims[moved.GetClaimId()].claim
-	c.State, c.ExpiresAt = cellgatev1.ClaimState_CONFIRMED, nil
-	if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_CONFIRMED || c.GetMovesClaimId() != old.GetClaimId() {
-		t.Fatalf("the source is %s, the new claim moves %q", s, c.GetMovesClaimId())
+	w.cells[1].reportInstance(moved, id)
+	c := w.cells[1].claim(moved.GetClaimId())
+	if s := w.cells[0].stateOf(old.GetClaimId()); s != cellgatev1.ClaimState_CONFIRMED || c.GetState() != s || c.GetMovesClaimId() != old.GetClaimId() {
+		t.Fatalf("the source is %s, the new claim %v", s, c)
 	}
 	for range 2 {
 		if err := w.confirm(moved, id); err != nil {

@@ -29,13 +29,6 @@ func beforeRelease(do func()) func(context.Context, string, any) error {
 	}
 }
 
-// changed writes a claim's row.
-func (f *fakeCell) changed(claim string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.claims[claim].change()
-}
-
 // movedApart builds an instance in cell1 and selects a place for it in cell2.
 func movedApart(w *world) (source, moved *cellgatev1.Selection) {
 	source = w.built("cell1")
@@ -68,7 +61,7 @@ func TestAReleaseThatComesLateLeavesASourceThatWasTransferredBack(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
-	got, err := w.cells[0].ClaimBatch(t.Context(), late)
+	got, err := w.cells[0].real.Scheduler.ClaimBatch(t.Context(), late)
 	if err != nil || got.GetOutcomes()[0].GetRefusal().GetReason() != string(fault.StaleGeneration) {
 		t.Errorf("the late release is answered with %v, %v", got, err)
 	}
@@ -89,14 +82,10 @@ func TestASourceThatWasChangedIsLookedAtAgain(t *testing.T) {
 		},
 		"and the new claim was given up": {func(w *world, source, moved *cellgatev1.Selection) {
 			w.cells[0].changed(source.GetClaimId())
-			w.cells[1].mu.Lock()
-			defer w.cells[1].mu.Unlock()
-			w.cells[1].release(refTo(moved.GetClaimId()))
+			w.cells[1].release(moved.GetClaimId(), testUUID(0x1, 1))
 		}, fault.ClaimExpired, cellgatev1.ClaimState_CONFIRMED},
 		"it is another consumer's": {func(w *world, source, _ *cellgatev1.Selection) {
-			w.cells[0].mu.Lock()
-			defer w.cells[0].mu.Unlock()
-			w.cells[0].transfer(&cellv1.TransferClaim{ClaimId: source.GetClaimId(), ConsumerUuid: testUUID(0x1, 1), ToConsumer: testUUID(0x1, 9)})
+			w.cells[0].transfer(source.GetClaimId(), testUUID(0x1, 1), testUUID(0x1, 9))
 		}, "", cellgatev1.ClaimState_CONFIRMED},
 	} {
 		w := start(t, twoCells(), nil)

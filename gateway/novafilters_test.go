@@ -26,7 +26,7 @@ func factual(n, size int, arch, rack string) schedule.Host {
 func TestNovaFiltersDecide(t *testing.T) {
 	fast := factual(1, 1, "aarch64", "r1")
 	fast.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Metadata: map[string]string{"ssd": "true"}}}
-	w := start(t, []*fakeCell{newFakeCell(1, fast), newFakeCell(2, factual(2, 4, "x86_64", "r2"))}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, fast), newCell(2, factual(2, 4, "x86_64", "r2"))}, func(c *Config) {
 		c.Filters = append(schedule.DefaultFilters(), schedule.AggregateExtraSpecsFilter)
 	})
 	extra := func(k, v string) func(*cellgatev1.RequestSpec) {
@@ -55,7 +55,7 @@ func TestNovaFiltersDecide(t *testing.T) {
 
 // A hint that no enabled filter reads changes nothing, as in Nova, and is said.
 func TestUnreadHintsAreIgnoredAloud(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().SchedulerHints = map[string]*cellgatev1.StringList{"query": {Values: []string{`["=", 1, 2]`}}}
 	if got := w.choose(req).GetIgnoredFields(); !slices.Contains(got, `request_spec.scheduler_hints["query"]`) {
@@ -70,7 +70,7 @@ func TestMultipliersOfAggregatesOverCells(t *testing.T) {
 	large.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Metadata: map[string]string{
 		"ram_weight_multiplier": "-5", "cpu_weight_multiplier": "-5", "disk_weight_multiplier": "-5",
 	}}}
-	w := start(t, []*fakeCell{newFakeCell(1, small), newFakeCell(2, large)}, nil)
+	w := start(t, []*testCell{newCell(1, small), newCell(2, large)}, nil)
 	resp := w.choose(ask(1, 1))
 	if got := resp.GetDestinations()[0].GetSelected().GetServiceHost(); got != "host001" || !resp.GetExact() {
 		t.Errorf("%s is chosen, exact %v", got, resp.GetExact())
@@ -81,7 +81,7 @@ func TestMultipliersOfAggregatesOverCells(t *testing.T) {
 // out.
 func TestStrictNova(t *testing.T) {
 	for _, strict := range []bool{false, true} {
-		w := start(t, []*fakeCell{newFakeCell(1, factual(1, 1, "x86_64", "r1"), factual(2, 1, "x86_64", "7"))}, func(c *Config) {
+		w := start(t, []*testCell{newCell(1, factual(1, 1, "x86_64", "r1"), factual(2, 1, "x86_64", "7"))}, func(c *Config) {
 			c.Options = &rules.Options{Strict: strict}
 		})
 		req := ask(1, 1)

@@ -17,7 +17,7 @@ import (
 
 // full makes a cell refuse every ClaimBatch as one whose queue is full does, and counts
 // them.
-func (f *fakeCell) full(wait time.Duration) *atomic.Int32 {
+func (f *testCell) full(wait time.Duration) *atomic.Int32 {
 	var refused atomic.Int32
 	f.hook(func(_ context.Context, method string, _ any) error {
 		if method != "ClaimBatch" {
@@ -32,7 +32,7 @@ func (f *fakeCell) full(wait time.Duration) *atomic.Int32 {
 // What a full queue refuses was not done: the instance is planned elsewhere, and
 // nothing is released.
 func TestClaimThatAFullQueueRefusesGoesElsewhere(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 	refused := w.cells[1].full(300 * time.Millisecond)
 	resp := w.choose(ask(1, 1))
 	if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" {
@@ -47,7 +47,7 @@ func TestClaimThatAFullQueueRefusesGoesElsewhere(t *testing.T) {
 }
 
 func TestFullQueueIsOverloadedToTheCaller(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
 	req := ask(1, 2)
 	req.GetRequestSpec().Flavor.Vcpus = 20 // cell1 alone has such a host
 	refused := w.cells[0].full(300 * time.Millisecond)
@@ -68,7 +68,7 @@ func TestFullQueueIsOverloadedToTheCaller(t *testing.T) {
 // A repeat finds its claim in a cell that cannot keep it now: it is not claimed again
 // elsewhere.
 func TestRepeatWaitsForAFullQueue(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
 	req := ask(1, 1)
 	req.RequestId = "again"
 	first := w.choose(req).GetDestinations()[0].GetSelected()
@@ -90,7 +90,7 @@ func TestRepeatWaitsForAFullQueue(t *testing.T) {
 
 // While another claim of the request is in doubt, that is what the caller must know.
 func TestDoubtOutweighsAFullQueue(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 5))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 5))}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().Flavor.Vcpus = 20
 	w.cells[1].full(time.Second)

@@ -19,8 +19,8 @@ func askGroup(first, n int, policy string) *cellgatev1.SelectDestinationsRequest
 	return r
 }
 
-// arbiterOf gives the fake cell that arbitrates the test group.
-func (w *world) arbiterOf() *fakeCell {
+// arbiterOf gives the test cell that arbitrates the test group.
+func (w *world) arbiterOf() *testCell {
 	name := w.g.claims.Arbiter(testUUID(0xe, 1)).Name()
 	for _, c := range w.cells {
 		if c.name == name {
@@ -31,13 +31,10 @@ func (w *world) arbiterOf() *fakeCell {
 	return nil
 }
 
-func (f *fakeCell) holders(group string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if p := f.pins[group]; p != nil {
-		return len(p.holders)
-	}
-	return 0
+// holders counts the claims that hold a group where it is pinned.
+func (c *testCell) holders(group string) int {
+	_, holders := c.pin(group)
+	return len(holders)
 }
 
 // Many first members of one group at once, over cells: all end on one host. The
@@ -48,7 +45,7 @@ func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
 	for i := range 12 {
 		hosts = append(hosts, testHost(i, 1))
 	}
-	w := start(t, []*fakeCell{newFakeCell(1, hosts[:4]...), newFakeCell(2, hosts[4:8]...), newFakeCell(3, hosts[8:]...)}, nil)
+	w := start(t, []*testCell{newCell(1, hosts[:4]...), newCell(2, hosts[4:8]...), newCell(3, hosts[8:]...)}, nil)
 	var once sync.Once
 	var first sync.WaitGroup
 	first.Add(requests)
@@ -111,7 +108,7 @@ func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
 }
 
 func TestI9_LaterMembersFollowTheFirst(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 2))}, nil)
 	host := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected().GetServiceHost()
 	// host002 has more free; after this it has less.
 	if host != "host002" {
@@ -132,7 +129,7 @@ func TestI9_LaterMembersFollowTheFirst(t *testing.T) {
 func TestI9_MembersInACellThatCannotHoldTheRequest(t *testing.T) {
 	fast := testHost(2, 1)
 	fast.Traits = []string{"CUSTOM_FAST"}
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 2)), newFakeCell(2, fast)}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 2)), newCell(2, fast)}, nil)
 	if s := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" {
 		t.Fatalf("first member on %s", s.GetServiceHost())
 	}
@@ -145,8 +142,8 @@ func TestI9_MembersInACellThatCannotHoldTheRequest(t *testing.T) {
 }
 
 func TestHardAffinityNeedsEveryCell(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1)), newFakeCell(3, testHost(3, 1))}, nil)
-	var sick *fakeCell
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1)), newCell(3, testHost(3, 1))}, nil)
+	var sick *testCell
 	for _, c := range w.cells {
 		if c != w.arbiterOf() {
 			sick = c
@@ -163,11 +160,7 @@ func TestHardAffinityNeedsEveryCell(t *testing.T) {
 	named := askGroup(3, 1, "affinity")
 	for _, c := range w.cells {
 		if c != sick {
-			c.mu.Lock()
-			for h := range c.table.All() {
-				named.GetRequestSpec().InstanceGroup.Hosts = []string{h.ServiceHost}
-			}
-			c.mu.Unlock()
+			named.GetRequestSpec().InstanceGroup.Hosts = []string{c.hosts[0].ServiceHost}
 		}
 	}
 	if resp := w.choose(named); !resp.GetPartial() {
@@ -176,7 +169,7 @@ func TestHardAffinityNeedsEveryCell(t *testing.T) {
 }
 
 func TestUnreadableArbiterIsCellUnavailable(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	w.arbiterOf().hook(func(_ context.Context, method string, req any) error {
 		if b, ok := req.(*cellv1.ClaimBatchRequest); ok && b.GetOps()[0].GetPin() != nil {
 			return errors.New("no")
@@ -190,7 +183,7 @@ func TestUnreadableArbiterIsCellUnavailable(t *testing.T) {
 }
 
 func TestPinEndsWithItsClaims(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	arbiter := w.arbiterOf()
 	unpinned := make(chan struct{}, 8)
 	arbiter.hook(nil, func(method string, req any) error {
@@ -218,7 +211,7 @@ func TestPinEndsWithItsClaims(t *testing.T) {
 
 // Anti-affinity over cells needs no pin: each host is in one cell.
 func TestI9_AntiAffinitySpreadsOverCells(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1)), newFakeCell(3, testHost(3, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1)), newCell(3, testHost(3, 1))}, nil)
 	hosts := map[string]bool{}
 	for _, d := range w.choose(askGroup(1, 2, "anti-affinity")).GetDestinations() {
 		hosts[d.GetSelected().GetServiceHost()] = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -18,7 +19,7 @@ func TestPinIsTheCells(t *testing.T) {
 	if g := resp.GetCell().GetGate(); g.GetPin() != cellgatev1.Gate_NATIVE || g.GetPinReason() != "the database is gone" || resp.GetCell().GetHosts() != 2 {
 		t.Errorf("the cell is %v", resp.GetCell())
 	}
-	if p := f.gate.pins; len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" || !p[0].GetForce() {
+	if p := got[*cellv1.PinGateRequest](f); len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" || !p[0].GetForce() {
 		t.Errorf("the cell was told %v", p)
 	}
 	// This gateway goes by it at once.
@@ -57,16 +58,16 @@ func TestPinThatIsRefused(t *testing.T) {
 	if e := mustFail(t, resp, err, fault.InvalidRequest); len(e.Fields) != 1 || e.Fields[0].Path != "reason" {
 		t.Errorf("it names %v", e.Fields)
 	}
-	if len(f.gate.pins) != 0 {
-		t.Errorf("the cell was told %v", f.gate.pins)
+	if p := got[*cellv1.PinGateRequest](f); len(p) != 0 {
+		t.Errorf("the cell was told %v", p)
 	}
 }
 
 // A cell without a scheduler is held at LEGACY by its gateway, and says so.
 func TestCellWithoutASchedulerStaysLegacy(t *testing.T) {
-	f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
+	f, u := gated(1, testHost(1, 1)), newUpgrading()
 	u.config.Only = true
-	w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+	w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 	r := w.choose(ask(1, 1)).GetCells()[0]
 	if r.GetSource() != cellgatev1.CellSource_LEGACY || r.GetReason() != "the gate is LEGACY: the cell has no scheduler (legacy_only), and other gateways' choices are not seen" {
 		t.Errorf("the report is %v", r)

@@ -18,7 +18,6 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/testaddr"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -206,9 +205,10 @@ func TestErrorsNameThingsForPrograms(t *testing.T) {
 func serveCell(t *testing.T, hook func(ctx context.Context, method string, req any) error) (addr string, stop func()) {
 	t.Helper()
 	l := listen(t)
-	f, s := newFakeCell(2, testHost(2, 1)), rpc.NewServer(slog.New(slog.DiscardHandler))
-	cellv1.RegisterCellSchedulerServer(s, f)
-	f.hook(hook, nil)
+	c := newCell(2, testHost(2, 1))
+	c.run(t)
+	c.hook(hook, nil)
+	s := c.real.Server
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

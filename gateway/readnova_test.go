@@ -9,8 +9,8 @@ import (
 // What Nova casts is read at once, and again: an instance counts from the second read that has it.
 func TestReadNova_BetweenTwoReads_ReadsTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, u := newFakeCell(1, testHost(1, 1)), newUpgrading()
-		w := startGated(t, []*fakeCell{f}, map[int]*upgrading{0: u}, nil)
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		reads := func() int {
 			synctest.Wait()
 			u.reader.mu.Lock()

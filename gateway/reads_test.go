@@ -15,14 +15,14 @@ import (
 
 func down(context.Context, string, any) error { return errors.New("down") }
 
-func fleet(cells, hostsEach int) []*fakeCell {
-	var out []*fakeCell
+func fleet(cells, hostsEach int) []*testCell {
+	var out []*testCell
 	for c := range cells {
 		var hosts []schedule.Host
 		for h := range hostsEach {
 			hosts = append(hosts, testHost(c*100+h, 1))
 		}
-		out = append(out, newFakeCell(c+1, hosts...))
+		out = append(out, newCell(c+1, hosts...))
 	}
 	return out
 }
@@ -215,7 +215,7 @@ func TestReleaseGoesWhereTheClaimIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range w.cells {
-		if c.claims["early"] == nil {
+		if c.claim("early") == nil {
 			t.Errorf("no tombstone in %s", c.name)
 		}
 	}

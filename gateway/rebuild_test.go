@@ -8,15 +8,16 @@ import (
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
-// The instance's host is down and too small: none of that is looked
+// The instance's host is disabled and too small: none of that is looked
 // at, and nothing is claimed.
 func TestRebuildAnswersTheInstancesHost(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	s := w.built("cell2")
-	w.cells[1].edit(func(e *schedule.Edit) { e.SetDown(mustID(s.GetComputeNodeUuid()), true) })
+	host := w.cells[1].host(s.GetComputeNodeUuid())
+	host.Disabled = true
+	w.cells[1].report(host)
 	for _, hint := range []bool{false, true} {
 		req := move(cellgatev1.Operation_REBUILD, "r1")
 		req.ReturnAlternates = true

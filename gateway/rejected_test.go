@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"cellgate/internal/fault"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -14,13 +15,15 @@ import (
 // TestARejectedClaimGoesToTheNextCandidate, and the decision shows where it was first.
 func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)).verifies(), newCell(2, testHost(3, 1)).verifies()}, nil)
 		try := ask(1, 1)
 		try.DryRun, try.RequestId = true, "r1" // the same order of equal hosts
 		first := w.choose(try).GetDestinations()[0].GetSelected()
 		for _, c := range w.cells {
-			if c.name == first.GetCell() {
-				c.rejects = map[string]string{first.GetComputeNodeUuid(): "NO_ROOM"}
+			for _, h := range c.hosts {
+				if h.UUID.String() == first.GetComputeNodeUuid() {
+					c.agent(h, agentv1.Verdict_NO_ROOM)
+				}
 			}
 		}
 		req := ask(1, 1)
@@ -55,8 +58,9 @@ func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 // TestAHostThatRejectsIsNotChosenAgain: when all do, no host is left.
 func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 2), testHost(2, 1), testHost(3, 3))}, nil)
-		w.cells[0].rejects = map[string]string{testUUID(0xa, 1): "NO_ROOM", testUUID(0xa, 2): "DISABLED"}
+		w := start(t, []*testCell{newCell(1, testHost(1, 2), testHost(2, 1), testHost(3, 3)).verifies()}, nil)
+		w.cells[0].agent(w.cells[0].hosts[0], agentv1.Verdict_NO_ROOM)
+		w.cells[0].agent(w.cells[0].hosts[1], agentv1.Verdict_DISABLED)
 		req := ask(1, 1)
 		req.GetRequestSpec().IgnoreHosts = []string{"host003"}
 		e := w.refused(req, fault.NoValidHost)
@@ -82,8 +86,8 @@ func TestSelect_HostRejectsClaims_OtherHostsOfItsServiceAreChosen(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		nodes := []schedule.Host{testHost(1, 8), testHost(2, 4), testHost(3, 1)} // by weight
 		nodes[0].ServiceHost, nodes[1].ServiceHost = "ironic", "ironic"
-		w := start(t, []*fakeCell{newFakeCell(1, nodes...)}, nil)
-		w.cells[0].rejects = map[string]string{testUUID(0xa, 1): "NO_ROOM"}
+		w := start(t, []*testCell{newCell(1, nodes...).verifies()}, nil)
+		w.cells[0].agent(nodes[0], agentv1.Verdict_NO_ROOM)
 		resp := w.choose(ask(1, 3))
 		for _, d := range resp.GetDestinations() {
 			if got, want := d.GetSelected().GetComputeNodeUuid(), testUUID(0xa, 2); got != want {

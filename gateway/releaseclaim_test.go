@@ -30,8 +30,8 @@ func TestReleaseThatNamesTheWrongCell(t *testing.T) {
 		if err := w.releaseRef(s, testUUID(0x1, 1), "cell2"); err != nil {
 			t.Fatal(err)
 		}
-		if w.liveClaims() != 0 || w.cells[1].claims[s.GetClaimId()] != nil {
-			t.Errorf("confirmed %v: %d live claims; cell2 has %v", confirmed, w.liveClaims(), w.cells[1].claims)
+		if w.liveClaims() != 0 || w.cells[1].claim(s.GetClaimId()) != nil {
+			t.Errorf("confirmed %v: %d live claims; cell2 has %v", confirmed, w.liveClaims(), w.cells[1].claim(s.GetClaimId()))
 		}
 	}
 }
@@ -71,8 +71,8 @@ func TestReleaseByTheWrongConsumer(t *testing.T) {
 		if len(e.Fields) != 1 || e.Fields[0].Path != "consumer_uuid" {
 			t.Errorf("cell %q: fields %v", named, e.Fields)
 		}
-		if w.liveClaims() != 1 || w.cells[1].claims[s.GetClaimId()] != nil {
-			t.Errorf("cell %q: cell2 has %v", named, w.cells[1].claims)
+		if w.liveClaims() != 1 || w.cells[1].claim(s.GetClaimId()) != nil {
+			t.Errorf("cell %q: cell2 has %v", named, w.cells[1].claim(s.GetClaimId()))
 		}
 		mustFail(t, nil, w.confirm(s, testUUID(0x1, 2)), fault.NotFound)
 		if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
@@ -83,7 +83,7 @@ func TestReleaseByTheWrongConsumer(t *testing.T) {
 
 // Where the look-up fails, the cell's own refusal names the field.
 func TestRefusalOfACellNamesTheField(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected()
 	w.cells[0].hook(func(_ context.Context, method string, _ any) error {
 		if method == "ListClaims" {
@@ -92,7 +92,7 @@ func TestRefusalOfACellNamesTheField(t *testing.T) {
 		return nil
 	}, nil)
 	e := mustFail(t, nil, w.releaseRef(s, testUUID(0x1, 2), ""), fault.InvalidRequest)
-	if fmt.Sprint(e.Fields) != "[{consumer_uuid the claim is of another consumer}]" || e.Metadata["cell"] != "cell1" {
+	if fmt.Sprint(e.Fields) != "[{consumer_uuid claim "+s.GetClaimId()+" is of another consumer}]" || e.Metadata["cell"] != "cell1" {
 		t.Errorf("%q: fields %v of %v", e.Message, e.Fields, e.Metadata)
 	}
 }

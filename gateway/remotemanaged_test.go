@@ -25,10 +25,10 @@ func TestSelectDestinations_RemoteManagedPort_TakesHostWithSuchPorts(t *testing.
 			})},
 		})
 	})
-	w := start(t, []*fakeCell{newFakeCell(1, smart), newFakeCell(2, plain)}, nil)
+	w := start(t, []*testCell{newCell(1, smart), newCell(2, plain)}, nil)
 	if got := w.choose(req).GetDestinations()[0].GetSelected().GetServiceHost(); got != "host001" {
 		t.Errorf("%s is chosen, want host001, which has remote-managed ports", got)
 	}
-	w = start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, plain)}, nil)
+	w = start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, plain)}, nil)
 	w.refused(req, fault.NoValidHost)
 }

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -22,20 +21,8 @@ func twoReplicas(t *testing.T, change func(*Config)) *world {
 // twoReplicasLogged is twoReplicas with the gateway's log.
 func twoReplicasLogged(t *testing.T, change func(*Config), log *slog.Logger) *world {
 	t.Helper()
-	first, second := newFakeCell(1, testHost(1, 9)), newFakeCell(1, testHost(1, 9))
-	second.name = "replica2"
-	w := startLogged(t, []*fakeCell{first, second}, func(c *Config) {
-		c.Cells = c.Cells[:1]
-		c.Cells[0].Replicas = []string{"cell1", "replica2"}
-		if change != nil {
-			change(c)
-		}
-	}, log)
-	second.mu.Lock()
-	second.name = "cell1"
-	second.mu.Unlock()
-	time.Sleep(2 * cellclient.SummaryEvery) // virtual: until it is no stranger
-	return w
+	first := newCell(1, testHost(1, 9))
+	return startLogged(t, []*testCell{first, first.another()}, change, log)
 }
 
 // A replica that fails at once costs nobody anything while another one serves;

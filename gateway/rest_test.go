@@ -11,7 +11,7 @@ import (
 
 // What 24 POSTs of 4 MB did: each of them was decoded, at 260 MiB, before it was refused.
 func TestREST_ManyValues_RefusedBeforeDecoding(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	body := fmt.Sprintf(`{"instance_uuids": ["%s"], "nova_request_spec": {"a":[%s0]}}`, testUUID(0x1, 1), strings.Repeat("0,", rest.MaxBody/2-200))
 	got := w.send(http.MethodPost, "/v1/select_destinations", body)
 	if p := problemOf(t, got); got.Code != http.StatusBadRequest || !strings.Contains(p.Message, "values") {

@@ -43,7 +43,7 @@ func TestI7_WhatIsFoundEndsTheSearch(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9), testHost(2, 9)), newFakeCell(2, testHost(3, 1))}, nil)
+				w := start(t, []*testCell{newCell(1, testHost(1, 9), testHost(2, 9)), newCell(2, testHost(3, 1))}, nil)
 				req := ask(1, 1)
 				req.ReturnAlternates, req.MaxAlternates = true, 1
 				d := w.choose(to(req, "cell1")).GetDestinations()[0]

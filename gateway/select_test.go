@@ -1,18 +1,22 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cellgate/gateway/claims"
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
 func TestSelectOne(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 2)), newFakeCell(2, testHost(3, 4), testHost(4, 3))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 2)), newCell(2, testHost(3, 4), testHost(4, 3))}, nil)
 	req := ask(1, 1)
 	req.ReturnAlternates = true
 	resp := w.choose(req)
@@ -54,14 +58,14 @@ func TestSelectOne(t *testing.T) {
 }
 
 func TestSelectWithoutAlternatesGivesNone(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 2))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 2))}, nil)
 	if d := w.choose(ask(1, 1)).GetDestinations()[0]; len(d.GetAlternates()) != 0 {
 		t.Errorf("alternates %v", d.GetAlternates())
 	}
 }
 
 func TestSelectSeveralInOrder(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1))}, nil)
 	req := ask(1, 6)
 	req.ReturnAlternates = true
 	resp := w.choose(req)
@@ -91,7 +95,7 @@ func TestSelectSeveralInOrder(t *testing.T) {
 }
 
 func TestDryRunClaimsNothing(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 2)
 	req.DryRun = true
 	resp := w.choose(req)
@@ -110,7 +114,7 @@ func TestSameRequestIDSameTies(t *testing.T) {
 	for i := range 32 {
 		hosts = append(hosts, testHost(i, 1))
 	}
-	w := start(t, []*fakeCell{newFakeCell(1, hosts[:16]...), newFakeCell(2, hosts[16:]...)}, nil)
+	w := start(t, []*testCell{newCell(1, hosts[:16]...), newCell(2, hosts[16:]...)}, nil)
 	chosen := map[string]bool{}
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		req := ask(1, 1)
@@ -127,7 +131,7 @@ func TestSameRequestIDSameTies(t *testing.T) {
 }
 
 func TestStrategies(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 4))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 4))}, nil)
 	for strategy, want := range map[string]string{
 		"": "host002", "spread": "host002", "nova": "host002", "balanced": "host002", "pack": "host001",
 	} {
@@ -144,7 +148,7 @@ func TestRouteLeavesOutWhatCannotHold(t *testing.T) {
 	zoned, traited := testHost(2, 4), testHost(3, 4)
 	zoned.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Name: "z", Metadata: map[string]string{"availability_zone": "az2"}}}
 	traited.Traits = []string{"CUSTOM_FAST"}
-	cells := []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, zoned), newFakeCell(3, traited), newFakeCell(4, testHost(4, 9))}
+	cells := []*testCell{newCell(1, testHost(1, 1)), newCell(2, zoned), newCell(3, traited), newCell(4, testHost(4, 9))}
 	w := start(t, cells, func(c *Config) { c.Cells[3].Disabled = true })
 	for _, tt := range []struct {
 		name   string
@@ -206,12 +210,8 @@ func TestRouteLeavesOutWhatCannotHold(t *testing.T) {
 
 // A summary is late: the host that would do has come since.
 func TestNoHostIsDoubtedInSkippedCells(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
-	w.cells[0].edit(func(e *schedule.Edit) {
-		h := testHost(2, 4)
-		h.Cell = w.cells[0].uuid
-		e.PutHost(h)
-	})
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
+	w.cells[0].report(testHost(2, 4))
 	req := ask(1, 1)
 	req.GetRequestSpec().Flavor.Vcpus = 40
 	resp := w.choose(req)
@@ -224,17 +224,28 @@ func TestNoHostIsDoubtedInSkippedCells(t *testing.T) {
 // before its cells were asked for that, and none is asked that finds a host without.
 func TestNoHostIsDoubtedInCellsThatLag(t *testing.T) {
 	for _, host := range []string{"host001", "host002"} { // no summary leaves a cell out
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 2)), newFakeCell(2, testHost(3, 1))}, nil)
-		w.cells[0].late = func(e *schedule.Edit) {
-			h := testHost(2, 4)
-			h.Cell = w.cells[0].uuid
-			e.PutHost(h)
-		}
+		w := start(t, []*testCell{newCell(1, testHost(1, 2)), newCell(2, testHost(3, 1))}, nil)
+		late := sync.OnceFunc(func() { w.cells[0].report(testHost(2, 4)) })
+		var read atomic.Bool
+		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+			batch, _ := req.(*cellv1.ProposeBatchRequest)
+			if slices.ContainsFunc(batch.GetQueries(), (*cellv1.Query).GetUpToDate) {
+				read.Store(true)
+				late()
+			}
+			return nil
+		}, nil)
+		w.cells[0].answers(func(_ string, _, resp any) {
+			batch, _ := resp.(*cellv1.ProposeBatchResponse)
+			for _, p := range batch.GetProposals() {
+				p.Lags = !read.Load()
+			}
+		})
 		req := ask(1, 1)
 		req.GetRequestSpec().ForceHosts = []string{host}
 		got := w.choose(req).GetDestinations()[0].GetSelected().GetServiceHost()
-		if read := w.cells[0].late == nil; got != host || read != (host == "host002") {
-			t.Errorf("asked for %s, it is on %s; read: %v", host, got, read)
+		if got != host || read.Load() != (host == "host002") {
+			t.Errorf("asked for %s, it is on %s; read: %v", host, got, read.Load())
 		}
 	}
 }
@@ -242,15 +253,15 @@ func TestNoHostIsDoubtedInCellsThatLag(t *testing.T) {
 func TestNoValidHost(t *testing.T) {
 	fast := testHost(1, 1)
 	fast.Traits = []string{"CUSTOM_FAST"}
-	down := testHost(2, 1)
-	down.Down = true
-	w := start(t, []*fakeCell{newFakeCell(1, fast, down, testHost(3, 1)), newFakeCell(2, testHost(4, 1), testHost(5, 1)), newFakeCell(3)},
+	off := testHost(2, 1)
+	off.Disabled = true
+	w := start(t, []*testCell{newCell(1, fast, off, testHost(3, 1)), newCell(2, testHost(4, 1), testHost(5, 1)), newCell(3)},
 		func(c *Config) { c.Cells[2].Disabled = true })
 	req := ask(1, 1)
 	req.GetRequestSpec().RequiredTraits = []string{"CUSTOM_FAST"}
 	req.GetRequestSpec().Flavor.Vcpus = 17
 	e := w.refused(req, fault.NoValidHost)
-	want := "No valid host was found. 0 of 5 hosts: 3 TraitFilter(CUSTOM_FAST), 1 ComputeFilter(down), 1 ResourceFilter(VCPU); " +
+	want := "No valid host was found. 0 of 5 hosts: 3 TraitFilter(CUSTOM_FAST), 1 ComputeFilter(disabled), 1 ResourceFilter(VCPU); " +
 		"cell3 skipped: disabled by the gateway's configuration"
 	if e.Message != want {
 		t.Errorf("message %q\nwant    %q", e.Message, want)
@@ -268,7 +279,7 @@ func TestNoValidHost(t *testing.T) {
 }
 
 func TestNoValidHostForALaterInstance(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	req := ask(1, 3)
 	req.GetRequestSpec().Flavor.Vcpus = 16
 	e := w.refused(req, fault.NoValidHost)
@@ -285,7 +296,7 @@ func TestNoValidHostForALaterInstance(t *testing.T) {
 }
 
 func TestDestinationCellMustExist(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Cell: "cell9"}
 	e := w.refused(req, fault.InvalidRequest)
@@ -295,7 +306,7 @@ func TestDestinationCellMustExist(t *testing.T) {
 }
 
 func TestIgnoredFieldsAreReportedAndTheRootDiskOfAVolumeIsFree(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 1)
 	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"quota:disk_read_iops_sec": "100"}
 	req.GetRequestSpec().Flavor.RootGb = 1 << 30

@@ -35,7 +35,7 @@ func delay(method string, d time.Duration) func(context.Context, string, any) er
 // missing by name.
 func TestI7_HangingCellCostsItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1)), newFakeCell(2, testHost(3, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 9))}, nil)
 		w.cells[1].hook(hang("ProposeBatch"), nil)
 		began := time.Now()
 		resp := w.choose(ask(1, 4)) // several rounds
@@ -54,7 +54,7 @@ func TestI7_HangingCellCostsItsBudget(t *testing.T) {
 // A request with little time left gives a cell half of it.
 func TestI7_BudgetIsAtMostHalfOfTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 		w.cells[1].hook(hang("ProposeBatch"), nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -73,7 +73,7 @@ func TestI7_BudgetIsAtMostHalfOfTheDeadline(t *testing.T) {
 // another's.
 func TestI7_HangingCellDoesNotQueueRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 9)), newFakeCell(2, testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
 		w.cells[1].hook(hang("ProposeBatch"), nil)
 		type result struct {
 			took time.Duration
@@ -99,7 +99,7 @@ func TestI7_HangingCellDoesNotQueueRequests(t *testing.T) {
 // A slow cell within its budget is waited for.
 func TestSlowCellWithinItsBudgetCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 		w.cells[1].hook(delay("ProposeBatch", 200*time.Millisecond), nil)
 		resp := w.choose(ask(1, 1))
 		if s := resp.GetDestinations()[0].GetSelected(); s.GetCell() != "cell2" || resp.GetPartial() {
@@ -111,7 +111,7 @@ func TestSlowCellWithinItsBudgetCounts(t *testing.T) {
 // Unavailable and full are never the same error.
 func TestUnavailableIsNotFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 		w.cells[1].hook(hang("ProposeBatch"), nil)
 		full := ask(1, 1)
 		full.GetRequestSpec().IgnoreHosts = []string{"host001"}
@@ -131,7 +131,7 @@ func TestUnavailableIsNotFull(t *testing.T) {
 // released when it is back.
 func TestHangingClaimGoesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 		w.cells[1].hook(func(ctx context.Context, method string, req any) error {
 			if method == "ClaimBatch" && len(claimsIn(req)) > 0 {
 				<-ctx.Done()
@@ -160,7 +160,7 @@ func TestHangingClaimGoesElsewhere(t *testing.T) {
 // The deadline bounds the whole request; what was waited for is named.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) {
 			c.MaxDeadline, c.ProposeBudget = 3*time.Second, time.Minute
 		})
 		w.cells[0].hook(hang("ProposeBatch"), nil)
@@ -175,7 +175,7 @@ func TestDeadline(t *testing.T) {
 // Summaries are read every two seconds; one that is too old routes nothing.
 func TestOldSummaryLeavesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 2))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 2))}, nil)
 		req := ask(1, 1)
 		req.DryRun = true
 		req.GetRequestSpec().Flavor.Vcpus = 20
@@ -201,7 +201,7 @@ func TestOldSummaryLeavesNothingOut(t *testing.T) {
 }
 
 func TestOverloaded(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1))}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) {
 		c.MaxInFlight, c.ProposeBudget = 1, time.Minute
 	})
 	entered, gate := make(chan struct{}), make(chan struct{})
@@ -233,7 +233,7 @@ func TestOverloaded(t *testing.T) {
 
 // A cell that is not the configured one is not used.
 func TestStrangerIsUnavailable(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 9))}, func(c *Config) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, func(c *Config) {
 		c.Cells[1].UUID = testUUID(0xc, 7)
 	})
 	resp := w.choose(ask(1, 1))
@@ -245,18 +245,10 @@ func TestStrangerIsUnavailable(t *testing.T) {
 // A cell with two replicas goes on with the second when the first is gone.
 func TestSecondReplicaTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spare := newFakeCell(1, testHost(1, 1))
-		spare.name = "replica2"
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), spare}, func(c *Config) {
-			c.Cells = c.Cells[:1]
-			c.Cells[0].Replicas = []string{"cell1", "replica2"}
-		})
+		w := twoReplicas(t, nil)
 		w.servers[0].Stop()
-		spare.mu.Lock()
-		spare.name = "cell1"
-		spare.mu.Unlock()
 		time.Sleep(2 * cellclient.SummaryEvery)
-		if s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" || len(spare.live()) != 1 {
+		if s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected(); s.GetServiceHost() != "host001" || len(w.cells[1].did()) != 1 {
 			t.Errorf("selected %v", s)
 		}
 	})

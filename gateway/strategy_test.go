@@ -15,8 +15,8 @@ const strategyHintField = `scheduler_hints["cellgate:strategy"]`
 // A hint names the strategy, in Nova's form and in the typed one, which has a field for
 // it as well; where both do, they must agree.
 func TestHintsNameTheStrategy(t *testing.T) {
-	cells := func() []*fakeCell {
-		return []*fakeCell{newFakeCell(1, testHost(1, 8), testHost(2, 4)), newFakeCell(2, testHost(3, 1), testHost(4, 2))}
+	cells := func() []*testCell {
+		return []*testCell{newCell(1, testHost(1, 8), testHost(2, 4)), newCell(2, testHost(3, 1), testHost(4, 2))}
 	}
 	hinted := func(hints ...string) *cellgatev1.SelectDestinationsRequest {
 		r := ask(1, 1)

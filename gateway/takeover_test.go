@@ -154,7 +154,7 @@ func TestACallThatIsLateToAnswerLeavesNothing(t *testing.T) {
 
 // The release comes between the repeat's look and its keep.
 func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1), testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
 	req := ask(1, 2)
 	req.RequestId = "r1"
 	first := w.choose(req)
@@ -162,9 +162,7 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	w.cells[0].hook(func(_ context.Context, _ string, req any) error {
 		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
 			if ref.GetClaimId() == gone {
-				w.cells[0].mu.Lock()
-				defer w.cells[0].mu.Unlock()
-				w.cells[0].release(&cellv1.ClaimRef{ClaimId: gone, ConsumerUuid: ref.GetConsumerUuid()})
+				w.cells[0].release(gone, ref.GetConsumerUuid())
 			}
 		}
 		return nil
@@ -184,7 +182,7 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 // claim there is left alone: an earlier answer may have named it.
 func TestCellThatCannotKeepIsLost(t *testing.T) {
 	for _, how := range []string{"no reply", "vague"} {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 		req := ask(1, 1)
 		req.RequestId = "r1"
 		first := w.choose(req).GetDestinations()[0].GetSelected()
@@ -194,9 +192,7 @@ func TestCellThatCannotKeepIsLost(t *testing.T) {
 				return nil
 			}
 			if how == "vague" {
-				in.mu.Lock()
-				in.vague = fault.Overloaded
-				in.mu.Unlock()
+				in.isVague(fault.Overloaded)
 				return nil
 			}
 			return errors.New("down")
@@ -271,16 +267,16 @@ func TestI9_PinOfAKeptClaimStays(t *testing.T) {
 // A request that starts over gives back what it made; what another call has kept
 // meanwhile it finds, and keeps as another attempt than the one that gave it back.
 func TestStartingOverIsAnotherAttempt(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	var made, end string
 	w.cells[0].hook(func(_ context.Context, _ string, req any) error {
 		for _, n := range claimsIn(req) {
 			made = n.GetAttempt()
 		}
 		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetRelease) {
-			w.cells[0].mu.Lock()
-			w.cells[0].keep(&cellv1.ClaimRef{ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), Attempt: "another call's"})
-			w.cells[0].mu.Unlock()
+			w.cells[0].must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
+				ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), Attempt: "another call's",
+			}}})
 		}
 		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
 			end = ref.GetAttempt()

@@ -23,8 +23,8 @@ func limitTenants(cfg *Config) { cfg.Options = &rules.Options{HostSubsetSize: 1,
 // A project with an aggregate, in whichever cell, goes nowhere else; one without is
 // free, unless it must have one.
 func TestProjectsStayInTheirAggregates(t *testing.T) {
-	cells := func() []*fakeCell {
-		return []*fakeCell{newFakeCell(1, testHost(1, 4)), newFakeCell(2, named(2, 1, "p1"), testHost(3, 2))}
+	cells := func() []*testCell {
+		return []*testCell{newCell(1, testHost(1, 4)), newCell(2, named(2, 1, "p1"), testHost(3, 2))}
 	}
 	selected := func(w *world, project string) string {
 		r := ask(1, 1)
@@ -55,7 +55,7 @@ func TestProjectsStayInTheirAggregates(t *testing.T) {
 
 // A full aggregate does not spill, and says why.
 func TestAFullAggregateOfAProject(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4), named(2, 1, "p1"))}, limitTenants)
+	w := start(t, []*testCell{newCell(1, testHost(1, 4), named(2, 1, "p1"))}, limitTenants)
 	r := ask(9, 1) // 2 VCPU each, on 16
 	r.GetRequestSpec().ProjectId = "p1"
 	r.GetRequestSpec().GetFlavor().Vcpus = 17
@@ -67,14 +67,14 @@ func TestAFullAggregateOfAProject(t *testing.T) {
 // A cell that never answered might have the aggregate: only projects with one
 // elsewhere are placed until it does.
 func TestAnUnknownCellMayHaveTheAggregate(t *testing.T) {
-	silent := newFakeCell(2, testHost(3, 2))
+	silent := newCell(2, testHost(3, 2))
 	silent.hook(func(_ context.Context, method string, _ any) error {
 		if method == "GetSummary" {
 			return fault.New(fault.CellUnavailable, "not yet")
 		}
 		return nil
 	}, nil)
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4), named(2, 1, "p1")), silent}, limitTenants)
+	w := start(t, []*testCell{newCell(1, testHost(1, 4), named(2, 1, "p1")), silent}, limitTenants)
 	r := ask(1, 1)
 	r.GetRequestSpec().ProjectId = "p2"
 	if e := w.refused(r, fault.CellUnavailable); e.Metadata["cells"] != "cell2" || !strings.Contains(e.Message, "tenant p2") {

@@ -26,7 +26,7 @@ func gpuHost(n int) schedule.Host {
 // Groups are claimed of the child providers that have them, and the answer says of
 // which; when those are taken there is no host, in whichever cell.
 func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4)), newFakeCell(2, gpuHost(2))}, nil)
+	w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, gpuHost(2))}, nil)
 	asked := func(first, n int, specs map[string]string) *cellgatev1.SelectDestinationsRequest {
 		req := ask(first, n)
 		req.GetRequestSpec().Flavor.ExtraSpecs = specs
@@ -56,7 +56,7 @@ func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
 
 // Two instances of a request are of two providers; a third has none.
 func TestInstancesShareATree(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, gpuHost(1))}, nil)
+	w := start(t, []*testCell{newCell(1, gpuHost(1))}, nil)
 	req := ask(1, 2)
 	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources_gpu:VGPU": "1"}
 	resp := w.choose(req)
@@ -85,7 +85,7 @@ func TestInstancesShareATree(t *testing.T) {
 // An alternate of which nothing is taken of the root is named by a provider that it
 // takes of: the conductor knows no other.
 func TestAlternateByItsProvider(t *testing.T) {
-	w := start(t, []*fakeCell{newFakeCell(1, gpuHost(1), gpuHost(2), gpuHost(3))}, nil)
+	w := start(t, []*testCell{newCell(1, gpuHost(1), gpuHost(2), gpuHost(3))}, nil)
 	req := ask(1, 1)
 	req.ReturnAlternates = true
 	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{

@@ -29,7 +29,7 @@ func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 		PCIPools: `[{"count": 1, "vendor_id": "10de", "product_id": "1db6", "numa_node": 0, "tags": {"dev_type": "type-PCI"}}]`,
 	})
 	for _, check := range []bool{true, false} {
-		w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 4)), newFakeCell(2, wide)}, func(cfg *Config) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, wide)}, func(cfg *Config) {
 			if cfg.Filters = schedule.DefaultFilters(); check {
 				cfg.Filters = append(cfg.Filters, schedule.NUMAFilter, schedule.PCIFilter)
 			}

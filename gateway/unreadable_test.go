@@ -19,8 +19,8 @@ func TestHostsThatWeighersCannotReadAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer
 		odd := testHost(2, 8)
-		odd.Aggregates = []schedule.Aggregate{{UUID: "odd", Metadata: map[string]string{"metrics_weight_multiplier": "much"}}}
-		w := startLogged(t, []*fakeCell{newFakeCell(1, testHost(1, 8)), newFakeCell(2, odd)}, func(c *Config) {
+		odd.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Metadata: map[string]string{"metrics_weight_multiplier": "much"}}}
+		w := startLogged(t, []*testCell{newCell(1, testHost(1, 8)), newCell(2, odd)}, func(c *Config) {
 			c.Weighers = []rules.WeigherConfig{{Name: schedule.MetricsWeigher, Multiplier: 1}}
 			c.Options = &rules.Options{HostSubsetSize: 1, MetricsSetting: []string{"cpu.percent=1"}, MetricsRequired: true}
 		}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -62,7 +62,7 @@ func TestHostsThatWeighersCannotReadAreNamed(t *testing.T) {
 func TestUnreadableHostsAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer
-		w := startLogged(t, []*fakeCell{newFakeCell(1, testHost(1, 8)), newFakeCell(2, testHost(2, 8))}, func(c *Config) {
+		w := startLogged(t, []*testCell{newCell(1, testHost(1, 8)), newCell(2, testHost(2, 8))}, func(c *Config) {
 			c.Filters = append(schedule.DefaultFilters(), schedule.JSONFilter)
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		const message = "'<' not supported between instances of 'str' and 'int'"

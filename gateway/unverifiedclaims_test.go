@@ -59,7 +59,7 @@ func TestI2_RepeatOfARequestConfirmedInTwoCells(t *testing.T) {
 		t.Run(fmt.Sprintf("cell%d", sick+1), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// Each cell has room for one of the instances.
-				w := start(t, []*fakeCell{newFakeCell(1, testHost(1, 1)), newFakeCell(2, testHost(2, 1))}, nil)
+				w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 				req := ask(1, 2)
 				req.RequestId = "r1"
 				first := w.choose(req).GetDestinations()

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,57 +8,33 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-func (f *fakeCell) SetAdminState(ctx context.Context, req *cellv1.SetAdminStateRequest) (*cellv1.SetAdminStateResponse, error) {
-	if err := f.enter(ctx, "SetAdminState", req); err != nil {
-		return nil, err
-	}
-	if err := f.overtaken(req.GetAsOfGeneration()); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	h, ok := f.table.Host(mustID(req.GetHostUuid()))
-	if ok {
-		f.words = append(f.words, req)
-		f.generation++
-	}
-	f.mu.Unlock()
-	switch {
-	case !ok:
-		return nil, fault.New(fault.NotFound, "host %s is not in this cell", req.GetHostUuid())
-	case req.GetReason() == "" && req.GetState() != cellgatev1.HostAdmin_ENABLED:
-		return nil, fault.Invalid("reason", "must say why")
-	}
-	return &cellv1.SetAdminStateResponse{Host: &cellgatev1.Host{
-		HostUuid: req.GetHostUuid(), ServiceHost: h.ServiceHost,
-		Admin: &cellgatev1.HostAdmin{State: req.GetState(), Reason: req.GetReason(), By: req.GetBy(), Until: req.GetUntil()},
-	}}, f.leave("SetAdminState", req)
+// words gives what the cell was told of its hosts.
+func (c *testCell) words() []*cellv1.SetAdminStateRequest {
+	return got[*cellv1.SetAdminStateRequest](c)
 }
 
 func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
 	cells := fleet(3, 2)
 	var log safeBuffer
 	w := startLogged(t, cells, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	host := testUUID(0xa, 100)
-	rec := w.send("PATCH", "/v1/hosts/"+strings.ToUpper(host), `{"admin_state": "MAINTENANCE", "reason": "a kernel", "until": "2026-01-31T18:00:00Z"}`)
+	host, until := testUUID(0xa, 100), time.Now().Add(24*time.Hour).Truncate(time.Second).UTC()
+	rec := w.send("PATCH", "/v1/hosts/"+strings.ToUpper(host), `{"admin_state": "MAINTENANCE", "reason": "a kernel", "until": "`+until.Format(time.RFC3339)+`"}`)
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"state":"MAINTENANCE"`) || !strings.Contains(rec.Body.String(), `"by":"an operator"`) {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	if len(cells[0].words)+len(cells[2].words) != 0 || len(cells[1].words) != 1 {
-		t.Fatalf("the cells were told %v, %v, %v", cells[0].words, cells[1].words, cells[2].words)
+	if len(cells[0].words())+len(cells[2].words()) != 0 || len(cells[1].words()) != 1 {
+		t.Fatalf("the cells were told %v, %v, %v", cells[0].words(), cells[1].words(), cells[2].words())
 	}
-	until := timestamppb.New(time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC))
-	if m := cells[1].words[0]; m.GetHostUuid() != host || m.GetState() != cellgatev1.HostAdmin_MAINTENANCE || m.GetReason() != "a kernel" || !m.GetUntil().AsTime().Equal(until.AsTime()) || m.GetLasts() != nil {
+	if m := cells[1].words()[0]; m.GetHostUuid() != host || m.GetState() != cellgatev1.HostAdmin_MAINTENANCE || m.GetReason() != "a kernel" || !m.GetUntil().AsTime().Equal(until) || m.GetLasts() != nil {
 		t.Errorf("the cell was told %v", m)
 	}
-	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].words[1].GetLasts().AsDuration() != 2*time.Hour {
-		t.Errorf("%d %s; the cell was told %v", rec.Code, rec.Body, cells[1].words[1])
+	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].words()[1].GetLasts().AsDuration() != 2*time.Hour {
+		t.Errorf("%d %s; the cell was told %v", rec.Code, rec.Body, cells[1].words()[1])
 	}
 	for _, want := range []string{"an operator changed what is wanted of a host", "state=MAINTENANCE", `reason="a kernel"`, "cell=cell2", "outcome=OK"} {
 		if !strings.Contains(log.String(), want) {

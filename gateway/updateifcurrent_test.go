@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,35 +14,26 @@ import (
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// overtaken refuses what is said over an older generation, as a cell does.
-func (f *fakeCell) overtaken(asOf int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if asOf == 0 || asOf >= f.generation {
-		return nil
-	}
-	return fault.New(fault.StaleGeneration, "the host is of generation %d, after %d", f.generation, asOf).With("generation", strconv.FormatInt(f.generation, 10))
-}
-
-// said are the generations that what was done names.
-func (f *fakeCell) said() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var over []int64
-	for _, w := range f.words {
+// asOf gives the generations over which a cell was told of its hosts.
+func (c *testCell) asOf() (over []int64) {
+	for _, w := range c.words() {
 		over = append(over, w.GetAsOfGeneration())
 	}
-	for _, p := range f.facts {
+	for _, p := range c.facts() {
 		over = append(over, p.GetAsOfGeneration())
 	}
-	return fmt.Sprint(over)
+	return over
 }
+
+// first is the first host of cell1.
+var first = testUUID(0xa, 0)
 
 // ways are what may be said of the first host of cell1, with its cell and without.
 func ways(query string) [][3]string {
-	host := "/v1/hosts/" + testUUID(0xa, 0)
+	host := "/v1/hosts/" + first
 	word := `{"admin_state": "DISABLED", "reason": "r"`
 	return [][3]string{
 		{"PATCH", host, word + "}"},
@@ -57,9 +48,13 @@ func TestWhatIsSaidOfAHostNamesWhatItIsSaidOver(t *testing.T) {
 	for _, way := range ways("") {
 		cells := fleet(2, 1)
 		w := start(t, cells, nil)
-		cells[0].generation = 7
-		if rec := w.send(way[0], way[1], way[2]); rec.Code != 200 || cells[0].said() != "[7]" {
-			t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
+		// Facts that are deleted are there.
+		if way[0] == "DELETE" {
+			w.send("PUT", way[1], "{}")
+		}
+		n, generation := len(cells[0].asOf()), cells[0].generation(first)
+		if rec := w.send(way[0], way[1], way[2]); rec.Code != 200 || !slices.Equal(cells[0].asOf()[n:], []int64{generation}) {
+			t.Errorf("%v: %d %s; sent over %v, not %d", way, rec.Code, rec.Body, cells[0].asOf()[n:], generation)
 		}
 	}
 }
@@ -70,12 +65,12 @@ func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cells := fleet(2, 1)
 			w := start(t, cells, nil)
-			cells[0].generation = 7
-			overtake(cells[0], 2)
-			if rec := w.send(way[0], way[1], way[2]); rec.Code != 200 || cells[0].said() != "[27]" {
-				t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
+			cells[0].overtake(2)
+			rec := w.send(way[0], way[1], way[2])
+			if over := cells[0].asOf(); rec.Code != 200 || len(over) != 3 || !slices.IsSorted(over) || over[0] == over[1] || over[1] == over[2] {
+				t.Errorf("%v: %d %s; sent over %v", way, rec.Code, rec.Body, over)
 			}
-			overtake(cells[0], 1000)
+			cells[0].overtake(1000)
 			if rec := w.send(way[0], way[1], way[2]); rec.Code != 409 || !strings.Contains(rec.Body.String(), "CONTENDED") {
 				t.Errorf("%v, overtaken each time: %d %s", way, rec.Code, rec.Body)
 			}
@@ -83,33 +78,45 @@ func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 	}
 }
 
-// overtake has something else said ten generations later before each of the next calls that
-// say something.
-func overtake(f *fakeCell, times int) {
-	f.hook(func(_ context.Context, method string, _ any) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+// overtake has somebody else say something of the first host before each of the next calls that do.
+func (c *testCell) overtake(times int) {
+	c.hook(func(_ context.Context, method string, _ any) error {
 		if (method == "SetAdminState" || method == "PutFacts") && times > 0 {
 			times--
-			f.generation += 10
+			c.sayOfFirst(fmt.Sprint(times))
 		}
 		return nil
 	}, nil)
 }
 
+// sayOfFirst says something of the first host, past all faults.
+func (c *testCell) sayOfFirst(what string) {
+	c.t.Helper()
+	ctx := context.Background()
+	_, err := c.real.Scheduler.SetAdminState(ctx, &cellv1.SetAdminStateRequest{HostUuid: first, State: cellgatev1.HostAdmin_DISABLED, Reason: what})
+	if err == nil {
+		_, err = c.real.Scheduler.PutFacts(ctx, &cellv1.PutFactsRequest{HostUuid: first, Namespace: "cinder", Facts: `{"n": "` + what + `"}`})
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
+}
+
 func TestWhoNamesAGenerationHearsThatThereIsANewerOne(t *testing.T) {
 	cells := fleet(2, 1)
 	w := start(t, cells, nil)
-	cells[0].generation = 7
-	word := func(generation int) (int, string) {
-		rec := w.send("PATCH", "/v1/hosts/"+testUUID(0xa, 0), fmt.Sprintf(`{"admin_state": "DISABLED", "reason": "r", "if_generation": %d}`, generation))
+	old := cells[0].generation(first)
+	cells[0].sayOfFirst("something")
+	generation := cells[0].generation(first)
+	word := func(generation int64) (int, string) {
+		rec := w.send("PATCH", "/v1/hosts/"+first, fmt.Sprintf(`{"admin_state": "DISABLED", "reason": "r", "if_generation": %d}`, generation))
 		return rec.Code, rec.Body.String()
 	}
-	if code, body := word(6); code != 409 || !strings.Contains(body, "STALE_GENERATION") || !strings.Contains(body, `"generation":"7"`) || cells[0].said() != "[]" {
-		t.Errorf("%d %s; said over %s", code, body, cells[0].said())
+	if code, body := word(old); code != 409 || !strings.Contains(body, "STALE_GENERATION") || !strings.Contains(body, `"generation":"`) {
+		t.Errorf("%d %s", code, body)
 	}
-	if code, body := word(9); code != 200 || cells[0].said() != "[9]" {
-		t.Errorf("%d %s; said over %s", code, body, cells[0].said())
+	if code, body := word(generation); code != 200 || !slices.Equal(cells[0].asOf(), []int64{old, generation}) {
+		t.Errorf("%d %s; sent over %v", code, body, cells[0].asOf())
 	}
 	if code, body := word(-1); code != 400 || !strings.Contains(body, "if_generation") {
 		t.Errorf("%d %s", code, body)
@@ -121,7 +128,6 @@ func TestWhoNamesAGenerationHearsThatThereIsANewerOne(t *testing.T) {
 func TestACopyThatComesLateUndoesNoNewerWord(t *testing.T) {
 	cells := fleet(1, 1)
 	w := start(t, cells, nil)
-	cells[0].generation = 7
 	var late *cellv1.SetAdminStateRequest
 	cells[0].hook(func(_ context.Context, method string, req any) error {
 		if method != "SetAdminState" || late != nil {
@@ -130,14 +136,14 @@ func TestACopyThatComesLateUndoesNoNewerWord(t *testing.T) {
 		late = req.(*cellv1.SetAdminStateRequest)
 		return status.Error(codes.Unavailable, "the connection broke")
 	}, nil)
-	host := "/v1/hosts/" + testUUID(0xa, 0)
+	host := "/v1/hosts/" + first
 	if rec := w.send("PATCH", host, `{"admin_state": "DISABLED", "reason": "r"}`); !strings.Contains(rec.Body.String(), "OUTCOME_UNKNOWN") {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
 	if rec := w.send("PATCH", host, `{"admin_state": "ENABLED"}`); rec.Code != 200 {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	if _, err := cells[0].SetAdminState(t.Context(), late); fault.KindOf(err) != fault.StaleGeneration {
+	if _, err := cells[0].real.Scheduler.SetAdminState(t.Context(), late); fault.KindOf(err) != fault.StaleGeneration {
 		t.Errorf("the copy was taken: %v", err)
 	}
 }
@@ -153,8 +159,8 @@ func TestNothingIsSaidOfAHostThatCannotBeLookedAt(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		if rec := w.send(way[0], way[1], way[2]); rec.Code != 503 || !strings.Contains(rec.Body.String(), "CELL_UNAVAILABLE") || cells[0].said() != "[]" {
-			t.Errorf("%v: %d %s; said over %s", way, rec.Code, rec.Body, cells[0].said())
+		if rec := w.send(way[0], way[1], way[2]); rec.Code != 503 || !strings.Contains(rec.Body.String(), "CELL_UNAVAILABLE") || len(cells[0].asOf()) > 0 {
+			t.Errorf("%v: %d %s; sent over %v", way, rec.Code, rec.Body, cells[0].asOf())
 		}
 	}
 }
@@ -166,7 +172,7 @@ func TestWhatIsSaidOfAHostGoesToOneReplica(t *testing.T) {
 	host := "/v1/hosts/" + testUUID(0xa, 1)
 	for _, way := range [][3]string{
 		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r"}`},
-		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r", "cell": "cell1", "if_generation": 7}`},
+		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r", "cell": "cell1", "if_generation": 1}`},
 		{"PUT", host + "/facts/cinder?cell=cell1", "{}"},
 		{"DELETE", host + "/facts/cinder", ""},
 	} {
@@ -176,9 +182,6 @@ func TestWhatIsSaidOfAHostGoesToOneReplica(t *testing.T) {
 					w := twoReplicas(t, nil)
 					var copies atomic.Int32
 					for _, f := range w.cells {
-						f.mu.Lock()
-						f.generation = 7
-						f.mu.Unlock()
 						fails := func(method string, lost bool) error {
 							if method != "SetAdminState" && method != "PutFacts" || lost != done {
 								return nil

@@ -20,15 +20,14 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// world is a gateway over fake cells, all talking real gRPC in memory.
+// world is a gateway over real cells, all talking real gRPC in memory.
 type world struct {
 	t         testing.TB
 	g         *Gateway
-	cells     []*fakeCell
+	cells     []*testCell
 	servers   []*rpc.Server
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
@@ -40,20 +39,20 @@ type world struct {
 
 // start builds a world; change may alter the gateway's configuration. It waits
 // until the cells have been asked once, and ends with the test.
-func start(t testing.TB, cells []*fakeCell, change func(*Config)) *world {
+func start(t testing.TB, cells []*testCell, change func(*Config)) *world {
 	t.Helper()
 	return startLogged(t, cells, change, slog.New(slog.DiscardHandler))
 }
 
 // startLogged is start with the gateway's log. A replica with a port is dialled
 // over TCP.
-func startLogged(t testing.TB, cells []*fakeCell, change func(*Config), log *slog.Logger) *world {
+func startLogged(t testing.TB, cells []*testCell, change func(*Config), log *slog.Logger) *world {
 	t.Helper()
 	return startWith(t, cells, change, Deps{Log: log})
 }
 
 // startWith is start with the gateway's parts but its connections.
-func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps) *world {
+func startWith(t testing.TB, cells []*testCell, change func(*Config), deps Deps) *world {
 	t.Helper()
 	w := &world{t: t, cells: cells}
 	listeners := &sync.Map{}
@@ -71,11 +70,15 @@ func startWith(t testing.TB, cells []*fakeCell, change func(*Config), deps Deps)
 	}
 	cfg := Config{}
 	for _, c := range cells {
-		s := rpc.NewServer(slog.New(slog.DiscardHandler))
-		cellv1.RegisterCellSchedulerServer(s, c)
+		c.run(t)
+		s := c.real.Server
 		w.servers = append(w.servers, s)
-		w.serve(s, c.name, listeners)
-		cfg.Cells = append(cfg.Cells, cellclient.CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.name}})
+		w.serve(s, c.at, listeners)
+		if c.shares == nil {
+			cfg.Cells = append(cfg.Cells, cellclient.CellConfig{Name: c.name, UUID: c.uuid})
+		}
+		in := &cfg.Cells[slices.IndexFunc(cfg.Cells, func(x cellclient.CellConfig) bool { return x.Name == c.name })]
+		in.Replicas = append(in.Replicas, c.at)
 	}
 	// A bubble's clock starts in 2000, and stands while there is work to do.
 	if time.Now().Year() > 2000 {

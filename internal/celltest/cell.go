@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"cellgate/cell"
+	"cellgate/cell/agents"
+	"cellgate/cell/replica"
 	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -20,56 +22,135 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
+// Config describes a cell. Name and UUID are required.
+type Config struct {
+	Name, UUID string
+	// Replica is r1 unless it is set.
+	Replica string
+	// Store is closed by its owner. Nil is a new one in memory, which the cell closes.
+	Store shard.Store
+	// Hosts are in the shard before the cell starts.
+	Hosts []*agentv1.FullState
+	// Change alters the configuration of the cell.
+	Change func(*cell.Config)
+	// Faults stand between Serve and the cell, and not before Scheduler and Reports.
+	Faults *Faults
+}
+
 // Cell is a cell that answers.
 type Cell struct {
 	Scheduler cellv1.CellSchedulerClient
 	Reports   agentv1.HostReportsClient
-	// Connect makes a connection to the cell's server.
+	Store     shard.Store
+	// Connect makes a connection to the cell's own server.
 	Connect func(context.Context) (net.Conn, error)
 	// Stop stops the cell; the end of the test does, too.
 	Stop func()
+	// Server serves the cell behind its Faults. It listens where a test wants it to.
+	Server *rpc.Server
 }
 
 // Start starts a cell that is ready, and whose hosts are up for an hour after their agents'
-// last word. The test stops it.
+// last report. The test stops it.
 func Start(t testing.TB, name, uuid string) Cell {
 	t.Helper()
-	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: name, CellUUID: uuid, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return On(t, store, name, uuid)
+	return Run(t, Config{Name: name, UUID: uuid})
 }
 
 // On is Start on a store, which it closes.
 func On(t testing.TB, store shard.Store, name, uuid string) Cell {
 	t.Helper()
+	t.Cleanup(func() { check(t, store.Close()) })
+	return Run(t, Config{Name: name, UUID: uuid, Store: store})
+}
+
+// Run is Start with all that a test can choose.
+func Run(t testing.TB, c Config) Cell {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	if c.Replica == "" {
+		c.Replica = "r1"
 	}
-	c, err := cell.New(cell.Config{Name: name, UUID: uuid, Replica: "r1", ServiceDownTime: time.Hour}, cell.Deps{Store: store, Log: log})
-	check(err)
-	server, l := rpc.NewServer(log, cell.ServerOptions()...), bufconn.Listen(1<<16)
-	c.Register(server)
+	if c.Store == nil {
+		store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: c.Name, CellUUID: c.UUID, Log: log})
+		check(t, err)
+		t.Cleanup(func() { check(t, store.Close()) })
+		c.Store = store
+	}
+	register(t, c)
+	config := cell.Config{Name: c.Name, UUID: c.UUID, Replica: c.Replica, ServiceDownTime: time.Hour}
+	if c.Change != nil {
+		c.Change(&config)
+	}
+	made, err := cell.New(config, cell.Deps{Store: c.Store, Log: log})
+	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran, served := make(chan error, 1), make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
+	server, l := rpc.NewServer(log, cell.ServerOptions()...), bufconn.Listen(1<<16)
+	made.Register(server)
+	go func() { ran <- made.Run(ctx) }()
 	go func() { served <- server.Serve(l) }()
 	conn, err := rpc.Dial("passthrough:///cell", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	check(err)
+	check(t, err)
+	connect := func(ctx context.Context) (net.Conn, error) { return l.DialContext(ctx) }
 	stop := sync.OnceFunc(func() {
 		err := conn.Close()
 		server.Stop()
 		cancel()
-		if err := errors.Join(err, <-served, <-ran, store.Close()); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(err, <-served, <-ran))
 	})
+	out := Cell{Connect: connect, Stop: stop, Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Store: c.Store}
+	if c.Faults != nil {
+		out.Server = rpc.NewServer(log, append(cell.ServerOptions(), grpc.ChainUnaryInterceptor(c.Faults.intercept))...)
+		made.Register(out.Server)
+	}
 	t.Cleanup(stop)
-	<-c.Ready()
-	return Cell{Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Connect: l.DialContext, Stop: stop}
+	<-made.Ready()
+	return out
+}
+
+// register writes the hosts that there are from the start, as the replica itself.
+func register(t testing.TB, c Config) {
+	t.Helper()
+	if len(c.Hosts) == 0 {
+		return
+	}
+	lane, err := c.Store.OpenLane(context.Background(), c.Replica)
+	check(t, err)
+	var ops []shard.Op
+	for _, state := range c.Hosts {
+		put, _, err := agents.ReadHost(state, replica.NewFacts)
+		check(t, err)
+		ops = append(ops, shard.Op{PutHost: put})
+	}
+	done, err := lane.Apply(context.Background(), ops)
+	check(t, err)
+	for i, o := range done.Outcomes {
+		if o.Refusal != nil {
+			t.Fatalf("host %s: %v", c.Hosts[i].GetServiceHost(), o.Refusal)
+		}
+	}
+}
+
+// Report has the agent of a host report a state, on a stream of its own, and waits until the
+// cell has accepted it.
+func (c Cell) Report(t testing.TB, state *agentv1.FullState) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stream, err := c.Reports.Report(ctx)
+	check(t, err)
+	check(t, stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: state}}))
+	answer, err := stream.Recv()
+	check(t, err)
+	if answer.GetAccepted() == nil {
+		t.Fatalf("the state of host %s: %v", state.GetServiceHost(), answer)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
