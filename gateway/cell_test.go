@@ -35,6 +35,8 @@ type testCell struct {
 	hosts       []schedule.Host
 	// shares is another replica of the same cell, which has the shard; nil for none.
 	shares *testCell
+	// shared: the cell has another replica.
+	shared bool
 	change func(*cell.Config)
 
 	t    testing.TB
@@ -60,7 +62,8 @@ func newCell(n int, hosts ...schedule.Host) *testCell {
 
 // another is another replica of the cell, with its shard.
 func (c *testCell) another() *testCell {
-	return &testCell{name: c.name, uuid: c.uuid, at: "replica2", replica: "r2", shares: c, hosts: c.hosts, versions: c.versions}
+	c.shared = true
+	return &testCell{name: c.name, uuid: c.uuid, at: "replica2", replica: "r2", shares: c, shared: true, hosts: c.hosts, versions: c.versions}
 }
 
 // run starts the cell; the test stops it.
@@ -72,7 +75,14 @@ func (c *testCell) run(t testing.TB) {
 	if c.gate != nil {
 		c.faults.Instead(c.gate.answer)
 	}
-	config := celltest.Config{Name: c.name, UUID: c.uuid, Replica: c.replica, Faults: &c.faults, Change: c.change}
+	config := celltest.Config{Name: c.name, UUID: c.uuid, Replica: c.replica, Faults: &c.faults, Change: func(cfg *cell.Config) {
+		if !c.shared {
+			cfg.TailEvery = time.Minute // nobody else writes
+		}
+		if c.change != nil {
+			c.change(cfg)
+		}
+	}}
 	if c.shares != nil {
 		config.Store = c.shares.real.Store
 	} else {
