@@ -40,9 +40,8 @@ func splitDecision(id string) (cell, ulid string) {
 }
 
 // cutDown makes a decision of most bytes at most, by leaving out what can be spared
-// soonest; its message says what. What it shares with an answer is not touched. It
-// gives how many bytes the decision has.
-func cutDown(d *cellgatev1.Decision, most int) int {
+// soonest; its message says what. What it shares with an answer is not touched.
+func cutDown(d *cellgatev1.Decision, most int) {
 	const without = "cut down to what is kept: without "
 	cuts := []struct {
 		what string
@@ -61,8 +60,8 @@ func cutDown(d *cellgatev1.Decision, most int) int {
 	}
 	note := d.GetMessage()
 	for _, cut := range cuts {
-		if size := proto.Size(d); size <= most {
-			return size
+		if proto.Size(d) <= most {
+			return
 		}
 		cut.do()
 		d.Message = note
@@ -74,7 +73,6 @@ func cutDown(d *cellgatev1.Decision, most int) int {
 	if len(d.GetMessage()) > most/2 {
 		d.Message = strings.ToValidUTF8(d.GetMessage()[:most/2], "")
 	}
-	return proto.Size(d)
 }
 
 // eachDestination replaces each destination by a copy that is changed.
@@ -97,7 +95,7 @@ const (
 	maxDecisionBatchBytes = rpc.MaxMessageBytes / 2
 	// decisionLinger is how long a decision waits for others of its cell.
 	decisionLinger = 100 * time.Millisecond
-	// decisionRetry is how long a lane waits after its cell could not take a batch.
+	// decisionRetry is how long a queue waits after its cell could not take a batch.
 	decisionRetry = time.Second
 	// decisionDrain is how long what waits is written at the end.
 	decisionDrain = 2 * time.Second
@@ -109,40 +107,36 @@ const (
 type Counts struct {
 	// Written: a cell has taken them.
 	Written int64
-	// Dropped: too many waited. Failed: the cell did not take them until the gateway
-	// ended or others needed their room, or refused them. Nowhere: no cell answered
-	// the request.
+	// Dropped: too many waited for their cell. Failed: the cell refused them, or did not take them
+	// until the gateway ended. Nowhere: no cell answered the request.
 	Dropped, Failed, Nowhere int64
 }
 
 // Recorder writes decisions into the cells that keep them, after the answer and
 // best effort: what waits is bounded, what cannot be written is counted, and
-// nobody waits for it. A cell that is slow holds up its own only. What a cell could
-// not take waits for it and is sent again, until its room is needed: then those go
-// that have waited for such a cell, the oldest first, before any new one does.
+// nobody waits for it. What a cell could not take waits for it and is sent again. Each cell has
+// its share of the room, in which the newest stay: a cell that takes none costs no other's.
 type Recorder struct {
 	cells  *cellclient.Cells
 	budget time.Duration
-	most   int
-	log    *slog.Logger
-	losses *throttle.Log
-	tel    *telemetry.Gateway
+	// most and mostBytes are the share of each cell.
+	most, mostBytes int
+	log             *slog.Logger
+	losses          *throttle.Log
+	tel             *telemetry.Gateway
 	// closing is closed when no more come.
 	closing chan struct{}
 	queues  map[*cellclient.Cell]*queue
 
-	mu      sync.Mutex
-	waiting int
-	bytes   int
-	counts  Counts
+	mu     sync.Mutex
+	counts Counts
 }
 
-// queue is what waits for one cell, the oldest first.
+// queue is what waits for one cell, the oldest first. The recorder's mu guards it.
 type queue struct {
-	cell  string
-	queue []*cellgatev1.Decision
-	// stuck: the cell could not take what it was sent last.
-	stuck bool
+	cell    string
+	waiting []*cellgatev1.Decision
+	bytes   int
 	// wake has an entry when something waits.
 	wake chan struct{}
 }
@@ -150,9 +144,10 @@ type queue struct {
 // New makes the recorder of a gateway's decisions; most of them may wait, and budget is what a cell has to
 // take some.
 func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
+	n := len(cells.All)
 	r := &Recorder{
-		cells: cells, budget: budget, most: most, log: log, losses: throttle.New(log, now, lossEvery), tel: tel,
-		closing: make(chan struct{}), queues: make(map[*cellclient.Cell]*queue, len(cells.All)),
+		cells: cells, budget: budget, most: max(1, most/n), mostBytes: max(maxDecisionBytes, maxWaitingBytes/n), log: log, losses: throttle.New(log, now, lossEvery), tel: tel,
+		closing: make(chan struct{}), queues: make(map[*cellclient.Cell]*queue, n),
 	}
 	for _, c := range cells.All {
 		r.queues[c] = &queue{cell: c.Name(), wake: make(chan struct{}, 1)}
@@ -163,31 +158,32 @@ func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logg
 // Put hands a decision over to be written in a cell; nil when none can keep it. It
 // never waits. The decision's parts must not be changed any more.
 func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
-	lane := r.queues[c]
-	if lane == nil {
+	q := r.queues[c]
+	if q == nil {
 		r.lost("", 1, &r.counts.Nowhere, "no cell answered")
 		return
 	}
-	size := cutDown(d, maxDecisionBytes)
+	cutDown(d, maxDecisionBytes)
 	r.mu.Lock()
-	lost := r.makeRoom(1, size)
-	full := r.full(1, size)
-	if !full {
-		r.waiting, r.bytes = r.waiting+1, r.bytes+size
-		lane.queue = append(lane.queue, d)
-	}
+	q.waiting = append(q.waiting, d)
+	q.bytes += proto.Size(d)
+	dropped := r.dropOldest(q)
 	r.mu.Unlock()
-	for stuck, n := range lost {
-		r.failed(stuck, n)
-	}
-	if full {
-		r.lost(lane.cell, 1, &r.counts.Dropped, "too many wait")
-		return
-	}
+	r.lost(q.cell, dropped, &r.counts.Dropped, "too many wait")
 	select {
-	case lane.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// dropOldest drops what waits for a cell beyond its share, and says how many. The caller holds r.mu.
+func (r *Recorder) dropOldest(q *queue) (dropped int) {
+	for len(q.waiting) > r.most || q.bytes > r.mostBytes {
+		q.bytes -= proto.Size(q.waiting[0])
+		q.waiting = q.waiting[1:]
+		dropped++
+	}
+	return dropped
 }
 
 // Start starts a writer a cell. stop is called once, when no more decisions come:
@@ -195,8 +191,8 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
 func (r *Recorder) Start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	for c, lane := range r.queues {
-		all.Go(func() { r.write(ctx, c, lane) })
+	for c, q := range r.queues {
+		all.Go(func() { r.write(ctx, c, q) })
 	}
 	return func() {
 		late := time.AfterFunc(decisionDrain, cancel)
@@ -208,19 +204,19 @@ func (r *Recorder) Start() (stop func()) {
 }
 
 // write writes one cell's decisions until closing, and then what is left.
-func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, lane *queue) {
+func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, q *queue) {
 	open := true
 	for {
 		if open {
 			select {
-			case <-lane.wake:
+			case <-q.wake:
 				open = r.wait(decisionLinger)
 			case <-r.closing:
 				open = false
 			}
 		}
-		for batch := r.nextBatch(lane); len(batch) > 0; batch = r.nextBatch(lane) {
-			open = r.send(ctx, c, lane, batch, open)
+		for batch := r.nextBatch(q); len(batch) > 0; batch = r.nextBatch(q) {
+			open = r.send(ctx, c, q, batch, open)
 		}
 		if !open {
 			return
@@ -231,24 +227,23 @@ func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, lane *queue) {
 // send has a cell take a batch; it gives open, or false once no more come. A cell
 // takes all of a batch or none: one that it refuses is sent again in halves, so that
 // a decision which it cannot keep is lost alone.
-func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, lane *queue, batch []*cellgatev1.Decision, open bool) bool {
+func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch []*cellgatev1.Decision, open bool) bool {
 	_, err := cellclient.Call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
 	n := len(batch)
 	if err == nil {
-		r.setStuck(lane, false)
-		r.written(lane, int64(n))
+		r.written(n)
 		return open
 	}
 	r.log.Debug("decisions not written", "cell", c.Name(), "decisions", n, "error", err)
 	switch {
 	case n > 1 && fault.KindOf(err) == fault.InvalidRequest:
-		open = r.send(ctx, c, lane, batch[:n/2], open)
-		return r.send(ctx, c, lane, batch[n/2:], open)
+		open = r.send(ctx, c, q, batch[:n/2], open)
+		return r.send(ctx, c, q, batch[n/2:], open)
 	case open && mayTakeLater(err):
-		r.failed(lane, r.putBack(lane, batch))
+		r.putBack(q, batch)
 		return r.wait(decisionRetry)
 	}
-	r.failed(lane, int64(n))
+	r.lost(q.cell, n, &r.counts.Failed, "the cell did not take them")
 	return open
 }
 
@@ -270,88 +265,42 @@ func (r *Recorder) wait(d time.Duration) bool {
 	}
 }
 
-// full reports whether there is no room for n more decisions of size bytes. The
-// caller holds r.mu.
-func (r *Recorder) full(n, size int) bool {
-	return r.waiting+n > r.most || r.bytes+size > maxWaitingBytes
-}
-
-// makeRoom drops what waits for stuck cells, of the longest such queue and the oldest
-// first, until n decisions of size bytes fit, and says how many it dropped of which. The
-// caller holds r.mu.
-func (r *Recorder) makeRoom(n, size int) (lost map[*queue]int64) {
-	for r.full(n, size) {
-		var longest *queue
-		for _, lane := range r.queues {
-			if lane.stuck && len(lane.queue) > 0 && (longest == nil || len(lane.queue) > len(longest.queue)) {
-				longest = lane
-			}
-		}
-		if longest == nil {
-			return lost
-		}
-		r.waiting, r.bytes = r.waiting-1, r.bytes-proto.Size(longest.queue[0])
-		longest.queue = longest.queue[1:]
-		if lost == nil {
-			lost = map[*queue]int64{}
-		}
-		lost[longest]++
-	}
-	return lost
-}
-
-// putBack has a batch wait again, before what waits for its cell already, as far as
-// there is room, and says how many of its oldest there was none for.
-func (r *Recorder) putBack(lane *queue, batch []*cellgatev1.Decision) (lost int64) {
+// putBack has a batch wait again, before what waits for its cell already.
+func (r *Recorder) putBack(q *queue, batch []*cellgatev1.Decision) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	lane.stuck = true
-	from := len(batch)
-	for from > 0 && !r.full(1, proto.Size(batch[from-1])) {
-		from--
-		r.waiting, r.bytes = r.waiting+1, r.bytes+proto.Size(batch[from])
+	q.waiting = append(batch[:len(batch):len(batch)], q.waiting...)
+	for _, d := range batch {
+		q.bytes += proto.Size(d)
 	}
-	lane.queue = append(batch[from:len(batch):len(batch)], lane.queue...)
-	return int64(from)
-}
-
-func (r *Recorder) setStuck(lane *queue, stuck bool) {
-	r.mu.Lock()
-	lane.stuck = stuck
+	dropped := r.dropOldest(q)
 	r.mu.Unlock()
-}
-
-// failed counts n decisions that their cell did not take.
-func (r *Recorder) failed(lane *queue, n int64) {
-	if n > 0 {
-		r.lost(lane.cell, n, &r.counts.Failed, "the cell did not take them")
-	}
+	r.lost(q.cell, dropped, &r.counts.Dropped, "too many wait")
 }
 
 // nextBatch takes the oldest of what waits, as much as one call carries.
-func (r *Recorder) nextBatch(lane *queue) []*cellgatev1.Decision {
+func (r *Recorder) nextBatch(q *queue) []*cellgatev1.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, size := 0, 0
-	for n < len(lane.queue) && n < maxDecisionBatch {
-		bytes := proto.Size(lane.queue[n])
+	for n < len(q.waiting) && n < maxDecisionBatch {
+		bytes := proto.Size(q.waiting[n])
 		if n > 0 && size+bytes > maxDecisionBatchBytes {
 			break
 		}
 		n, size = n+1, size+bytes
 	}
-	batch := lane.queue[:n:n]
-	if lane.queue = lane.queue[n:]; len(lane.queue) == 0 {
-		lane.queue = nil
+	batch := q.waiting[:n:n]
+	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
+		q.waiting = nil
 	}
-	r.waiting, r.bytes = r.waiting-n, r.bytes-size
+	q.bytes -= size
 	return batch
 }
 
 // written counts n decisions that their cell took.
-func (r *Recorder) written(lane *queue, n int64) {
+func (r *Recorder) written(n int) {
 	r.mu.Lock()
-	r.counts.Written += n
+	r.counts.Written += int64(n)
 	r.mu.Unlock()
 	for range n {
 		r.tel.Decided(true)
@@ -359,14 +308,17 @@ func (r *Recorder) written(lane *queue, n int64) {
 }
 
 // lost counts n decisions, in one of r.counts, and logs them.
-func (r *Recorder) lost(cell string, n int64, of *int64, why string) {
+func (r *Recorder) lost(cell string, n int, of *int64, why string) {
+	if n == 0 {
+		return
+	}
 	r.mu.Lock()
-	*of += n
+	*of += int64(n)
 	r.mu.Unlock()
 	for range n {
 		r.tel.Decided(false)
 	}
-	r.losses.Warn(context.Background(), cell, int(n), "decisions lost", "cell", cell, "reason", why)
+	r.losses.Warn(context.Background(), cell, n, "decisions lost", "cell", cell, "reason", why)
 }
 
 // Counts says what became of decisions.
