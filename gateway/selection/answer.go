@@ -7,10 +7,47 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
+
+// maxAnswerBytes is the most that an answer may have: what a gRPC client takes by default. One of
+// smallAnswer selections and alternates never has as much.
+const maxAnswerBytes, smallAnswer = rpc.MaxMessageBytes, 256
+
+// answerRoom is what an answer gets beside its parts that are known before its claims are made: their leases, and
+// what cells that are lost say.
+const answerRoom = 128 << 10
+
+// checkAnswerSize refuses an answer that is larger than a client takes, before its claims are made: each repetition
+// would have the same one.
+func (s *selection) checkAnswerSize(orders []claimOrder) error {
+	if len(s.places)*(1+s.alternates) <= smallAnswer {
+		return nil
+	}
+	r := &cellgatev1.SelectDestinationsResponse{IgnoredFields: s.ignored}
+	r.Cells, _ = s.cellReports()
+	for _, p := range s.places {
+		if p != nil {
+			r.Destinations = append(r.Destinations, p.answer)
+		}
+	}
+	for _, o := range orders {
+		r.Destinations = append(r.Destinations, o.answer)
+	}
+	size := proto.Size(r) + answerRoom
+	if size <= maxAnswerBytes {
+		return nil
+	}
+	if s.alternates > 0 {
+		return fault.Invalid("max_alternates", "is %d: with %d instances the answer has about %d bytes, and a client takes at most %d: ask for fewer",
+			s.alternates, len(s.places), size, maxAnswerBytes)
+	}
+	return fault.Invalid("instance_uuids", "are %d: the answer has about %d bytes, and a client takes at most %d: ask for fewer", len(s.places), size, maxAnswerBytes)
+}
 
 // allocationVersion is the Placement microversion of allocation_request.
 const allocationVersion = "1.36"

@@ -1,8 +1,6 @@
 package selection
 
 import (
-	"math"
-
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/schedule"
@@ -49,25 +47,4 @@ func primitiveOf(name, version string, data map[string]*structpb.Value) *structp
 		"nova_object.version": structpb.NewStringValue(version),
 		"nova_object.data":    structpb.NewStructValue(&structpb.Struct{Fields: data}),
 	}})
-}
-
-// mostLimits are those that take the most bytes of what the request's filters set.
-func (s *selection) mostLimits() *schedule.Limits {
-	most := int64(math.MaxInt64)
-	out := &schedule.Limits{}
-	for _, f := range s.rules.Filters {
-		switch f {
-		case schedule.NUMAFilter:
-			if s.request.Nova != nil && s.request.Nova.NUMA != nil {
-				out.NUMA = &schedule.NUMALimits{CPURatio: 1, RAMRatio: 1}
-			}
-		case schedule.CoreFilter, schedule.AggregateCoreFilter:
-			out.VCPUs = &most
-		case schedule.RAMFilter, schedule.AggregateRAMFilter:
-			out.MemoryMB = &most
-		case schedule.DiskFilter, schedule.AggregateDiskFilter:
-			out.DiskGB = &most
-		}
-	}
-	return out
 }

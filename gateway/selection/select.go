@@ -231,8 +231,12 @@ func (s *selection) place(ctx context.Context) error {
 		if s.decision == "" {
 			s.decision = s.svc.cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.svc.newID()
 		}
+		orders := s.orders(m, pending)
+		if err := s.checkAnswerSize(orders); err != nil {
+			return err
+		}
 		before := s.progress()
-		if err := s.claim(ctx, s.orders(m, pending)); err != nil {
+		if err := s.claim(ctx, orders); err != nil {
 			return err
 		}
 		if len(s.pending()) == 0 {

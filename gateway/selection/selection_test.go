@@ -99,36 +99,6 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 	}
 }
 
-func TestWhatMakesAnAnswerTooLargeIsNamed(t *testing.T) {
-	svc := newService(t, rules.Config{})
-	for _, tt := range []struct {
-		field string
-		bad   func(s *selection)
-	}{
-		{"max_alternates", func(s *selection) { s.alternates = 32 }},
-		{"instance_uuids", func(s *selection) {
-			for i := range 64 {
-				s.request.Resources = append(s.request.Resources, schedule.Amount{Class: fmt.Sprintf("CUSTOM_%0248d", i), N: 1})
-			}
-		}},
-		{"request_spec", func(s *selection) {
-			for range 5 {
-				s.ignored = append(s.ignored, strings.Repeat("x", 1<<20))
-			}
-		}},
-	} {
-		s, err := svc.newSelection(request(1000))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tt.bad(s)
-		var e *fault.Error
-		if err := s.answerFits(); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Path != tt.field {
-			t.Errorf("%v, want %s", err, tt.field)
-		}
-	}
-}
-
 // Expressions of a request and of the configuration are part of its shape.
 func TestShape_OtherExpression_OtherShape(t *testing.T) {
 	seen := map[string]bool{}

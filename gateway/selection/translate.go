@@ -44,9 +44,6 @@ func (svc *Service) newSelection(req *cellgatev1.SelectDestinationsRequest) (*se
 	if req.GetClaimTtl() != nil {
 		s.ttl = req.GetClaimTtl().AsDuration()
 	}
-	if err := s.answerFits(); err != nil {
-		return nil, err
-	}
 	s.seed = rand.Uint64()
 	if id := req.GetRequestId(); id != "" {
 		h := fnv.New64a()
@@ -54,6 +51,14 @@ func (svc *Service) newSelection(req *cellgatev1.SelectDestinationsRequest) (*se
 		s.seed = h.Sum64()
 	}
 	return s, nil
+}
+
+// form is the field that the request's needs are in.
+func (s *selection) form() string {
+	if s.req.GetNovaRequestSpec() != nil {
+		return "nova_request_spec"
+	}
+	return "request_spec"
 }
 
 // instanceIDs reads the instances' uuids, in any form of writing, each once.
