@@ -40,26 +40,12 @@ func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell,
 			return got, cellclient.ChangeError(ctx, c, err)
 		}
 		known = newest
-		if !sleepUntil(ctx, g.now(), end, pause/2+rand.N(pause)) {
+		wait := pause/2 + rand.N(pause)
+		if g.now().Add(wait).After(end) || cellclient.Pause(ctx, wait) != nil {
 			break
 		}
 	}
 	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.Name())
-}
-
-// sleepUntil waits for a while; false when that does not end before end, or ctx does.
-func sleepUntil(ctx context.Context, now, end time.Time, d time.Duration) bool {
-	if now.Add(d).After(end) {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // generationOf gives the generation of a host as a cell knows it, the lowest when it does not

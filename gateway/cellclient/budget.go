@@ -14,20 +14,7 @@ func StepBudget(ctx context.Context, budget time.Duration) time.Duration {
 	return budget
 }
 
-// Budget is the time of calls that begin at once.
-type Budget struct {
-	// ctx ends with it.
-	ctx   context.Context
-	began time.Time
-}
-
-// StartBudget begins a time of budget, which ends with ctx or cancel too.
-func StartBudget(ctx context.Context, budget time.Duration) (within *Budget, cancel context.CancelFunc) {
-	within = &Budget{began: time.Now()}
-	within.ctx, cancel = context.WithTimeout(ctx, budget)
-	return within, cancel
-}
-
+// Pause waits, or fails with the end of ctx.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -59,12 +59,11 @@ func (c *committer) init(r *Replica, cs *Cells) {
 }
 
 // commit does operations, which are within the bounds of one call, at the owner of the
-// host that key names. within is the budget of a step that has begun, nil for one that
-// begins now. Errors are as those of call; what still waited to be sent when its time was
+// host that key names. Errors are as those of call; what still waited to be sent when its time was
 // over was not sent.
-func (c *Cell) commit(ctx context.Context, key string, within *Budget, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+func (c *Cell) commit(ctx context.Context, key string, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
-	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), kind: commits, order: c.InOrder(key), within: within}
+	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), kind: commits, order: c.InOrder(key)}
 	return try(ctx, c, a, func(ctx context.Context, r *Replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
 		// The replica's spans are below those of a traced request; and nobody waits for
 		// the verdicts of another one's hosts.
@@ -136,10 +135,7 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	outcomes, err := c.ask(ctx, req)
 	cancel()
 	if mayBeOneOfThem(err) && c.replica.refuses() == nil {
-		if fault.KindOf(err) == fault.Internal {
-			batch = failOnlyOnce(batch, err)
-		}
-		return c.halves(batch)
+		return c.alone(batch, err)
 	}
 	for _, w := range batch {
 		if err != nil {
@@ -164,31 +160,25 @@ func mayBeOneOfThem(err error) bool {
 	return kind == fault.InvalidRequest || kind == fault.Internal
 }
 
-// failOnlyOnce fails those of a batch whose operations may have been done and are not to be
-// sent again: a swap or a transfer would undo what others did with the claim meanwhile. It
-// gives the rest.
-func failOnlyOnce(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) []*waiting[[]*cellv1.ClaimOp, committed] {
-	var rest []*waiting[[]*cellv1.ClaimOp, committed]
-	for _, w := range batch {
-		if slices.ContainsFunc(w.question, func(op *cellv1.ClaimOp) bool { return op.GetSwap() != nil || op.GetTransfer() != nil }) {
+// alone does a call that failed for one of its operations again, each caller's operations by
+// themselves: the others are not to blame. What of it was done already is answered as it is; only
+// a swap or a transfer that may have been done fails, since it would undo what others did with the
+// claim meanwhile.
+func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) bool {
+	answered := false
+	for i, w := range batch {
+		if c.replica.refuses() != nil {
 			w.done <- committed{err: err}
 			continue
 		}
-		rest = append(rest, w)
+		onlyOnce := slices.ContainsFunc(w.question, func(op *cellv1.ClaimOp) bool { return op.GetSwap() != nil || op.GetTransfer() != nil })
+		if onlyOnce && fault.KindOf(err) == fault.Internal {
+			w.done <- committed{err: err}
+			continue
+		}
+		answered = c.call(batch[i:i+1]) || answered
 	}
-	return rest
-}
-
-// halves does a call that failed for one of its operations again in two, and so on until
-// the others are done: they are not to blame. What of it was done already is answered
-// as it is.
-func (c *committer) halves(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
-	if len(batch) < 2 {
-		return len(batch) > 0 && c.call(batch)
-	}
-	half := len(batch) / 2
-	first := c.call(batch[:half])
-	return c.call(batch[half:]) || first
+	return answered
 }
 
 // noneDone gives the error of a caller's operations of which the replica did none, and

@@ -29,22 +29,16 @@ func ChangeError(ctx context.Context, c *Cell, err error) error {
 }
 
 // Operate sends operations to the cell, in order, in as many batches as they
-// need: to the owner of the host that the first of a batch names. It gives the
+// need, which have budget together: to the owner of the host that the first of a batch names. It gives the
 // outcomes of the batches that were answered; when those are not all, err says why,
 // and the operations from len(outcomes) up to sent have an unknown outcome while
-// those from sent on were never sent, or refused before anything was done (turnedAway).
+// those from sent on were never sent, or refused before anything was done (IsShed).
 func (c *Cell) Operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
-	return c.OperateWithin(ctx, nil, budget, ops)
-}
-
-// OperateWithin is operate with one budget for all batches, whose time has begun; nil
-// for a budget each.
-func (c *Cell) OperateWithin(ctx context.Context, within *Budget, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
-	step, whole := within, budget
+	end := time.Now().Add(budget)
 	for len(outcomes) < len(ops) {
 		batch := firstBatch(ops[len(outcomes):])
 		sent = len(outcomes) + len(batch)
-		got, err := c.commit(ctx, hostOf(batch[0]), within, budget, batch)
+		got, err := c.commit(ctx, hostOf(batch[0]), budget, batch)
 		if errors.Is(err, ErrNotSent) || IsShed(err) {
 			return outcomes, len(outcomes), err
 		}
@@ -52,9 +46,7 @@ func (c *Cell) OperateWithin(ctx context.Context, within *Budget, budget time.Du
 			return outcomes, sent, err
 		}
 		outcomes = append(outcomes, got...)
-		if step != nil { // the next batch has what is left, which may be too little
-			within, budget = nil, whole-time.Since(step.began)
-		}
+		budget = time.Until(end) // which may be too little for the next batch
 	}
 	return outcomes, sent, nil
 }

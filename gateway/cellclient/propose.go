@@ -55,15 +55,11 @@ type Answer struct {
 //
 // With an error that the cell gave the answer says where its gate is.
 //
-// The replicas are asked in order, nil for any; by is the one that answered. round is
-// that of the queries sent at once, nil for one alone.
-func (c *Cell) Propose(ctx context.Context, round *Budget, budget time.Duration, q *cellv1.Query, order []*Replica) (answer *cellv1.Proposal, by *Replica, err error) {
+// The replicas are asked in order, nil for any; by is the one that answered.
+func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Query, order []*Replica) (answer *cellv1.Proposal, by *Replica, err error) {
 	ctx, span := c.Telemetry.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
-	if span.On() {
-		round = nil // its context is not below the span
-	}
-	a := callOptions{budget: budget, fullBudget: c.proposeBudget, mayRepeat: true, readOnly: true, order: order, within: round}
+	a := callOptions{budget: budget, fullBudget: c.proposeBudget, mayRepeat: true, readOnly: true, order: order}
 	got, err := try(ctx, c, a, func(ctx context.Context, r *Replica, p *pass) (Answer, error) {
 		answer, err := r.proposer.propose(ctx, p.breakerOpen, q)
 		return Answer{Proposal: answer, By: r}, err

@@ -143,8 +143,6 @@ type callOptions struct {
 	kind     callKind
 	// order is in which the replicas are asked; nil for none in particular.
 	order []*Replica
-	// within is the budget when it is that of several calls; nil for this one's own.
-	within *Budget
 }
 
 // try does a call at the first replica that may be asked, or, when that takes half
@@ -157,7 +155,6 @@ func try[T any](ctx context.Context, c *Cell, a callOptions, once func(context.C
 	if !a.mayRepeat || len(a.order) == 1 {
 		return tryInOrder(ctx, c, a, once)
 	}
-	a.within = nil // the call that comes second is given up
 	return hedged(ctx, c, a, once)
 }
 
@@ -174,12 +171,9 @@ func try[T any](ctx context.Context, c *Cell, a callOptions, once func(context.C
 //     budget has some left too.
 func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	var none T
-	within := a.within
-	if within == nil {
-		var cancel context.CancelFunc
-		within, cancel = StartBudget(ctx, a.budget)
-		defer cancel()
-	}
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, a.budget)
+	defer cancel()
 	var failure error
 	for from := 0; ; {
 		i, p, err := c.enterOne(a.order, a.kind, from)
@@ -189,14 +183,14 @@ func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(co
 			}
 			return none, err
 		}
-		t := timing{budget: a.budget, fair: a.fullBudget, given: a.budget - time.Since(within.began)}
-		if failure == nil {
-			t.given = a.budget
+		t := timing{budget: a.budget, fair: a.fullBudget, given: a.budget}
+		if failure != nil {
+			t.given -= time.Since(began)
 		}
 		if until, ok := ctx.Deadline(); ok {
 			t.given = min(t.given, time.Until(until))
 		}
-		got, err := once(within.ctx, a.order[i], p)
+		got, err := once(within, a.order[i], p)
 		if err == nil {
 			p.leave(served, nil)
 			return got, nil
@@ -209,7 +203,7 @@ func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(co
 			}
 			return none, ctx.Err()
 		}
-		t.took = time.Since(within.began)
+		t.took = time.Since(began)
 		late := t.took >= a.budget
 		// As if the replica had not let it in.
 		leftAlone := a.readOnly && p.breakerOpen.Err() != nil

@@ -18,7 +18,7 @@ func (c *Cell) listHosts(ctx context.Context) error {
 }
 
 func (c *Cell) ask(ctx context.Context, q *cellv1.Query) error {
-	_, _, err := c.Propose(ctx, nil, c.proposeBudget, q, nil)
+	_, _, err := c.Propose(ctx, c.proposeBudget, q, nil)
 	return err
 }
 

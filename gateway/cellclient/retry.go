@@ -1,7 +1,7 @@
 package cellclient
 
 import (
-	"sync/atomic"
+	"sync"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
@@ -10,8 +10,9 @@ import (
 // fail: one retry for every retryCost calls, and retryMost/retryCost at once. Safe
 // for concurrent use; the zero value is full.
 type retryBudget struct {
+	mu sync.Mutex
 	// spent is what was taken and not earned yet, 0 to retryMost.
-	spent atomic.Int64
+	spent int
 }
 
 const (
@@ -21,25 +22,20 @@ const (
 
 // earn is told of every call.
 func (b *retryBudget) earn() {
-	for {
-		spent := b.spent.Load()
-		if spent == 0 || b.spent.CompareAndSwap(spent, spent-1) {
-			return
-		}
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent = max(0, b.spent-1)
 }
 
 // spend reports whether one retry may be sent.
 func (b *retryBudget) spend() bool {
-	for {
-		spent := b.spent.Load()
-		if spent+retryCost > retryMost {
-			return false
-		}
-		if b.spent.CompareAndSwap(spent, spent+retryCost) {
-			return true
-		}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent+retryCost > retryMost {
+		return false
 	}
+	b.spent += retryCost
+	return true
 }
 
 // repeatable reports whether a call may be sent to another replica when its

@@ -101,7 +101,7 @@ func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, erro
 			continue
 		}
 		all.Go(func() {
-			p, _, err := c.Propose(ctx, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			p, _, err := c.Propose(ctx, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {

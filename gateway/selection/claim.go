@@ -167,14 +167,12 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 		byLane[l] = append(byLane[l], i)
 	}
 	budget := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
-	within, cancel := cellclient.StartBudget(ctx, budget)
-	defer cancel()
 	sendLane := func(l claimTarget, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
 		for k, i := range indices {
 			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 		}
-		outcomes, sent, err := s.batch(ctx, within, l.cell, budget, ops)
+		outcomes, sent, err := s.batch(ctx, l.cell, budget, ops)
 		for k, i := range indices {
 			if k >= len(outcomes) {
 				results[i] = claimResult{err: err, sent: k < sent}
@@ -202,19 +200,13 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 	return results
 }
 
-// batch does operations in one cell, as part of a step of the request that has begun,
-// within budget. See cell.operate.
-func (s *selection) batch(ctx context.Context, within *cellclient.Budget, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
+// batch does operations in one cell, within budget; see cellclient.Cell.Operate.
+func (s *selection) batch(ctx context.Context, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	c := s.svc.cells.All[cell]
 	at, span := s.svc.tel.Span(ctx, telemetry.SpanClaimCell)
 	span.Text(telemetry.AttrCell, c.Name())
 	span.Int(telemetry.AttrOps, len(ops))
-	if span.On() { // the step's context is not below the span
-		var cancel context.CancelFunc
-		within, cancel = cellclient.StartBudget(at, budget)
-		defer cancel()
-	}
-	outcomes, sent, err = c.OperateWithin(at, within, budget, ops)
+	outcomes, sent, err = c.Operate(at, budget, ops)
 	span.End(err)
 	return outcomes, sent, err
 }

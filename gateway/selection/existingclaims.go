@@ -67,7 +67,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			got := s.ask(ctx, i, nil, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			got := s.ask(ctx, i, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 			p, err := got.Proposal, got.Err
 			lock.Lock()
 			defer lock.Unlock()

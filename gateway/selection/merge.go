@@ -170,19 +170,13 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
-	budget := cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget)
 	got := make([]cellclient.Answer, len(asks))
-	within, cancel := cellclient.StartBudget(ctx, budget)
-	defer cancel()
 	var all sync.WaitGroup
 	for i, a := range asks {
 		all.Go(func() {
 			cell := cells[a.Cell]
-			round, given := within, budget
-			if own := s.svc.cells.All[cell].ProposeBudget(); own != s.svc.cfg.ProposeBudget {
-				round, given = nil, cellclient.StepBudget(ctx, own)
-			}
-			got[i] = s.ask(ctx, cell, round, given, queries[i], s.svc.cells.All[cell].OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
+			budget := cellclient.StepBudget(ctx, s.svc.cells.All[cell].ProposeBudget())
+			got[i] = s.ask(ctx, cell, budget, queries[i], s.svc.cells.All[cell].OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
 			got[i].Err = s.ownField(got[i].Err)
 		})
 	}
@@ -191,9 +185,9 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 }
 
 // ask asks one cell. An answer that the standing of the cell makes worthless is an error.
-func (s *selection) ask(ctx context.Context, cell int, round *cellclient.Budget, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
+func (s *selection) ask(ctx context.Context, cell int, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
 	c := s.svc.cells.All[cell]
-	got.Proposal, got.By, got.Err = c.Propose(ctx, round, budget, q, order)
+	got.Proposal, got.By, got.Err = c.Propose(ctx, budget, q, order)
 	if got.Err == nil {
 		got.Err = s.svc.standing.Accept(c, got.Proposal)
 	}

@@ -48,8 +48,6 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 	}
 	at, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
 	budget := cellclient.StepBudget(at, s.svc.cfg.ClaimBudget)
-	within, cancel := cellclient.StartBudget(at, budget)
-	defer cancel()
 	type reply struct {
 		outcomes []*cellv1.ClaimOutcome
 		err      error
@@ -65,7 +63,7 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 				}}}
 			}
 			r := &replies[cell]
-			r.outcomes, _, r.err = s.batch(at, within, cell, budget, ops)
+			r.outcomes, _, r.err = s.batch(at, cell, budget, ops)
 		})
 	}
 	all.Wait()
