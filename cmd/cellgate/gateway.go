@@ -158,7 +158,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	if err := a.addBus(c.Bus, legacyCells, d.placement, g, conn); err != nil {
 		return err
 	}
-	if err := a.addPlacement(c.Placement, g, d.tls); err != nil {
+	if err := a.addPlacement(c, g, d.tls); err != nil {
 		return err
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)

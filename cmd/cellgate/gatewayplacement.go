@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"cellgate/gateway"
+	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/cells"
 	"cellgate/internal/config"
@@ -15,7 +20,8 @@ import (
 
 // addPlacement adds the Placement API, when it is enabled. Its callers have Keystone's tokens: the roles of the REST
 // API do not count there.
-func (a *assembly) addPlacement(c config.Placement, g *gateway.Gateway, tls *security.Server) error {
+func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *security.Server) error {
+	c := of.Placement
 	if !c.Enabled {
 		return nil
 	}
@@ -30,7 +36,11 @@ func (a *assembly) addPlacement(c config.Placement, g *gateway.Gateway, tls *sec
 		}
 		k.Password = strings.TrimRight(string(text), "\r\n")
 	}
-	backend, err := cells.New(cells.Config{DefaultCell: c.DefaultCell}, cells.Deps{Cells: g.Cells(), Log: a.log})
+	hostCell, err := hostCells(of)
+	if err != nil {
+		return err
+	}
+	backend, err := cells.New(cells.Config{DefaultCell: c.DefaultCell}, cells.Deps{Cells: g.Cells(), HostCell: hostCell, Log: a.log})
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
@@ -45,4 +55,35 @@ func (a *assembly) addPlacement(c config.Placement, g *gateway.Gateway, tls *sec
 	a.log.Info("the Placement API is served", "at", l.Addr().String())
 	a.add(lifecycle.HTTP("Placement API", handler, tls.Listener(l), tls.ErrorLog()))
 	return nil
+}
+
+// hostCells finds the cell of a compute node in Nova's tables, which gateway.legacy names; nil when it names none. It asks
+// one cell's database after the other, since nova-compute creates a provider once in its life.
+func hostCells(g config.Gateway) (func(ctx context.Context, uuid string) (string, error), error) {
+	tables := map[string]*novadb.Opener{}
+	for _, c := range g.Legacy {
+		conf, err := readerConfig(c, cellOf(g, c.Cell).UUID)
+		if err != nil {
+			return nil, err
+		}
+		if tables[c.Cell], err = novadb.NewOpener(conf); err != nil {
+			return nil, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
+		}
+	}
+	if len(tables) == 0 {
+		return nil, nil
+	}
+	return func(ctx context.Context, uuid string) (string, error) {
+		var unread error
+		for _, cell := range slices.Sorted(maps.Keys(tables)) {
+			found, err := tables[cell].HasNode(ctx, uuid)
+			if found {
+				return cell, nil
+			}
+			if err != nil {
+				unread = errors.Join(unread, fmt.Errorf("cell %s: %w", cell, err))
+			}
+		}
+		return "", unread
+	}, nil
 }

@@ -27,8 +27,9 @@ type Config struct {
 // Deps are what the backend is given.
 type Deps struct {
 	Cells *cellclient.Cells
-	// HostCell gives the cell that Nova's API database maps a compute node to, by its uuid; nil when nobody knows.
-	HostCell func(uuid string) (cell string, ok bool)
+	// HostCell gives the cell in whose Nova database a compute node is, by its uuid, "" for none; nil when nobody knows.
+	// A compute node is there before its provider. It is not yet mapped to its cell then.
+	HostCell func(ctx context.Context, uuid string) (cell string, err error)
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -196,17 +197,20 @@ func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cell
 	return out, nil
 }
 
-// newRootCell is where a new root goes: the path's cell, that of Nova's host mapping, the default one, the only one.
-func (b *Backend) newRootCell(w *placement.ProviderWrite) (*cellclient.Cell, error) {
+// newRootCell is where a new root goes: the path's cell, that of Nova's compute node, the default one, the only one.
+func (b *Backend) newRootCell(ctx context.Context, w *placement.ProviderWrite) (*cellclient.Cell, error) {
 	name := w.Cell
+	if name == "" && len(b.Cells.All) == 1 {
+		return b.Cells.All[0], nil
+	}
 	if name == "" && b.HostCell != nil {
-		name, _ = b.HostCell(w.UUID)
+		var err error
+		if name, err = b.HostCell(ctx, w.UUID); err != nil {
+			return nil, fault.Wrap(fault.CellUnavailable, err, "the cell of provider %s is not known: Nova's tables of compute nodes cannot be read", w.UUID)
+		}
 	}
 	if name == "" {
 		name = b.cfg.DefaultCell
-	}
-	if name == "" && len(b.Cells.All) == 1 {
-		return b.Cells.All[0], nil
 	}
 	if c := b.Cells.Named(name); c != nil && name != "" {
 		return c, nil

@@ -1,6 +1,8 @@
 package cells
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/gateway/placement"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -133,4 +136,30 @@ func get(t *testing.T, url string) (string, http.Header) {
 	}
 	text, header := send(t, req, 200)
 	return text, header
+}
+
+// TestCreateRoot_HostCell_DecidesBeforeTheDefault: the path's cell, then that of the compute node, then the default one.
+func TestCreateRoot_HostCell_DecidesBeforeTheDefault(t *testing.T) {
+	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
+	_, b, url := startGateway(t, "one", one, two)
+	b.HostCell = func(_ context.Context, uuid string) (string, error) {
+		switch uuid {
+		case compute:
+			return "two", nil
+		case third:
+			return "", errors.New("the database is away")
+		}
+		return "", nil
+	}
+	body := `{"name": %[1]q, "uuid": %[1]q}`
+	call(t, "POST", url+"/resource_providers", fmt.Sprintf(body, third), 503)
+	call(t, "POST", url+"/resource_providers", fmt.Sprintf(body, compute), 200)
+	call(t, "POST", url+"/resource_providers", fmt.Sprintf(body, storage), 200)
+	call(t, "POST", url+"/cells/two/resource_providers", fmt.Sprintf(body, other), 200)
+	for id, want := range map[string]string{compute: "two", storage: "one", other: "two"} {
+		if p, err := b.Providers(t.Context(), placement.ProviderQuery{UUIDs: []string{id}}); err != nil || len(p) != 1 || p[0].Cell != want {
+			t.Errorf("provider %s: %+v, %v; want it in cell %s", id, p, err, want)
+		}
+	}
+	call(t, "POST", url+"/cells/nowhere/resource_providers", fmt.Sprintf(body, third), 404)
 }

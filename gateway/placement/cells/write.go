@@ -146,7 +146,7 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 			}
 			at[p.UUID] = at[*p.Parent]
 		case p.Create:
-			if at[p.UUID], err = b.newRootCell(p); err != nil {
+			if at[p.UUID], err = b.newRootCell(ctx, p); err != nil {
 				return nil, err
 			}
 		case at[p.UUID] == nil:
