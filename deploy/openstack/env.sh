@@ -13,7 +13,10 @@ SCHEDULERS=${SCHEDULERS:-1}        # [scheduler] workers of nova-scheduler
 CONDUCTORS=${CONDUCTORS:-2}        # [conductor] workers
 API_PROCS=${API_PROCS:-2}          # uwsgi processes of nova-api
 PLACEMENT_PROCS=${PLACEMENT_PROCS:-2}
+# who serves Placement's API: cellgate, or placement (placement-api). For a new $STACK: the catalog keeps the first one.
+PLACEMENT=${PLACEMENT:-$([ "$SCHEDULER" = nova ] && echo placement || echo cellgate)}
 PLACEMENT_URL=${PLACEMENT_URL:-}   # another Placement for Nova; none is started then
+[ -z "$PLACEMENT_URL" ] || PLACEMENT=other
 RPC_LOG=${RPC_LOG:-0}              # 1: the conductor logs its calls, which rpc_times.py reads
 DEBUG=${DEBUG:-False}              # debug logs of Nova and Placement
 RESOURCE_INTERVAL=${RESOURCE_INTERVAL:-60}  # update_resources_interval of nova-compute
@@ -34,6 +37,9 @@ GLANCE_PORT=${GLANCE_PORT:-18492}
 NEUTRON_PORT=${NEUTRON_PORT:-18496}
 GATEWAY_HTTP_PORT=${GATEWAY_HTTP_PORT:-18480}
 GATEWAY_GRPC_PORT=${GATEWAY_GRPC_PORT:-18490}
+CELLGATE_PLACEMENT_PORT=${CELLGATE_PLACEMENT_PORT:-18479}
+PLACEMENT_HTTP_PORT=${PLACEMENT_HTTP_PORT:-18481}   # of the gateway that serves Placement's API
+PLACEMENT_GRPC_PORT=${PLACEMENT_GRPC_PORT:-18491}
 CELL1_PORT=${CELL1_PORT:-18501}
 CELL2_PORT=${CELL2_PORT:-18502}
 CELL1_METRICS_PORT=${CELL1_METRICS_PORT:-18511}

@@ -42,7 +42,7 @@ once keystone-credential keystone-manage --config-file "$E/keystone/keystone.con
 once keystone-bootstrap keystone-manage --config-file "$E/keystone/keystone.conf" bootstrap --bootstrap-password "$PASS" \
   --bootstrap-region-id RegionOne --bootstrap-public-url "http://127.0.0.1:$KEYSTONE_PORT/v3" \
   --bootstrap-internal-url "http://127.0.0.1:$KEYSTONE_PORT/v3" --bootstrap-admin-url "http://127.0.0.1:$KEYSTONE_PORT/v3"
-once placement-schema env OS_PLACEMENT_CONFIG_DIR="$E/placement" placement-manage --config-file "$E/placement/placement.conf" db sync
+[ "$PLACEMENT" != placement ] || once placement-schema env OS_PLACEMENT_CONFIG_DIR="$E/placement" placement-manage --config-file "$E/placement/placement.conf" db sync
 once glance-schema glance-manage --config-file "$E/glance/glance-api.conf" db_sync
 once neutron-schema neutron-db-manage --config-file "$E/neutron/neutron.conf" upgrade heads
 once nova-api-schema $NM api_db sync
@@ -59,7 +59,10 @@ once keystone-users /usr/bin/python3 "$CODE/lib/seed.py" keystone \
   "compute=http://127.0.0.1:$NOVA_PORT/v2.1" "placement=$PLACEMENT_URL" "image=http://127.0.0.1:$GLANCE_PORT" "network=http://127.0.0.1:$NEUTRON_PORT"
 
 # --- 5. Placement, Glance, Neutron
-[ "$own_placement" = 0 ] || start placement uwsgi --ini "$E/uwsgi-placement.ini"
+case $PLACEMENT in
+cellgate) "$CODE/cellgate.sh" placement ;;
+placement) start placement uwsgi --ini "$E/uwsgi-placement.ini" ;;
+esac
 start glance glance-api --config-file "$E/glance/glance-api.conf"
 start neutron neutron-server --config-file "$E/neutron/neutron.conf"
 until_ok 60 Placement curl -sf "$PLACEMENT_URL/"

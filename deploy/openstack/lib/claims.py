@@ -15,11 +15,20 @@ from boot import servers
 ADDRESS = '127.0.0.1:' + os.environ['GATEWAY_GRPC_PORT']
 
 
+def listed(*command):
+    out = subprocess.run([os.environ['CELLGATE'], '--addr', ADDRESS, *command, '--limit', '0', '-o', 'json'], check=True, capture_output=True, text=True).stdout
+    return json.loads(out)[command[0]]
+
+
+def hosts():
+    """Names of the hosts that cells have."""
+    return {h['service_host'] for h in listed('hosts')}
+
+
 def claims():
     """consumer: [(host, state)]"""
-    out = subprocess.run([os.environ['CELLGATE'], '--addr', ADDRESS, 'claims', 'list', '--limit', '0', '-o', 'json'], check=True, capture_output=True, text=True).stdout
     found = {}
-    for c in json.loads(out)['claims']:
+    for c in listed('claims', 'list'):
         found.setdefault(c['consumer_uuid'], []).append((c['service_host'], c['state']))
     return found
 

@@ -3,8 +3,13 @@ E=$STACK/etc
 db() { echo "mysql+pymysql://stack:$PASS@127.0.0.1:$MYSQL_PORT/$1?charset=utf8"; }
 mq() { echo "rabbit://stack:$PASS@127.0.0.1:$RABBIT_PORT/$1"; }   # $1: virtual host
 
-own_placement=$([ -n "$PLACEMENT_URL" ] && echo 0 || echo 1)
-: "${PLACEMENT_URL:=http://127.0.0.1:$PLACEMENT_PORT}"
+case $PLACEMENT in
+cellgate) PLACEMENT_URL=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT ;;
+placement) PLACEMENT_URL=http://127.0.0.1:$PLACEMENT_PORT ;;
+esac
+placement_of() {  # $1: the cell whose computes and conductor ask
+  if [ "$PLACEMENT" = cellgate ]; then echo "$PLACEMENT_URL/cells/$1"; else echo "$PLACEMENT_URL"; fi
+}
 
 # --- MariaDB, RabbitMQ
 cat >"$E/my.cnf" <<X
@@ -174,7 +179,9 @@ $(token_check neutron)
 X
 
 # --- Nova
-nova_conf() {  # $1 file, $2 virtual host, $3 cell database ("" for nova-compute, which may not have one), $4 "api" to include the API database
+# $1 file, $2 virtual host, $3 cell database ("" for nova-compute, which may not have one), $4 "api" to include the API
+# database, $5 Placement
+nova_conf() {
   cat >"$1" <<X
 [DEFAULT]
 debug = $DEBUG
@@ -226,7 +233,10 @@ endpoint_template = http://127.0.0.1:1/none/%(project_id)s
 endpoint_override = http://127.0.0.1:$NEUTRON_PORT
 $(keystone_user neutron)
 [placement]
-endpoint_override = $PLACEMENT_URL
+endpoint_override = $5
+# a cell that restarts is away for some seconds: 503
+connect_retries = 5
+status_code_retries = 5
 $(keystone_user placement)
 [service_user]
 send_service_user_token = true
@@ -235,10 +245,10 @@ $(token_check nova)
 X
 }
 mkdir -p "$STACK"/state/nova/{lock,instances} "$E/nova/compute.d"
-nova_conf "$E/nova/nova.conf" / nova_cell1 api       # API, scheduler, conductor of cell1, and the gateway
-nova_conf "$E/nova/nova-cell2.conf" cell2 nova_cell2 cell  # conductor of cell2
-nova_conf "$E/nova/compute-cell1.conf" / "" cell         # computes have no database
-nova_conf "$E/nova/compute-cell2.conf" cell2 "" cell
+nova_conf "$E/nova/nova.conf" / nova_cell1 api "$PLACEMENT_URL"   # API, scheduler, conductor of cell1, and the gateway
+nova_conf "$E/nova/nova-cell2.conf" cell2 nova_cell2 cell "$(placement_of cell2)"  # conductor of cell2
+nova_conf "$E/nova/compute-cell1.conf" / "" cell "$(placement_of cell1)"        # computes have no database
+nova_conf "$E/nova/compute-cell2.conf" cell2 "" cell "$(placement_of cell2)"
 cp /etc/nova/api-paste.ini "$E/nova/"
 uwsgi_ini nova-api "$NOVA_PORT" "$API_PROCS" 1 /usr/bin/nova-api-wsgi "env = OS_NOVA_CONFIG_DIR=$E/nova"
 
@@ -255,6 +265,31 @@ cell:
   metrics: 127.0.0.1:$4
 X
 }
+gateway_cells() {  # $1, $2: as of cellgate_gateway
+  echo "  cells:"
+  echo "    - {name: cell1, uuid: $1, replicas: [127.0.0.1:$CELL1_PORT]}"
+  [ -z "${2:-}" ] || echo "    - {name: cell2, uuid: $2, replicas: [127.0.0.1:$CELL2_PORT]}"
+}
+# A gateway of its own serves Placement's API: it stays when the other one is killed, or leaves the topic to nova-scheduler.
+cellgate_placement() {  # $1, $2: as of cellgate_gateway
+  {
+    cat <<X
+gateway:
+  grpc: 127.0.0.1:$PLACEMENT_GRPC_PORT
+  http: 127.0.0.1:$PLACEMENT_HTTP_PORT
+  placement:
+    enabled: true
+    listen: 127.0.0.1:$CELLGATE_PLACEMENT_PORT
+    default_cell: cell1
+    keystone:
+      auth_url: http://127.0.0.1:$KEYSTONE_PORT/v3
+      username: placement
+      password_file: $STACK/etc/password
+      project_name: service
+X
+    gateway_cells "$@"
+  } >"$E/cellgate/placement.yaml"
+}
 cellgate_gateway() {  # $1: uuid of cell1, $2: uuid of cell2, or nothing
   {
     cat <<X
@@ -263,11 +298,9 @@ gateway:
   http: 127.0.0.1:$GATEWAY_HTTP_PORT
   nova_conf: [$E/nova/nova.conf]
   nova: {nova_release: zed}
-  bus: {enabled: true, write_allocations: $([ "$own_placement" = 1 ] && echo true || echo false)}
-  cells:
-    - {name: cell1, uuid: $1, replicas: [127.0.0.1:$CELL1_PORT]}
+  bus: {enabled: true, write_allocations: $([ "$PLACEMENT" = placement ] && echo true || echo false)}
 X
-    [ -z "${2:-}" ] || echo "    - {name: cell2, uuid: $2, replicas: [127.0.0.1:$CELL2_PORT]}"
+    gateway_cells "$@"
     echo "  legacy:"
     for cell in cell1 ${2:+cell2}; do
       cat <<X
