@@ -41,6 +41,7 @@ type Config struct {
 type Cell struct {
 	Scheduler cellv1.CellSchedulerClient
 	Reports   agentv1.HostReportsClient
+	Placement cellv1.CellPlacementClient
 	Store     shard.Store
 	// Connect makes a connection to the cell's own server.
 	Connect func(context.Context) (net.Conn, error)
@@ -99,7 +100,10 @@ func Run(t testing.TB, c Config) Cell {
 		cancel()
 		check(t, errors.Join(err, <-served, <-ran))
 	})
-	out := Cell{Connect: connect, Stop: stop, Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Store: c.Store}
+	out := Cell{
+		Connect: connect, Stop: stop, Store: c.Store,
+		Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Placement: cellv1.NewCellPlacementClient(conn),
+	}
 	if c.Faults != nil {
 		out.Server = rpc.NewServer(log, append(cell.ServerOptions(), grpc.ChainUnaryInterceptor(c.Faults.intercept))...)
 		made.Register(out.Server)
