@@ -44,7 +44,9 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
-	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback}, placement.Deps{Backend: backend, Ingress: tls.Ingress(), Log: a.log})
+	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback}, placement.Deps{
+		Backend: backend, Ingress: tls.Ingress(), OnAnswer: a.telemetry.Placement(placement.Requests()).Answered, Log: a.log,
+	})
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
 	}

@@ -44,7 +44,7 @@ func New(cfg Config, d Deps) (http.Handler, error) {
 // call is one request.
 type call struct {
 	*api
-	w       http.ResponseWriter
+	w       *statusWriter
 	r       *http.Request
 	ctx     context.Context
 	id      string
@@ -54,6 +54,8 @@ type call struct {
 	cell, prefix string
 	vars         map[string]string
 	query        parameters
+	// request is the one of Requests that it is; empty until that is known.
+	request string
 	// names are the custom names that were read.
 	names map[NameKind][]string
 	// silent are the cells that the answer lacks.
@@ -68,10 +70,11 @@ const (
 )
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
 	defer cancel()
 	ctx, silent := withSilent(ctx)
-	c := &call{api: a, w: w, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
+	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
 	w.Header().Set(requestID, c.id)
 	path := r.URL.Path
 	if rest, ok := strings.CutPrefix(path, cellsPath); ok {
@@ -81,6 +84,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if path == "" {
 		path = "/"
 	}
+	if a.OnAnswer != nil {
+		defer func() { a.OnAnswer(c.request, c.w.status, time.Since(began), silent.list()) }()
+	}
 	known, err := c.serve(path)
 	if err == nil {
 		return
@@ -89,7 +95,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.status >= http.StatusInternalServerError {
 		a.Log.Error("A request to the Placement API failed.", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	fail(w, r, c.id, known, e)
+	fail(c.w, r, c.id, known, e)
 }
 
 // serve answers a request or says why not; known is its microversion, once that was read.
@@ -151,6 +157,32 @@ var resources = slices.Concat(
 	candidateResources, traitResources, reshaperResources,
 )
 
+// requestOf is a method and a path with the names of its variables.
+func requestOf(r resource, e endpoint) string { return e.method + " " + strings.Join(r.path, "/") }
+
+// Requests are those that the API serves, sorted.
+func Requests() []string {
+	var out []string
+	for _, r := range resources {
+		for _, e := range r.endpoints {
+			out = append(out, requestOf(r, e))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// statusWriter keeps the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
 // match gives the variables of a path.
 func (r resource) match(path []string) (map[string]string, bool) {
 	if len(path) != len(r.path) {
@@ -190,6 +222,7 @@ func (c *call) route(path string) (*endpoint, error) {
 				older = cmp.Or(e.older, http.StatusNotFound)
 				continue
 			}
+			c.request = requestOf(r, e)
 			return &e, c.admit(&e)
 		}
 		if older > 0 {
@@ -266,7 +299,7 @@ func (c *call) body(s *schema) (any, error) {
 		}
 		defer done()
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(c.w.ResponseWriter, c.r.Body, c.cfg.MaxBody))
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +225,35 @@ func TestAPI_HugeAmounts_FitNowhere(t *testing.T) {
 		got = ask(t, s.URL, "1.36", http.MethodPut, "/allocations/"+consumerA, `{"allocations": {"`+providerA+`": {"resources": {"VCPU": `+amount+`}}}, "project_id": "p", "user_id": "u", "consumer_generation": null}`)
 		if got.status != 400 {
 			t.Errorf("an allocation of %s: %d %v", amount, got.status, got.body)
+		}
+	}
+}
+
+func TestAPI_EveryAnswer_IsCounted(t *testing.T) {
+	var got []string
+	h, err := New(Config{TrustLoopback: true}, Deps{Backend: newMemory(), Log: slog.New(slog.DiscardHandler), OnAnswer: func(request string, status int, _ time.Duration, silent []string) {
+		if request != "" && !slices.Contains(Requests(), request) || len(silent) > 0 {
+			t.Errorf("%q is none of the requests, or lacks %v", request, silent)
+		}
+		got = append(got, fmt.Sprintf("%s: %d", request, status))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for _, step := range []struct{ method, path, want string }{
+		{"GET", "/resource_providers", "GET /resource_providers: 200"},
+		{"GET", "/cells/cell1/resource_providers/" + providerA, "GET /resource_providers/{uuid}: 404"},
+		{"DELETE", "/allocations/" + consumerA, "DELETE /allocations/{consumer_uuid}: 404"},
+		{"PUT", "/traits/CUSTOM_A", "PUT /traits/{name}: 201"},
+		{"PATCH", "/traits", ": 405"},
+		{"GET", "/nowhere/" + consumerA, ": 404"},
+	} {
+		got = nil
+		ask(t, s.URL, "1.20", step.method, step.path, "")
+		if !slices.Equal(got, []string{step.want}) {
+			t.Errorf("%s %s: %q, want %q", step.method, step.path, got, step.want)
 		}
 	}
 }

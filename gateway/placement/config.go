@@ -41,7 +41,10 @@ type Deps struct {
 	Ingress *ingress.Ingress
 	// KeystoneTransport reaches Keystone; nil: Go's default.
 	KeystoneTransport http.RoundTripper
-	Log               *slog.Logger
+	// OnAnswer is called after each answer with one of Requests, or "" for none of them, and the cells that the answer
+	// lacks; nil: nobody counts.
+	OnAnswer func(request string, status int, took time.Duration, silent []string)
+	Log      *slog.Logger
 }
 
 const (

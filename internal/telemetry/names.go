@@ -238,6 +238,8 @@ var (
 	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
 	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
 	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", other}}
+	labelPlacement  = Label{Name: "request", From: "the methods and paths of the Placement API, and other"}
+	labelStatus     = Label{Name: "status", Values: []string{"200", "201", "204", "400", "401", "403", "404", "405", "406", "409", "413", "415", "500", "503", "504", other}}
 	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
 	labelSpan       = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion    = Label{Name: "version", From: "the build"}
@@ -305,6 +307,19 @@ var (
 	gatewayBusConnected = Metric{
 		Name: "cellgate_gateway_bus_connected", Kind: Reading, Of: inGateway,
 		Help: "1 while requests of the message bus are consumed, else 0. Absent without a bus.",
+	}
+
+	gatewayPlacementRequests = Metric{
+		Name: "cellgate_gateway_placement_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelPlacement, labelStatus},
+		Help: "Requests to the Placement API that were answered, by method and path and by the status of the answer. Absent without the API.",
+	}
+	gatewayPlacementSeconds = Metric{
+		Name: "cellgate_gateway_placement_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelPlacement}, Buckets: seconds,
+		Help: "From the header of a request to the Placement API until it was answered.",
+	}
+	gatewayPlacementSilent = Metric{
+		Name: "cellgate_gateway_placement_silent_cell_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
+		Help: "Lists, sums and searches of the Placement API that were answered without a cell, since it did not answer.",
 	}
 
 	gatewayRequests = Metric{
@@ -675,7 +690,7 @@ func Metrics() []Metric {
 		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
 		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves,
 		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayDecisions,
-		gatewayBusRequests, gatewayBusSeconds, gatewayBusDropped, gatewayBusRedelivered, gatewayBusReconnects, gatewayBusConnected,
+		gatewayBusRequests, gatewayBusSeconds, gatewayBusDropped, gatewayBusRedelivered, gatewayBusReconnects, gatewayBusConnected, gatewayPlacementRequests, gatewayPlacementSeconds, gatewayPlacementSilent,
 		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
 		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellStoreAhead, cellClaims,
 		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,

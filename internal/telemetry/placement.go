@@ -1,0 +1,36 @@
+package telemetry
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Placement is what a gateway tells of its Placement API.
+type Placement struct {
+	p        *Process
+	requests []string
+}
+
+// Placement makes the handle of the process's Placement API. requests are those that are served.
+func (p *Process) Placement(requests []string) *Placement {
+	if p == nil {
+		return nil
+	}
+	return &Placement{p: p, requests: requests}
+}
+
+// Answered counts a request, and the cells that its answer lacks.
+func (a *Placement) Answered(request string, status int, took time.Duration, silent []string) {
+	if a == nil {
+		return
+	}
+	if !slices.Contains(a.requests, request) {
+		request = other
+	}
+	a.p.counter(gatewayPlacementRequests, request, inList(labelStatus, strconv.Itoa(status))).Inc()
+	a.p.histogram(gatewayPlacementSeconds, request).Observe(took.Seconds())
+	for _, cell := range silent {
+		a.p.counter(gatewayPlacementSilent, cell).Inc()
+	}
+}
