@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"cellgate/gateway"
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/cells"
+	"cellgate/gateway/placement/mirror"
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/security"
@@ -54,9 +57,53 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	if err != nil {
 		return err
 	}
+	if c.TapURL != "" {
+		if handler, err = a.addTap(c.TapURL, k, backend, handler); err != nil {
+			return fmt.Errorf("gateway.placement.tap_url: %w", err)
+		}
+	}
 	a.log.Info("the Placement API is served", "at", l.Addr().String())
 	a.add(lifecycle.HTTP("Placement API", handler, tls.Listener(l), tls.ErrorLog()))
 	return nil
+}
+
+// tapStartWithin bounds how long a gateway waits for the tapped Placement when it starts.
+const tapStartWithin = 20 * time.Second
+
+// addTap has a Placement answer, and copies what is written to it to the cells; their answers to reads, by api, are
+// compared with its own.
+func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.Target, api http.Handler) (http.Handler, error) {
+	token := mirror.StaticToken("admin")
+	if k.AuthURL != "" {
+		token = mirror.KeystoneToken(k, nil)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tapStartWithin)
+	defer cancel()
+	from, err := mirror.NewClient(ctx, base, nil, token)
+	if err != nil {
+		return nil, placementAway(base, err)
+	}
+	front, err := mirror.Proxy(base, nil, a.log)
+	if err != nil {
+		return nil, err
+	}
+	tap := mirror.NewTap(mirror.TapConfig{}, mirror.New(from, cells, 0), front, api, a.log)
+	a.add(lifecycle.Part{Name: "Placement tap", Run: func(ctx context.Context) error {
+		logging := time.NewTicker(time.Minute)
+		defer logging.Stop()
+		ended := make(chan error, 1)
+		go func() { ended <- tap.Run(ctx) }()
+		for {
+			select {
+			case <-logging.C:
+				sayTap(a.log, tap)
+			case err := <-ended:
+				return err
+			}
+		}
+	}})
+	a.log.Info("Placement answers, and what is written to it is copied to the cells", "placement", base)
+	return tap, nil
 }
 
 // hostCells finds the cell of a compute node in Nova's tables, which gateway.legacy names; nil when it names none. It asks

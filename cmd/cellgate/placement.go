@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -218,16 +219,19 @@ Exit status: 0 stopped, 2 wrong usage, 3 a side does not answer at the start.`,
 			return &serverError{err}
 		}
 		log.Info("The tap serves.", "listen", l.Addr(), "from", s.from, "to", s.to)
-		return serveTap(cmd.Context(), l, tap, func() {
-			st := tap.Status()
-			log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
-				"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
-			for _, d := range slices.Backward(st.Differing[max(0, len(st.Differing)-1):]) {
-				log.Warn("The last read that both sides answered differently.", "path", d.Path, "microversion", d.Microversion, "from", d.Source, "to", d.Target)
-			}
-		})
+		return serveTap(cmd.Context(), l, tap, func() { sayTap(log, tap) })
 	}
 	return cmd
+}
+
+// sayTap logs a tap's counts.
+func sayTap(log *slog.Logger, tap *mirror.Tap) {
+	st := tap.Status()
+	log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
+		"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
+	for _, d := range slices.Backward(st.Differing[max(0, len(st.Differing)-1):]) {
+		log.Warn("The last read that both sides answered differently.", "path", d.Path, "microversion", d.Microversion, "from", d.Source, "to", d.Target)
+	}
 }
 
 // serveTap serves until ctx ends: first callers are served to their end, then copying stops.

@@ -4,24 +4,22 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"cellgate/gateway/placement"
+	"cellgate/internal/testaddr"
 )
 
 // What the Placement API acknowledged outlives a kill of the process that has the shards.
 func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at := freeAddress(t)
 	data := t.TempDir()
 	args := []string{
 		"dev", "--cells", "2", "--hosts", "2", "--data", data, "--placement", at,
@@ -54,23 +52,7 @@ func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	}
 	send := func(method, path, body string, want int) string {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+at+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Auth-Token", "admin")
-		req.Header.Set("OpenStack-API-Version", "placement 1.39")
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != want {
-			t.Fatalf("%s %s: %d, want %d: %s (%v)", method, path, resp.StatusCode, want, text, err)
-		}
-		return string(text)
+		return sendPlacement(t, at, method, path, body, want)
 	}
 	const root, consumer = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 	send("POST", "/cells/cell2/resource_providers", fmt.Sprintf(`{"name": "r", "uuid": %q}`, root), 200)
@@ -87,5 +69,90 @@ func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	send("GET", "/traits/CUSTOM_KEPT", "", 204)
 	if got := send("GET", "/resource_providers/"+root+"/usages", "", 200); !strings.Contains(got, `"VCPU": 3`) && !strings.Contains(got, `"VCPU":3`) {
 		t.Errorf("the provider's usage is %s", got)
+	}
+}
+
+// freeAddress is one that nobody listens at now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// sendPlacement sends a request of the newest microversion and demands a status.
+func sendPlacement(t *testing.T, at, method, path, body string, want int) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+at+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("OpenStack-API-Version", "placement 1.39")
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != want {
+		t.Fatalf("%s %s: %d, want %d: %s (%v)", method, path, resp.StatusCode, want, text, err)
+	}
+	return string(text)
+}
+
+// TestGateway_TapURL_PlacementAnswersAndCellsLearn: what the tapped Placement was told, before and through the gateway, is
+// what the cells answer once the tap is gone.
+func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
+	tapped := freeAddress(t)
+	launch(t, false, "dev", "--cells", "1", "--hosts", "1", "--data", t.TempDir(), "--placement", tapped,
+		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn").await("Serving until interrupted")
+	const root, later = "aaaaaaaa-0000-4000-8000-00000000000a", "aaaaaaaa-0000-4000-8000-00000000000b"
+	body := `{"name": %[1]q, "uuid": %[1]q}`
+	sendPlacement(t, tapped, "POST", "/resource_providers", fmt.Sprintf(body, root), 200)
+
+	cell := launch(t, true, "cell", "--name", "one", "--uuid", "cccccccc-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0").
+		await(`cell starts.*grpc=(\S+)`)[1]
+	gateway := func(more ...string) (*process, string) {
+		at := freeAddress(t)
+		p := launch(t, true, append(withPlacement(cell, at), more...)...)
+		p.await("the Placement API is served")
+		return p, at
+	}
+	p, at := gateway("--placement-tap-url", "http://"+tapped)
+	p.await("Compared with Placement")
+	sendPlacement(t, at, "POST", "/cells/one/resource_providers", fmt.Sprintf(body, later), 200)
+	sendPlacement(t, tapped, "GET", "/resource_providers/"+later, "", 200)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		// A second gateway asks the cells themselves.
+		other, cells := gateway()
+		got := sendPlacement(t, cells, "GET", "/resource_providers", "", 200)
+		other.stop()
+		if strings.Contains(got, root) && strings.Contains(got, later) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the cells have not learned both providers: %s", got)
+		}
+	}
+}
+
+func TestAddTap_PlacementIsAway_SaysSo(t *testing.T) {
+	a := &assembly{log: slog.New(slog.DiscardHandler)}
+	away := "http://" + testaddr.Dead(t)
+	if _, err := a.addTap(away, placement.KeystoneConfig{}, nil, nil); err == nil || !strings.Contains(err.Error(), away) {
+		t.Errorf("a Placement that is away: %v", err)
+	}
+}
+
+// withPlacement starts a gateway of one cell with the Placement API.
+func withPlacement(cell, at string) []string {
+	return []string{
+		"gateway", "--cell", "one=" + cell, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0",
+		"--placement-enabled", "--placement-listen", at, "--placement-trust-loopback",
 	}
 }

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"net/url"
+	"slices"
+)
 
 // checkPlacement checks the keys of the Placement API that must fit each other.
 func (l *loader) checkPlacement(g Gateway) {
@@ -12,6 +15,9 @@ func (l *loader) checkPlacement(g Gateway) {
 	l.apart("gateway.http", g.HTTP, "gateway.placement.listen", p.Listen)
 	if p.DefaultCell != "" && !slices.ContainsFunc(g.Cells, func(c GatewayCell) bool { return c.Name == p.DefaultCell }) {
 		l.bad("gateway.placement.default_cell", "there is no cell %q in gateway.cells", p.DefaultCell)
+	}
+	if u, err := url.Parse(p.TapURL); p.TapURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		l.bad("gateway.placement.tap_url", "%q is no http or https URL", p.TapURL)
 	}
 	switch k := p.Keystone; {
 	case k.AuthURL == "" && !p.TrustLoopback:
