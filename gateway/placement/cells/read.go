@@ -84,22 +84,30 @@ func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req 
 	return out, missing, nil
 }
 
+// maxAsked bounds the uuids of one request: a cell takes 10,000.
+const maxAsked = 5000
+
 // consumersIn reads all pages of one cell, by uuid.
 func (b *Backend) consumersIn(ctx context.Context, c *cellclient.Cell, uuids []string, provider string) (map[string]*cellv1.PlacementConsumer, error) {
+	batches := [][]string{nil}
+	if len(uuids) > 0 {
+		batches = slices.Collect(slices.Chunk(uuids, maxAsked))
+	}
 	out := map[string]*cellv1.PlacementConsumer{}
-	page := &cellv1.ListConsumersRequest{Uuids: uuids, ProviderUuid: provider}
-	for {
-		got, err := ask(ctx, b, c, page, cellv1.CellPlacementClient.ListConsumers)
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range got.GetConsumers() {
-			out[one.GetUuid()], page.After = one, one.GetUuid()
-		}
-		if !got.GetMore() || len(got.GetConsumers()) == 0 {
-			return out, nil
+	for _, batch := range batches {
+		page := &cellv1.ListConsumersRequest{Uuids: batch, ProviderUuid: provider}
+		for more := true; more; {
+			got, err := ask(ctx, b, c, page, cellv1.CellPlacementClient.ListConsumers)
+			if err != nil {
+				return nil, err
+			}
+			for _, one := range got.GetConsumers() {
+				out[one.GetUuid()], page.After = one, one.GetUuid()
+			}
+			more = got.GetMore() && len(got.GetConsumers()) > 0
 		}
 	}
+	return out, nil
 }
 
 // Consumers joins what consumers hold in all cells.
