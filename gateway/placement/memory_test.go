@@ -22,6 +22,9 @@ type state struct {
 	consumers map[string]*Consumer
 }
 
+// NewMemory gives an empty one to tests in package placement_test.
+func NewMemory() Backend { return newMemory() }
+
 func newMemory() *memory {
 	return &memory{state: state{map[string]*Provider{}, map[string]*Consumer{}}, names: map[NameKind]map[string]bool{ClassName: {}, TraitName: {}}}
 }
