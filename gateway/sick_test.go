@@ -253,3 +253,24 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 		}
 	})
 }
+
+// When every cell pauses for longer than its budget, the request waits for them: there is no
+// answer without them.
+func TestI7_AllCellsPause_TheRequestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
+		began := time.Now()
+		for _, c := range w.cells {
+			c.hook(func(ctx context.Context, m string, _ any) error {
+				if m == "ProposeBatch" && time.Since(began) < time.Second {
+					return cellclient.Pause(ctx, time.Second-time.Since(began))
+				}
+				return nil
+			}, nil)
+		}
+		resp := w.choose(ask(1, 1))
+		if took := time.Since(began); resp.GetPartial() || took != time.Second {
+			t.Errorf("partial %v, after %v", resp.GetPartial(), took)
+		}
+	})
+}

@@ -119,9 +119,12 @@ func callReplica[Req, Resp any](ctx context.Context, c *Cell, key string, budget
 	})
 }
 
+// ErrTooSlow is in the chain of the error of a cell that did not answer within its budget.
+var ErrTooSlow = errors.New("no answer in time")
+
 // tooSlow is the error of a cell that did not answer within budget.
 func tooSlow(err error, c *Cell, budget time.Duration) error {
-	return fault.Wrap(fault.CellUnavailable, err, "%s", c.tooSlow(budget))
+	return fault.Wrap(fault.CellUnavailable, fmt.Errorf("%w: %w", ErrTooSlow, err), "%s", c.tooSlow(budget))
 }
 
 func (c *Cell) tooSlow(budget time.Duration) string {

@@ -166,21 +166,30 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 
 // round asks all cells of a round at once and gives their answers in the order
 // of asks, and how long that took: as long as the slowest, and its budget at
-// most. n counts the rounds of a merge from 1.
+// most. When none of them answers in time they are asked once more, for as long as a
+// claim may take: nothing is gained by an answer without them, and a busy machine or
+// a cell's pause fails no request. n counts the rounds of a merge from 1.
 func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
 	got := make([]cellclient.Answer, len(asks))
-	var all sync.WaitGroup
-	for i, a := range asks {
-		all.Go(func() {
-			cell := cells[a.Cell]
-			budget := cellclient.StepBudget(ctx, s.svc.cells.All[cell].ProposeBudget())
-			got[i] = s.ask(ctx, cell, budget, queries[i], s.svc.cells.All[cell].OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
-			got[i].Err = s.ownField(got[i].Err)
-		})
+	askWithin := func(budget func(*cellclient.Cell) time.Duration) {
+		var all sync.WaitGroup
+		for i, a := range asks {
+			all.Go(func() {
+				cell := cells[a.Cell]
+				c := s.svc.cells.All[cell]
+				got[i] = s.ask(ctx, cell, cellclient.StepBudget(ctx, budget(c)), queries[i], c.OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
+				got[i].Err = s.ownField(got[i].Err)
+			})
+		}
+		all.Wait()
 	}
-	all.Wait()
+	askWithin((*cellclient.Cell).ProposeBudget)
+	longer := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
+	if longer > s.svc.cfg.ProposeBudget && !slices.ContainsFunc(got, func(a cellclient.Answer) bool { return !errors.Is(a.Err, cellclient.ErrTooSlow) }) {
+		askWithin(func(*cellclient.Cell) time.Duration { return longer })
+	}
 	return got, step.End(nil)
 }
 
