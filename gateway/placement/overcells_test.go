@@ -15,6 +15,7 @@ import (
 	"cellgate/gateway/placement/cells"
 	"cellgate/internal/celltest"
 	"cellgate/internal/rpc"
+	"cellgate/shard/pebbleshard"
 )
 
 // overCells gives backends over two empty cells each; the cells of the one before are stopped. New roots go to the first
@@ -30,7 +31,11 @@ func overCells(t *testing.T) func() placement.Backend {
 		var list []cellclient.CellConfig
 		for i, name := range []string{"one", "two"} {
 			uuid := fmt.Sprintf("cccccccc-0000-4000-8000-%012d", i+1)
-			running[name] = celltest.Start(t, name, uuid)
+			store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: name, CellUUID: uuid, Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			running[name] = celltest.Run(t, celltest.Config{Name: name, UUID: uuid, Store: store})
 			list = append(list, cellclient.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
 		}
 		cfg := cellclient.Config{ProposeBudget: time.Minute, ClaimBudget: time.Minute, Breaker: cellclient.BreakerConfig{
@@ -49,6 +54,9 @@ func overCells(t *testing.T) func() placement.Backend {
 			all.Close()
 			for _, c := range running {
 				c.Stop()
+				if err := c.Store.Close(); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 		b, err := cells.New(cells.Config{DefaultCell: "one", Budget: time.Minute}, cells.Deps{Cells: all, Log: log})
