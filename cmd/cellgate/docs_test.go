@@ -17,10 +17,9 @@ import (
 // repository is its root, from here.
 const repository = "../.."
 
-// What the documents show is there: commands with their flags, targets of make, keys of
-// the configuration, variables, links and paths.
-func TestDocsNameWhatIsThere(t *testing.T) {
-	var files []string
+// pages are the files of the documents.
+func pages(t *testing.T) (files []string) {
+	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "deploy/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil {
@@ -28,6 +27,13 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
+	return files
+}
+
+// What the documents show is there: commands with their flags, targets of make, keys of
+// the configuration, variables, links and paths.
+func TestDocsNameWhatIsThere(t *testing.T) {
+	files := pages(t)
 	d := newDocs(t)
 	for _, file := range files {
 		for _, problem := range d.check(file, readFile(t, file)) {
@@ -40,6 +46,73 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 			t.Errorf("only %d of a %s were found: this test does not see them any more", d.seen[what], what)
 		}
 	}
+}
+
+// Every block of YAML that is a configuration has keys that there are, with values of their types.
+func TestDocs_BlocksOfConfiguration_HaveKnownKeys(t *testing.T) {
+	blocks := 0
+	for _, file := range pages(t) {
+		for _, block := range configurationsOf(readFile(t, file)) {
+			blocks++
+			if problem := unreadable(t, block); problem != "" {
+				t.Errorf("%s: %s", strings.TrimPrefix(file, repository+"/"), problem)
+			}
+		}
+	}
+	if blocks < 6 {
+		t.Errorf("only %d blocks were found: this test does not see them any more", blocks)
+	}
+	for text, want := range map[string]string{
+		"```yaml\ncell:\n  dta: x\n```":                       "dta",
+		"1. so:\n\n   ```yaml\n   cell:\n     dta: x\n   ```": "dta",
+		"```yaml\ngateway:\n  legacy: 5\n```":                 "gateway.legacy",
+		"```yaml\ngateway:\n  grpc: x:1\n```":                 "",
+	} {
+		all := configurationsOf(text)
+		if len(all) != 1 {
+			t.Fatalf("%q has %d blocks", text, len(all))
+		}
+		if problem := unreadable(t, all[0]); !strings.Contains(problem, want) || (want == "") != (problem == "") {
+			t.Errorf("%q: %q, want %q", text, problem, want)
+		}
+	}
+}
+
+var (
+	yamlBlock     = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```")
+	configuration = regexp.MustCompile(`^(?:gateway|cell|agent|dev|telemetry|log):\n`)
+)
+
+// configurationsOf gives a page's blocks of YAML that begin with a section of the configuration.
+func configurationsOf(text string) (blocks []string) {
+	for _, m := range yamlBlock.FindAllStringSubmatch(text, -1) {
+		block := strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n")[1:]
+		if configuration.MatchString(block) {
+			blocks = append(blocks, block)
+		}
+	}
+	return blocks
+}
+
+// unreadable says which keys of a part of a configuration there are not, or are of another type;
+// what a whole configuration needs besides is not asked for.
+func unreadable(t *testing.T, block string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "block.yaml")
+	if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load("gateway", config.Source{File: file})
+	if err == nil {
+		return ""
+	}
+	var problems []string
+	for line := range strings.Lines(err.Error()) {
+		if strings.Contains(line, "unknown key") || strings.Contains(line, "must be a") {
+			problems = append(problems, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(problems, "; ")
 }
 
 // The check finds what is wrong.
