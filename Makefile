@@ -208,9 +208,9 @@ bench-stalls: ## Measure selections through REST beside 20,000 leases that end t
 	@CELLGATE_BENCH_STALLS=1 go test -count=1 -v -run '^TestBenchStalls$$' -timeout 30m ./cmd/cellgate
 
 .PHONY: bench-system
-bench-system: build ## Measure selections with durable claims a second on 3 and 10 cells x 1,000 hosts, with a CPU profile by stage.
+bench-system: build ## Measure selections with durable claims a second on 3 and 10 cells x 1,000 hosts.
 	$(BIN)/cellgate bench --self --cells 3 --hosts 1000 --callers 1,8,64 --release end
-	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end --cpu-profile .cellgate/bench
+	$(BIN)/cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --release end
 
 .PHONY: demo-upgrade
 demo-upgrade: ## Upgrade three cells of 200 hosts from Nova's own tables (MariaDB) to their agents, compute by compute, under load, nine tenths full; stop a gateway, kill a cell and roll computes back (five minutes).

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime/pprof"
 	"slices"
 	"sync"
 	"time"
@@ -23,16 +19,15 @@ import (
 
 // benchFlags are what to measure.
 type benchFlags struct {
-	self               bool
-	cells, hosts       int
-	data               string
-	callers            []int
-	ramp               bool
-	duration, warmup   time.Duration
-	shape, release     string
-	conns              int
-	seed               uint64
-	profileDir, pprofs string
+	self             bool
+	cells, hosts     int
+	data             string
+	callers          []int
+	ramp             bool
+	duration, warmup time.Duration
+	shape, release   string
+	conns            int
+	seed             uint64
 }
 
 func newBench(t terminal) *cobra.Command {
@@ -44,19 +39,15 @@ selects again, and print how many selections a second were answered, each with
 a durable claim, and how long they took. What is claimed is released.
 
 With --self it starts a system of its own, as "cellgate dev" does, in a child
-process, and ends it afterwards. --cpu-profile takes CPU profiles of the server
-and of this client meanwhile, keeps them in a directory for "go tool pprof", and
-prints where the server's time went, stage by stage.`,
+process, and ends it afterwards.`,
 		Example: `  cellgate bench --self --cells 10 --hosts 1000 --callers 1,8,64 --duration 10s
-  cellgate bench --addr 127.0.0.1:9090 --callers 64 --duration 10s
-  cellgate bench --self --cells 10 --hosts 1000 --duration 10s --cpu-profile ./profiles -o json`,
+  cellgate bench --addr 127.0.0.1:9090 --callers 64 --duration 10s -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var b benchFlags
 	b.add(cmd)
 	c := newClient(cmd, t)
 	cmd.MarkFlagsMutuallyExclusive("self", "addr")
-	cmd.MarkFlagsMutuallyExclusive("self", "pprof")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		form, err := c.output(cmd)
 		if err != nil {
@@ -101,8 +92,6 @@ func (b *benchFlags) add(cmd *cobra.Command) {
 	f.StringVar(&b.release, "release", string(bench.ReleaseEach), "give claims back: each after its answer, all at the end, or none (leases of an hour)")
 	f.IntVar(&b.conns, "conns", 2, "connections the callers share")
 	f.Uint64Var(&b.seed, "seed", 1, "decides what the requests are like")
-	f.StringVar(&b.profileDir, "cpu-profile", "", "keep CPU profiles in this directory and print the server's stages")
-	f.StringVar(&b.pprofs, "pprof", "", "address of the server's --pprof; with --self it is known")
 }
 
 func (b *benchFlags) check(cmd *cobra.Command) error {
@@ -125,10 +114,6 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 		return fmt.Errorf("--shape: %q is neither mix nor same", b.shape)
 	case !slices.Contains([]bench.Release{bench.ReleaseEach, bench.ReleaseEnd, bench.ReleaseNone}, bench.Release(b.release)):
 		return fmt.Errorf("--release: %q is none of each, end, none", b.release)
-	case b.profileDir != "" && !b.self && b.pprofs == "":
-		return errors.New("--cpu-profile needs --pprof, the server's debug address, or --self")
-	case b.profileDir != "" && b.duration > maxProfiled:
-		return fmt.Errorf("--duration: at most %v with --cpu-profile", maxProfiled)
 	}
 	if b.ramp {
 		most := slices.Max(b.callers)
@@ -145,7 +130,7 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grpc.ClientConn, error), t terminal) (report *benchReport, err error) {
 	// A system of its own writes there too, from a goroutine of its own.
 	t.err = &sharedWriter{to: t.err}
-	target := benchTarget{addr: c.addr, pprof: b.pprofs, data: b.data}
+	target := benchTarget{addr: c.addr, data: b.data}
 	if b.self {
 		var s *ownSystem
 		if s, err = startOwn(ctx, b, t); err != nil {
@@ -181,59 +166,16 @@ func (b *benchFlags) step(ctx context.Context, c *client, callers int, target be
 		links = append(links, c)
 	}
 	var cpu, after cpuTimes
-	profiles := make(chan profiled, 1)
 	result := bench.Run(ctx, links, bench.Load{
 		Callers: callers, Warmup: b.warmup, Duration: b.duration, CallWithin: c.timeout,
 		Shape: bench.Shape(b.shape), Release: bench.Release(b.release), Seed: b.seed,
-		Begin: func() {
-			cpu = cpuOf(target.pid)
-			go func() { profiles <- b.profile(ctx, target.pprof) }()
-		},
-		End: func() { after = cpuOf(target.pid) },
+		Begin: func() { cpu = cpuOf(target.pid) },
+		End:   func() { after = cpuOf(target.pid) },
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	step := &benchStep{Result: result, CPU: after.since(cpu)}
-	got := <-profiles
-	if got.err != nil || b.profileDir == "" {
-		return step, got.err
-	}
-	for name, content := range map[string][]byte{"server": got.server, "client": got.client} {
-		path := filepath.Join(b.profileDir, fmt.Sprintf("%s-%d-callers.pprof", name, callers))
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return nil, err
-		}
-		step.Profiles = append(step.Profiles, path)
-	}
-	slices.Sort(step.Profiles)
-	var err error
-	step.Stages, err = bench.StagesOf(got.server)
-	return step, err
-}
-
-// profiled are the profiles of the measured time, or why there are none.
-type profiled struct {
-	server, client []byte
-	err            error
-}
-
-// profile takes a profile of the server and, meanwhile, of this process; nothing
-// when none is asked for.
-func (b *benchFlags) profile(ctx context.Context, addr string) profiled {
-	if b.profileDir == "" {
-		return profiled{}
-	}
-	if err := os.MkdirAll(b.profileDir, 0o755); err != nil {
-		return profiled{err: err}
-	}
-	var own bytes.Buffer
-	if err := pprof.StartCPUProfile(&own); err != nil {
-		return profiled{err: err}
-	}
-	server, err := fetchProfile(ctx, addr, b.duration)
-	pprof.StopCPUProfile()
-	return profiled{server: server, client: own.Bytes(), err: err}
+	return &benchStep{Result: result, CPU: after.since(cpu)}, nil
 }
 
 func dialSome(dial func(string) (*grpc.ClientConn, error), addr string, n int) ([]*grpc.ClientConn, error) {

@@ -32,9 +32,7 @@ type benchReport struct {
 // benchStep is one number of callers.
 type benchStep struct {
 	bench.Result
-	CPU      cpuTimes      `json:"cpu"`
-	Profiles []string      `json:"profiles,omitempty"`
-	Stages   *bench.Stages `json:"stages,omitempty"`
+	CPU cpuTimes `json:"cpu"`
 }
 
 func newBenchReport(b *benchFlags, target benchTarget) *benchReport {
@@ -83,9 +81,6 @@ func (r *benchReport) show(p *page) {
 	t.print()
 	releases.printBelow()
 	r.showCells(p)
-	for i := range r.Steps {
-		r.Steps[i].showStages(p)
-	}
 }
 
 // showCells shows which share of the selections each cell had.
@@ -106,24 +101,6 @@ func (r *benchReport) showCells(p *page) {
 		t.row(row...)
 	}
 	t.printBelow()
-}
-
-func (s *benchStep) showStages(p *page) {
-	if s.Stages == nil {
-		return
-	}
-	p.printf("\nServer CPU by stage, %d callers: %.2f s in %.1f s. %s\n", s.Callers, s.Stages.CPU, s.Stages.Seconds, strings.Join(s.Profiles, ", "))
-	each := 1e6 / float64(max(s.Requests, 1))
-	t := p.table("STAGE", "SHARE", "US A REQUEST", "OF IT ALLOCATING")
-	for _, st := range s.Stages.Stages {
-		t.row(st.Name, fmt.Sprintf("%.1f %%", 100*st.Share), fmt.Sprintf("%.0f", st.CPU*each), fmt.Sprintf("%.0f", st.Allocating*each))
-	}
-	t.print()
-	heavy := p.table("FUNCTION", "OWN SHARE", "US A REQUEST")
-	for _, f := range s.Stages.Heavy {
-		heavy.row(f.Name, fmt.Sprintf("%.1f %%", 100*f.Share), fmt.Sprintf("%.0f", f.CPU*each))
-	}
-	heavy.printBelow()
 }
 
 func ms(x float64) string { return fmt.Sprintf("%.1f", x) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,15 +15,14 @@ import (
 	"time"
 )
 
-// benchTarget is what is measured. Pid is 0 and pprof, data are "" when they are
-// not known.
+// benchTarget is what is measured. Pid is 0 and data "" when they are not known.
 type benchTarget struct {
-	addr, pprof, data string
-	pid               int
+	addr, data string
+	pid        int
 }
 
-// ownSystem is a system of bench's own, in a child process, so that its CPU time
-// and profile are apart from the client's.
+// ownSystem is a system of bench's own, in a child process, so that its CPU time is apart
+// from the client's.
 type ownSystem struct {
 	target benchTarget
 	cmd    *exec.Cmd
@@ -53,7 +51,7 @@ func startOwn(ctx context.Context, b *benchFlags, t terminal) (s *ownSystem, err
 	// The child ends when it is told to, not with ctx nor by a signal to the
 	// terminal's group, so that claims can be released first.
 	s.cmd = exec.Command(self, "dev", "--cells", strconv.Itoa(b.cells), "--hosts", strconv.Itoa(b.hosts), "--data", data,
-		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--pprof", "127.0.0.1:0", "--log-level", "warn")
+		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")
 	s.cmd.Env = t.env
 	s.cmd.Stderr = t.err
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -89,8 +87,6 @@ func (s *ownSystem) read(out io.Reader, serving chan<- struct{}) {
 		switch {
 		case len(f) == 2 && f[0] == "gRPC":
 			s.target.addr = f[1]
-		case len(f) == 2 && f[0] == "pprof":
-			s.target.pprof = strings.TrimPrefix(f[1], "http://")
 		case len(f) > 0 && f[0] == "Serving":
 			close(serving)
 		}
@@ -117,34 +113,6 @@ func (s *ownSystem) clean() error {
 		return nil
 	}
 	return os.RemoveAll(s.remove)
-}
-
-// maxProfiled is the longest profile a server gives: below the time it has to
-// write an answer.
-const maxProfiled = 50 * time.Second
-
-// fetchProfile takes a CPU profile of the server at addr.
-func fetchProfile(ctx context.Context, addr string, over time.Duration) ([]byte, error) {
-	seconds := max(int(over.Seconds()), 1)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds), nil)
-	if err != nil {
-		return nil, err
-	}
-	web := &http.Client{Transport: &http.Transport{}, Timeout: over + 15*time.Second}
-	defer web.CloseIdleConnections()
-	resp, err := web.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no profile from %s: %w", addr, err)
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end or given up
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("the profile from %s broke off: %w", addr, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("no profile from %s: %s: %.200s", addr, resp.Status, text)
-	}
-	return text, nil
 }
 
 // cpuTimes are CPU seconds used; Server is negative when it is not known.

@@ -29,8 +29,7 @@ func benchJSON(t *testing.T, args ...string) *benchReport {
 
 func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
 	testlong.Only(t, "TestBenchGivesEverythingBackAtTheEnd")
-	profiles := t.TempDir()
-	r := benchJSON(t, "--callers", "1,4", "--duration", "1s", "--warmup", "100ms", "--cpu-profile", profiles)
+	r := benchJSON(t, "--callers", "1,4", "--duration", "1s", "--warmup", "100ms")
 	if r.Cells != 2 || r.Hosts != 150 || len(r.Steps) != 2 || r.SyncMS <= 0 || r.Yardstick.Loopback <= 0 {
 		t.Fatalf("report = %+v, want 2 cells, 150 hosts, 2 steps and the disk", r)
 	}
@@ -45,23 +44,8 @@ func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
 		if n != s.Selections || s.Release == nil || s.Release.Count == 0 {
 			t.Errorf("step %d: %d selections by cell of %d, releases %+v", i, n, s.Selections, s.Release)
 		}
-		if s.CPU.Client <= 0 || len(s.Profiles) != 2 {
-			t.Errorf("step %d: CPU %+v, profiles %v", i, s.CPU, s.Profiles)
-		}
-		if s.Stages == nil || s.Stages.CPU <= 0 || len(s.Stages.Stages) < 3 {
-			t.Fatalf("step %d: stages %+v", i, s.Stages)
-		}
-		share := 0.0
-		for _, st := range s.Stages.Stages {
-			share += st.Share
-		}
-		if share < 0.999 || share > 1.001 {
-			t.Errorf("step %d: the stages' shares add up to %v", i, share)
-		}
-		for _, p := range s.Profiles {
-			if info, err := os.Stat(p); err != nil || info.Size() == 0 {
-				t.Errorf("profile %s: %v", p, err)
-			}
+		if s.CPU.Client <= 0 {
+			t.Errorf("step %d: CPU %+v", i, s.CPU)
 		}
 	}
 }
@@ -80,14 +64,12 @@ func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
 
 func TestBenchTellsWhatCannotBeMeasured(t *testing.T) {
 	for args, want := range map[string]string{
-		"--callers 0":                          "--callers: 0 is below 1",
-		"--cells 2":                            "--cells is of use with --self only",
-		"--shape odd":                          `--shape: "odd" is neither mix nor same`,
-		"--release never":                      `--release: "never" is none of`,
-		"--duration 0s":                        "--duration must be above 0",
-		"--cpu-profile x":                      "--cpu-profile needs --pprof",
-		"--self --addr h:1":                    "[addr self]",
-		"--self --cpu-profile x --duration 2m": "--duration: at most 50s",
+		"--callers 0":       "--callers: 0 is below 1",
+		"--cells 2":         "--cells is of use with --self only",
+		"--shape odd":       `--shape: "odd" is neither mix nor same`,
+		"--release never":   `--release: "never" is none of`,
+		"--duration 0s":     "--duration must be above 0",
+		"--self --addr h:1": "[addr self]",
 	} {
 		_, stderr, status := typed(t.Context(), "", append([]string{"bench"}, strings.Fields(args)...)...)
 		if status != exitUsage || !strings.Contains(stderr, want) {
