@@ -3,15 +3,12 @@ package telemetry
 import (
 	"slices"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Bus is what a gateway tells of Nova's message bus.
 type Bus struct {
-	p                        *Process
-	methods                  []string
-	redelivered, reconnected prometheus.Counter
+	part
+	methods []string
 }
 
 // Bus makes the handle of the process's message bus. methods are those that are served.
@@ -19,7 +16,16 @@ func (p *Process) Bus(methods []string) *Bus {
 	if p == nil {
 		return nil
 	}
-	return &Bus{p: p, methods: methods, redelivered: p.counter(gatewayBusRedelivered), reconnected: p.counter(gatewayBusReconnects)}
+	b := &Bus{part: part{p: p}, methods: methods}
+	b.show(gatewayBusRedelivered, gatewayBusReconnects)
+	return b
+}
+
+func (b *Bus) series() *part {
+	if b == nil {
+		return nil
+	}
+	return &b.part
 }
 
 // Answered counts a request that was answered with OK, or with an exception of a class.
@@ -30,37 +36,22 @@ func (b *Bus) Answered(method, outcome string, took time.Duration) {
 	if !slices.Contains(b.methods, method) {
 		method = other
 	}
-	b.p.counter(gatewayBusRequests, method, inList(labelException, outcome)).Inc()
-	b.p.histogram(gatewayBusSeconds, method).Observe(took.Seconds())
+	b.add(gatewayBusRequests, 1, method, inList(labelException, outcome))
+	b.observe(gatewayBusSeconds, took.Seconds(), method)
 }
 
 // Dropped counts a message that was dropped, or whose reply was.
-func (b *Bus) Dropped(why string) {
-	if b != nil {
-		b.p.counter(gatewayBusDropped, inList(labelDropped, why)).Inc()
-	}
-}
+func (b *Bus) Dropped(why string) { b.series().add(gatewayBusDropped, 1, inList(labelDropped, why)) }
 
 // Redelivered counts a message that was delivered before.
-func (b *Bus) Redelivered() {
-	if b != nil {
-		b.redelivered.Inc()
-	}
-}
+func (b *Bus) Redelivered() { b.series().add(gatewayBusRedelivered, 1) }
 
 // Reconnected counts a connection after the first.
-func (b *Bus) Reconnected() {
-	if b != nil {
-		b.reconnected.Inc()
-	}
-}
+func (b *Bus) Reconnected() { b.series().add(gatewayBusReconnects, 1) }
 
 // Watch has read whether the bus is connected.
 func (b *Bus) Watch(connected func() bool) {
-	if b == nil {
-		return
-	}
-	b.p.readings.add(func(emit Emit) {
+	b.series().watch(func(emit Emit) {
 		value := 0.0
 		if connected() {
 			value = 1

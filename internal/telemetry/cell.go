@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
@@ -14,24 +13,8 @@ import (
 
 // Cell is what a scheduler replica of a cell tells of itself.
 type Cell struct {
-	p             *Process
-	name, replica string
-	door          door
-	transactions  lazily
-	states        lazily
-	verdicts      lazily
-	verdictWaits  map[bool]prometheus.Observer
-	unanswered    prometheus.Counter
-	cold          lazily
-	gateMoves     lazily
-	repairs       lazily
-	ops           map[Op]*lazily
-	refused       map[bool]prometheus.Counter
-	waits         map[bool]prometheus.Observer
-
-	expired, adopted, elsewhere, overcommitted       prometheus.Counter
-	streams                                          prometheus.Gauge
-	proposeSeconds, proposeQueries, txSeconds, txOps prometheus.Observer
+	part
+	door door
 }
 
 // Cell makes the handle of a replica of a cell.
@@ -39,52 +22,26 @@ func (p *Process) Cell(cell, replica string) *Cell {
 	if p == nil {
 		return nil
 	}
-	c := &Cell{p: p, name: cell, replica: replica, ops: map[Op]*lazily{}}
+	c := &Cell{part: part{p: p, labels: []string{cell, replica}}}
 	c.door = door{
-		traces: p.traces, untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch", mark: c.mark,
-		methods: methods{
-			counted: func(rpc, outcome string) prometheus.Counter {
-				return p.counter(cellRequests, cell, replica, rpc, outcome)
-			},
-			timed: func(rpc string) prometheus.Observer { return p.histogram(cellRequestSeconds, cell, replica, rpc) },
-		},
+		part: &c.part, requests: cellRequests, seconds: cellRequestSeconds, mark: c.mark,
+		untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch",
 	}
-	c.transactions.of = func(o string) prometheus.Counter { return p.counter(cellTransactions, cell, replica, o) }
-	c.verdicts.of = func(what string) prometheus.Counter {
-		mode, verdict, _ := strings.Cut(what, " ")
-		return p.counter(cellVerdicts, cell, replica, mode, verdict)
-	}
-	c.verdictWaits = map[bool]prometheus.Observer{
-		true: p.histogram(cellVerdictWait, cell, replica, "heard"), false: p.histogram(cellVerdictWait, cell, replica, "late"),
-	}
-	c.unanswered = p.counter(cellOffersUnanswered, cell, replica)
-	c.cold.of = func(answer string) prometheus.Counter { return p.counter(cellCold, cell, replica, answer) }
-	c.gateMoves.of = func(to string) prometheus.Counter { return p.counter(cellGateMoves, cell, replica, to) }
-	c.repairs.of = func(what string) prometheus.Counter {
-		kind, end, _ := strings.Cut(what, " ")
-		return p.counter(cellRepairs, cell, replica, kind, end)
-	}
-	c.states.of = func(o string) prometheus.Counter { return p.counter(cellStates, cell, replica, o) }
-	for _, op := range Ops() {
-		c.ops[op] = &lazily{of: func(o string) prometheus.Counter { return p.counter(cellOperations, cell, replica, string(op), o) }}
-	}
-	c.refused = map[bool]prometheus.Counter{
-		true: p.counter(cellQueueRefused, cell, replica, "urgent"), false: p.counter(cellQueueRefused, cell, replica, "other"),
-	}
-	c.expired, c.adopted = p.counter(cellLeasesExpired, cell, replica), p.counter(cellAdopted, cell, replica)
-	c.elsewhere, c.overcommitted = p.counter(cellElsewhere, cell, replica), p.counter(cellOvercommitted, cell, replica)
-	c.streams = p.gauge(cellStreams, cell, replica)
-	c.proposeSeconds, c.proposeQueries = p.histogram(cellProposeSeconds, cell, replica), p.histogram(cellProposeQueries, cell, replica)
-	c.txSeconds, c.txOps = p.histogram(cellTransactionSeconds, cell, replica), p.histogram(cellTransactionOps, cell, replica)
-	c.waits = map[bool]prometheus.Observer{
-		true: p.histogram(cellQueueWait, cell, replica, "urgent"), false: p.histogram(cellQueueWait, cell, replica, "other"),
-	}
+	c.show(cellVerdictWait, cellOffersUnanswered, cellQueueRefused, cellQueueWait, cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted,
+		cellStreams, cellProposeSeconds, cellProposeQueries, cellTransactionSeconds, cellTransactionOps)
 	return c
 }
 
+func (c *Cell) series() *part {
+	if c == nil {
+		return nil
+	}
+	return &c.part
+}
+
 func (c *Cell) mark(s Span) {
-	s.Text(AttrCell, c.name)
-	s.Text(AttrReplica, c.replica)
+	s.Text(AttrCell, c.labels[0])
+	s.Text(AttrReplica, c.labels[1])
 }
 
 // ServerOptions make a server count, time and trace its calls.
@@ -97,10 +54,7 @@ func (c *Cell) ServerOptions() []grpc.ServerOption {
 
 // Span starts a span below ctx's.
 func (c *Cell) Span(ctx context.Context, name SpanName) (context.Context, Span) {
-	if c == nil {
-		return ctx, Span{}
-	}
-	return c.p.traces.start(ctx, name.Name)
+	return c.series().span(ctx, name.Name)
 }
 
 // Propose starts the span of a query below the one that the query names.
@@ -116,85 +70,51 @@ func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context
 }
 
 // Asked counts the queries of one ProposeBatch call.
-func (c *Cell) Asked(queries int) {
-	if c != nil {
-		c.proposeQueries.Observe(float64(queries))
-	}
-}
+func (c *Cell) Asked(queries int) { c.series().observe(cellProposeQueries, float64(queries)) }
 
 // Proposed times the computing of one query.
-func (c *Cell) Proposed(took time.Duration) {
-	if c != nil {
-		c.proposeSeconds.Observe(took.Seconds())
-	}
-}
+func (c *Cell) Proposed(took time.Duration) { c.series().observe(cellProposeSeconds, took.Seconds()) }
 
 // Cold counts a query that came while the table was loaded; cut: it was answered from
 // some of the hosts that the shard found.
 func (c *Cell) Cold(cut bool, err error) {
-	if c == nil {
-		return
-	}
-	answer := "all"
-	switch {
-	case err != nil:
+	answer := either(cut, "cut", "all")
+	if err != nil {
 		answer = "refused"
-	case cut:
-		answer = "cut"
 	}
-	c.cold.at(answer).Inc()
+	c.series().add(cellCold, 1, answer)
 }
 
 // Transaction counts and times a transaction of some operations.
 func (c *Cell) Transaction(ops int, took time.Duration, err error) {
-	if c == nil {
-		return
-	}
-	c.transactions.at(outcomeOf(err)).Inc()
-	c.txSeconds.Observe(took.Seconds())
-	c.txOps.Observe(float64(ops))
+	c.series().add(cellTransactions, 1, outcomeOf(err))
+	c.series().observe(cellTransactionSeconds, took.Seconds())
+	c.series().observe(cellTransactionOps, float64(ops))
 }
 
 // Operation counts an operation that was done, or refused with a kind.
 func (c *Cell) Operation(op Op, refused fault.Kind) {
-	if c == nil {
-		return
-	}
-	outcome := OK
-	if refused != "" {
-		outcome = inList(labelOutcome, string(refused))
-	}
-	c.ops[op].at(outcome).Inc()
+	c.series().add(cellOperations, 1, string(op), outcomeOfKind(refused))
 }
 
 // QueueWaited times the wait of a caller's operations for a transaction.
 func (c *Cell) QueueWaited(urgent bool, d time.Duration) {
-	if c != nil {
-		c.waits[urgent].Observe(d.Seconds())
-	}
+	c.series().observe(cellQueueWait, d.Seconds(), either(urgent, "urgent", "other"))
 }
 
 // QueueRefused counts a call that found the queue full.
 func (c *Cell) QueueRefused(urgent bool) {
-	if c != nil {
-		c.refused[urgent].Inc()
-	}
+	c.series().add(cellQueueRefused, 1, either(urgent, "urgent", "other"))
 }
 
 // LeaseExpired counts a claim that ended with its lease.
-func (c *Cell) LeaseExpired() {
-	if c != nil {
-		c.expired.Inc()
-	}
-}
+func (c *Cell) LeaseExpired() { c.series().add(cellLeasesExpired, 1) }
 
 // HostPut counts what a host's report found of its instances.
 func (c *Cell) HostPut(adopted, elsewhere, overcommitted int) {
-	if c != nil {
-		c.adopted.Add(float64(adopted))
-		c.elsewhere.Add(float64(elsewhere))
-		c.overcommitted.Add(float64(overcommitted))
-	}
+	c.series().add(cellAdopted, adopted)
+	c.series().add(cellElsewhere, elsewhere)
+	c.series().add(cellOvercommitted, overcommitted)
 }
 
 // Stream notes that an agent's stream is open; the function that it has ended.
@@ -202,55 +122,39 @@ func (c *Cell) Stream() (ended func()) {
 	if c == nil {
 		return func() {}
 	}
-	c.streams.Inc()
-	return c.streams.Dec
+	streams := c.gauge(cellStreams)
+	streams.Inc()
+	return streams.Dec
 }
 
 // State counts a full state that was accepted, or refused with an error.
-func (c *Cell) State(err error) {
-	if c != nil {
-		c.states.at(outcomeOf(err)).Inc()
-	}
-}
+func (c *Cell) State(err error) { c.series().add(cellStates, 1, outcomeOf(err)) }
 
 // Verdict counts a host's verdict on a claim in a verify mode; reason is of a rejection.
 func (c *Cell) Verdict(mode string, rejected bool, reason string) {
-	if c == nil {
-		return
-	}
-	what := inList(labelVerify, mode) + " ok"
+	verdict := "ok"
 	if rejected {
-		what = inList(labelVerify, mode) + " " + inList(labelVerdict, reason)
+		verdict = inList(labelVerdict, reason)
 	}
-	c.verdicts.at(what).Inc()
+	c.series().add(cellVerdicts, 1, inList(labelVerify, mode), verdict)
 }
 
 // VerdictWaited times the wait of a claim for its host's verdict.
 func (c *Cell) VerdictWaited(d time.Duration, heard bool) {
-	if c != nil {
-		c.verdictWaits[heard].Observe(d.Seconds())
-	}
+	c.series().observe(cellVerdictWait, d.Seconds(), either(heard, "heard", "late"))
 }
 
 // OfferUnanswered counts an offer that had no verdict in time.
-func (c *Cell) OfferUnanswered() {
-	if c != nil {
-		c.unanswered.Inc()
-	}
-}
+func (c *Cell) OfferUnanswered() { c.series().add(cellOffersUnanswered, 1) }
 
 // GateMoved counts a move of the cell's gate to a state.
 func (c *Cell) GateMoved(to string) {
-	if c != nil {
-		c.gateMoves.at(inList(labelGate, strings.ToLower(to))).Inc()
-	}
+	c.series().add(cellGateMoves, 1, inList(labelGate, strings.ToLower(to)))
 }
 
 // Repaired counts a repair of a finding of a kind that was done, refused, or failed.
 func (c *Cell) Repaired(kind, end string) {
-	if c != nil {
-		c.repairs.at(inList(labelFinding, kind) + " " + inList(labelRepair, end)).Inc()
-	}
+	c.series().add(cellRepairs, 1, inList(labelFinding, kind), inList(labelRepair, end))
 }
 
 // CellReading is what is read of a cell when it is asked for.
@@ -282,42 +186,39 @@ type CellReading struct {
 
 // Watch has the cell read; ok is false while there is nothing to read.
 func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
-	if c == nil {
-		return
-	}
-	c.p.readings.add(func(emit Emit) {
+	c.series().watch(func(emit Emit) {
 		r, ok := read()
 		if !ok {
 			return
 		}
-		emit(cellHosts, float64(r.Hosts), c.name, c.replica)
-		emit(cellHostsUp, float64(r.HostsUp), c.name, c.replica)
-		emit(cellHostsImported, float64(r.HostsImported), c.name, c.replica)
-		emit(cellHostsWithheld, float64(r.HostsWithheld), c.name, c.replica)
-		emit(cellStoreAhead, r.StoreAhead.Seconds(), c.name, c.replica)
-		emit(cellClaims, float64(r.Pending), c.name, c.replica, "pending")
-		emit(cellClaims, float64(r.Confirmed), c.name, c.replica, "confirmed")
-		emit(cellQueueOps, float64(r.QueuedUrgent), c.name, c.replica, "urgent")
-		emit(cellQueueOps, float64(r.QueuedOther), c.name, c.replica, "other")
+		emit(cellHosts, float64(r.Hosts))
+		emit(cellHostsUp, float64(r.HostsUp))
+		emit(cellHostsImported, float64(r.HostsImported))
+		emit(cellHostsWithheld, float64(r.HostsWithheld))
+		emit(cellStoreAhead, r.StoreAhead.Seconds())
+		emit(cellClaims, float64(r.Pending), "pending")
+		emit(cellClaims, float64(r.Confirmed), "confirmed")
+		emit(cellQueueOps, float64(r.QueuedUrgent), "urgent")
+		emit(cellQueueOps, float64(r.QueuedOther), "other")
 		if r.Gate != "" {
-			emit(cellGate, float64(slices.Index(GateStates(), r.Gate)), c.name, c.replica)
-			emit(cellGateEpoch, float64(r.GateEpoch), c.name, c.replica)
-			emit(cellGateLagging, float64(r.GateLagging), c.name, c.replica)
-			emit(cellGateAwaited, float64(r.GateAwaited), c.name, c.replica)
-			emit(cellGateBehind, float64(r.GateBehind), c.name, c.replica)
+			emit(cellGate, float64(slices.Index(GateStates(), r.Gate)))
+			emit(cellGateEpoch, float64(r.GateEpoch))
+			emit(cellGateLagging, float64(r.GateLagging))
+			emit(cellGateAwaited, float64(r.GateAwaited))
+			emit(cellGateBehind, float64(r.GateBehind))
 			if r.GateRowsAge >= 0 {
-				emit(cellGateRowsAge, r.GateRowsAge.Seconds(), c.name, c.replica)
+				emit(cellGateRowsAge, r.GateRowsAge.Seconds())
 			}
-			emit(cellGateReadingLag, r.GateReadingLag.Seconds(), c.name, c.replica)
-			emit(cellGateDiffering, float64(r.GateDiffering), c.name, c.replica)
+			emit(cellGateReadingLag, r.GateReadingLag.Seconds())
+			emit(cellGateDiffering, float64(r.GateDiffering))
 		}
 		for _, kind := range FindingKinds() {
-			emit(cellFindings, float64(r.Findings[kind]), c.name, c.replica, kind)
+			emit(cellFindings, float64(r.Findings[kind]), kind)
 		}
-		emit(cellHostsCompared, float64(r.Compared), c.name, c.replica)
-		emit(cellReconcileAge, r.ReconcileAge.Seconds(), c.name, c.replica)
-		emit(cellPinned, float64(r.Pinned), c.name, c.replica)
-		emit(cellJournalAge, r.JournalAge.Seconds(), c.name, c.replica)
+		emit(cellHostsCompared, float64(r.Compared))
+		emit(cellReconcileAge, r.ReconcileAge.Seconds())
+		emit(cellPinned, float64(r.Pinned))
+		emit(cellJournalAge, r.JournalAge.Seconds())
 	})
 }
 
@@ -332,18 +233,15 @@ type StoreReading struct {
 
 // WatchStore has the cell's shard read.
 func (c *Cell) WatchStore(read func() StoreReading) {
-	if c == nil {
-		return
-	}
-	c.p.readings.add(func(emit Emit) {
+	c.series().watch(func(emit Emit) {
 		r := read()
 		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved, r.StatementTimeouts, r.PoolEmpty, r.NoConnectionLeft, r.Refused} {
-			emit(cellStoreEvents, float64(n), c.name, c.replica, labelEvent.Values[i])
+			emit(cellStoreEvents, float64(n), labelEvent.Values[i])
 		}
 		for i, n := range []int{r.ConnectionsInUse, r.ConnectionsIdle, r.ConnectionsOpening} {
-			emit(cellStoreConnections, float64(n), c.name, c.replica, labelConnection.Values[i])
+			emit(cellStoreConnections, float64(n), labelConnection.Values[i])
 		}
-		emit(cellStoreConnectionsMax, float64(r.ConnectionsMax), c.name, c.replica)
-		emit(cellStoreWait, r.Waited.Seconds(), c.name, c.replica)
+		emit(cellStoreConnectionsMax, float64(r.ConnectionsMax))
+		emit(cellStoreWait, r.Waited.Seconds())
 	})
 }

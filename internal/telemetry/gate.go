@@ -1,18 +1,12 @@
 package telemetry
 
 import (
+	"slices"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Gate is what a gateway tells of the gate of one cell under upgrade.
-type Gate struct {
-	state   prometheus.Gauge
-	moves   lazily
-	reads   map[bool]prometheus.Counter
-	seconds prometheus.Observer
-}
+type Gate struct{ part }
 
 // GateStates are the names of a gate's states, by the number that the metric has; 0 is
 // one that is not known.
@@ -23,42 +17,32 @@ func (l *Link) Gate() *Gate {
 	if l == nil {
 		return nil
 	}
-	p := l.p
-	g := &Gate{
-		state:   p.gauge(gatewayGate, l.cell),
-		reads:   map[bool]prometheus.Counter{true: p.counter(gatewayLegacyReads, l.cell, "read"), false: p.counter(gatewayLegacyReads, l.cell, "failed")},
-		seconds: p.histogram(gatewayLegacySeconds, l.cell),
-	}
-	g.moves.of = func(to string) prometheus.Counter { return p.counter(gatewayGateMoves, l.cell, to) }
+	g := &Gate{part{p: l.p, labels: l.labels}}
+	g.show(gatewayGate, gatewayLegacyReads, gatewayLegacySeconds)
 	return g
+}
+
+func (g *Gate) series() *part {
+	if g == nil {
+		return nil
+	}
+	return &g.part
 }
 
 // Is notes the state of the gate; Moved that it went there from another.
 func (g *Gate) Is(state string) {
-	if g == nil {
-		return
-	}
-	for i, s := range GateStates() {
-		if s == state {
-			g.state.Set(float64(i))
-		}
+	if i := slices.Index(GateStates(), state); i >= 0 {
+		g.series().set(gatewayGate, float64(i))
 	}
 }
 
 // Moved counts a move of the gate.
-func (g *Gate) Moved(to string) {
-	if g != nil {
-		g.moves.at(inList(labelGate, to)).Inc()
-	}
-}
+func (g *Gate) Moved(to string) { g.series().add(gatewayGateMoves, 1, inList(labelGate, to)) }
 
 // Read counts and times a read of the legacy database.
 func (g *Gate) Read(took time.Duration, err error) {
-	if g == nil {
-		return
-	}
-	g.reads[err == nil].Inc()
-	g.seconds.Observe(took.Seconds())
+	g.series().add(gatewayLegacyReads, 1, either(err == nil, "read", "failed"))
+	g.series().observe(gatewayLegacySeconds, took.Seconds())
 }
 
 // LegacyReading is what is read of a cell's legacy rows when they are asked for.
@@ -70,12 +54,7 @@ type LegacyReading struct {
 // WatchLegacy has the legacy rows read when asked for: read calls each for every cell
 // that has rows.
 func (g *Gateway) WatchLegacy(read func(each func(LegacyReading))) {
-	if g == nil {
-		return
-	}
-	g.p.readings.add(func(emit Emit) {
-		read(func(r LegacyReading) {
-			emit(gatewayLegacyAge, r.Age.Seconds(), r.Cell)
-		})
+	g.series().watch(func(emit Emit) {
+		read(func(r LegacyReading) { emit(gatewayLegacyAge, r.Age.Seconds(), r.Cell) })
 	})
 }

@@ -6,28 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 )
 
 // Gateway is what a gateway tells of itself.
 type Gateway struct {
-	p       *Process
-	door    door
-	stages  map[Stage]prometheus.Observer
-	rounds  map[bool]prometheus.Observer
-	rejects lazily
-	// unreadable by the filter's or weigher's name.
-	unreadable lazily
-
-	inexact map[Inexact]prometheus.Counter
-
-	placed, partial, racesLost, restarts prometheus.Counter
-	twoConfirmed                         prometheus.Counter
-	claimed, refused, spread             prometheus.Counter
-	batchQueries, batchWait              prometheus.Observer
-	commitOps, commitWait                prometheus.Observer
-	movesFinished, movesFailed           prometheus.Counter
+	part
+	door door
 }
 
 // Gateway makes the handle of the process's gateway.
@@ -35,36 +20,18 @@ func (p *Process) Gateway() *Gateway {
 	if p == nil {
 		return nil
 	}
-	g := &Gateway{
-		p: p, stages: map[Stage]prometheus.Observer{},
-		door: door{
-			traces: p.traces, mark: func(Span) {},
-			methods: methods{
-				counted: func(rpc, outcome string) prometheus.Counter { return p.counter(gatewayRequests, rpc, outcome) },
-				timed:   func(rpc string) prometheus.Observer { return p.histogram(gatewayRequestSeconds, rpc) },
-			},
-		},
-		rounds: map[bool]prometheus.Observer{
-			true:  p.histogram(gatewayMergeRounds, "one"),
-			false: p.histogram(gatewayMergeRounds, "several"),
-		},
-		placed:  p.counter(gatewayPlaced),
-		partial: p.counter(gatewayPartial), inexact: map[Inexact]prometheus.Counter{},
-		racesLost: p.counter(gatewayRacesLost), restarts: p.counter(gatewayRestarts), twoConfirmed: p.counter(gatewayTwoConfirmed),
-		claimed: p.counter(gatewayClaims, "made"), refused: p.counter(gatewayClaims, "refused"), spread: p.counter(gatewaySpread),
-		movesFinished: p.counter(gatewayMovesFinished, "done"), movesFailed: p.counter(gatewayMovesFinished, "failed"),
-		batchQueries: p.histogram(gatewayBatchQueries), batchWait: p.histogram(gatewayBatchWait),
-		commitOps: p.histogram(gatewayCommitOps), commitWait: p.histogram(gatewayCommitWait),
-	}
-	g.rejects.of = func(filter string) prometheus.Counter { return p.counter(gatewayRejects, filter) }
-	for _, r := range InexactReasons() {
-		g.inexact[r] = p.counter(gatewayInexact, string(r))
-	}
-	g.unreadable.of = func(by string) prometheus.Counter { return p.counter(gatewayUnreadable, by) }
-	for _, s := range Stages() {
-		g.stages[s] = p.histogram(gatewayStageSeconds, string(s))
-	}
+	g := &Gateway{part: part{p: p}}
+	g.door = door{part: &g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
+	g.show(gatewayStageSeconds, gatewayMergeRounds, gatewayPlaced, gatewayPartial, gatewayInexact, gatewayRacesLost, gatewayRestarts,
+		gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayMovesFinished, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait)
 	return g
+}
+
+func (g *Gateway) series() *part {
+	if g == nil {
+		return nil
+	}
+	return &g.part
 }
 
 // ServerOptions make a server count, time and trace its requests.
@@ -86,18 +53,16 @@ func (g *Gateway) Handler() http.Handler {
 // Step is a stage under way.
 type Step struct {
 	Span    Span
-	seconds prometheus.Observer
+	of      *part
+	stage   Stage
 	began   time.Time
 	without time.Duration
 }
 
 // Stage begins a stage and its span.
 func (g *Gateway) Stage(ctx context.Context, s Stage) (context.Context, Step) {
-	if g == nil {
-		return ctx, Step{}
-	}
-	ctx, span := g.p.traces.start(ctx, "gateway."+string(s))
-	return ctx, Step{Span: span, seconds: g.stages[s], began: time.Now()}
+	ctx, span := g.series().span(ctx, "gateway."+string(s))
+	return ctx, Step{Span: span, of: g.series(), stage: s, began: time.Now()}
 }
 
 // Without takes the time of another stage out of this one's.
@@ -106,167 +71,108 @@ func (s *Step) Without(d time.Duration) { s.without += d }
 // End ends the stage; err is why it failed, nil when it did not. It gives how
 // long the stage took.
 func (s *Step) End(err error) time.Duration {
-	if s.seconds == nil {
+	if s.of == nil {
 		return 0
 	}
 	took := time.Since(s.began)
-	s.seconds.Observe((took - s.without).Seconds())
+	s.of.observe(gatewayStageSeconds, (took - s.without).Seconds(), string(s.stage))
 	s.Span.End(err)
 	return took
 }
 
 // Span starts a span below ctx's.
 func (g *Gateway) Span(ctx context.Context, name SpanName) (context.Context, Span) {
-	if g == nil {
-		return ctx, Span{}
-	}
-	return g.p.traces.start(ctx, name.Name)
+	return g.series().span(ctx, name.Name)
 }
 
 // Unread counts a REST request that did not become a call: method is the one it
 // named, with its service; "" for none.
 func (g *Gateway) Unread(method, outcome string) {
-	if g == nil {
-		return
-	}
 	if method == "" {
 		method = other
 	}
 	name := method[strings.LastIndexAny(method, "/.")+1:]
-	g.p.counter(gatewayRequests, name, inList(labelOutcome, outcome)).Inc()
+	g.series().add(gatewayRequests, 1, name, inList(labelOutcome, outcome))
 }
 
 // Merged counts a merge over some instances and the rounds it needed.
 func (g *Gateway) Merged(instances, rounds int) {
-	if g != nil && rounds > 0 {
-		g.rounds[instances == 1].Observe(float64(rounds))
+	if rounds > 0 {
+		g.series().observe(gatewayMergeRounds, float64(rounds), either(instances == 1, "one", "several"))
 	}
 }
 
 // Rejected counts hosts that a filter rejected.
 func (g *Gateway) Rejected(filter string, hosts int) {
-	if g != nil && hosts > 0 {
-		g.rejects.at(inList(labelFilter, filter)).Add(float64(hosts))
+	if hosts > 0 {
+		g.series().add(gatewayRejects, hosts, inList(labelFilter, filter))
 	}
 }
 
 // Unreadable counts hosts with data that a filter or weigher could not read.
 func (g *Gateway) Unreadable(by string, hosts int) {
-	if g != nil && hosts > 0 {
-		g.unreadable.at(inList(labelReader, by)).Add(float64(hosts))
+	if hosts > 0 {
+		g.series().add(gatewayUnreadable, hosts, inList(labelReader, by))
 	}
 }
 
 // RaceLost counts an attempt at which a claim was lost to another request.
-func (g *Gateway) RaceLost() {
-	if g != nil {
-		g.racesLost.Inc()
-	}
-}
+func (g *Gateway) RaceLost() { g.series().add(gatewayRacesLost, 1) }
 
 // TwoConfirmed counts that an instance was seen to have two confirmed claims.
-func (g *Gateway) TwoConfirmed() {
-	if g != nil {
-		g.twoConfirmed.Inc()
-	}
-}
+func (g *Gateway) TwoConfirmed() { g.series().add(gatewayTwoConfirmed, 1) }
 
 // MoveFinished counts a move between cells that was finished in its caller's place, or
 // could not be.
 func (g *Gateway) MoveFinished(err error) {
-	switch {
-	case g == nil:
-	case err != nil:
-		g.movesFailed.Inc()
-	default:
-		g.movesFinished.Inc()
-	}
+	g.series().add(gatewayMovesFinished, 1, either(err == nil, "done", "failed"))
 }
 
 // Raced counts claims that were made, and that came too late.
 func (g *Gateway) Raced(made, refused int) {
-	if g != nil {
-		g.claimed.Add(float64(made))
-		g.refused.Add(float64(refused))
-	}
+	g.series().add(gatewayClaims, made, "made")
+	g.series().add(gatewayClaims, refused, "refused")
 }
 
 // Spread counts a pick that kept out of other requests' way.
-func (g *Gateway) Spread() {
-	if g != nil {
-		g.spread.Inc()
-	}
-}
+func (g *Gateway) Spread() { g.series().add(gatewaySpread, 1) }
 
 // Restarted counts a selection that starts over.
-func (g *Gateway) Restarted() {
-	if g != nil {
-		g.restarts.Inc()
-	}
-}
+func (g *Gateway) Restarted() { g.series().add(gatewayRestarts, 1) }
 
 // Answered counts a selection that placed its instances; inexact is empty when it did
 // so exactly.
 func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
-	if g == nil {
-		return
-	}
-	g.placed.Add(float64(placed))
-	if c := g.inexact[inexact]; c != nil {
-		c.Inc()
+	g.series().add(gatewayPlaced, placed)
+	if inexact != "" {
+		g.series().add(gatewayInexact, 1, string(inexact))
 	}
 	if partial {
-		g.partial.Inc()
+		g.series().add(gatewayPartial, 1)
 	}
 }
 
 // Sent counts the queries of one ProposeBatch call.
-func (g *Gateway) Sent(queries int) {
-	if g != nil {
-		g.batchQueries.Observe(float64(queries))
-	}
-}
+func (g *Gateway) Sent(queries int) { g.series().observe(gatewayBatchQueries, float64(queries)) }
 
 // Waited times one query's wait to be sent.
-func (g *Gateway) Waited(d time.Duration) {
-	if g != nil {
-		g.batchWait.Observe(d.Seconds())
-	}
-}
+func (g *Gateway) Waited(d time.Duration) { g.series().observe(gatewayBatchWait, d.Seconds()) }
 
 // Committed counts the operations of one ClaimBatch call that was queued.
-func (g *Gateway) Committed(ops int) {
-	if g != nil {
-		g.commitOps.Observe(float64(ops))
-	}
-}
+func (g *Gateway) Committed(ops int) { g.series().observe(gatewayCommitOps, float64(ops)) }
 
 // CommitWaited times a caller's wait for its operations to be sent.
-func (g *Gateway) CommitWaited(d time.Duration) {
-	if g != nil {
-		g.commitWait.Observe(d.Seconds())
-	}
-}
+func (g *Gateway) CommitWaited(d time.Duration) { g.series().observe(gatewayCommitWait, d.Seconds()) }
 
 // Decided counts a decision that was written for later, or dropped.
 func (g *Gateway) Decided(written bool) {
-	if g == nil {
-		return
-	}
-	end := "dropped"
-	if written {
-		end = "written"
-	}
-	g.p.counter(gatewayDecisions, end).Inc()
+	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
 
 // Watch has the numbers read that are read when asked for. summaries calls each
 // for every cell that has a summary.
 func (g *Gateway) Watch(lanes func(each func(lane Lane, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
-	if g == nil {
-		return
-	}
-	g.p.readings.add(func(emit Emit) {
+	g.series().watch(func(emit Emit) {
 		lanes(func(lane Lane, limit, taken int, refused uint64) {
 			emit(gatewayInFlight, float64(taken), string(lane))
 			emit(gatewayLimit, float64(limit), string(lane))

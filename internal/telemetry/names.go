@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"strings"
+
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
@@ -252,454 +254,158 @@ var (
 	rounds  = []float64{1, 2, 3, 4, 6, 8, 12, 16, 32, 64}
 )
 
-var perCell = []Label{labelCell, labelReplica}
+// metrics are those that are made below, in the order of the page.
+var metrics []Metric
 
-func cellLabels(more ...Label) []Label { return append(append([]Label{}, perCell...), more...) }
+// metric lists a metric. Its unit is the one that ends its name; those of cells begin with the labels of
+// a replica.
+func metric(kind Kind, of, name, help string, buckets []float64, labels []Label) *Metric {
+	m := Metric{Name: name, Kind: kind, Help: help, Labels: labels, Buckets: buckets, Of: of}
+	for _, unit := range []string{"seconds", "bytes"} {
+		if strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_"+unit) {
+			m.Unit = unit
+		}
+	}
+	if of == inCell {
+		m.Labels = append([]Label{labelCell, labelReplica}, labels...)
+	}
+	metrics = append(metrics, m)
+	return &m
+}
+
+func counter(of, name, help string, labels ...Label) *Metric {
+	return metric(Counter, of, name, help, nil, labels)
+}
+
+func gauge(of, name, help string, labels ...Label) *Metric {
+	return metric(Gauge, of, name, help, nil, labels)
+}
+
+func reading(of, name, help string, labels ...Label) *Metric {
+	return metric(Reading, of, name, help, nil, labels)
+}
+
+func tally(of, name, help string, labels ...Label) *Metric {
+	return metric(Tally, of, name, help, nil, labels)
+}
+
+func histogram(of string, buckets []float64, name, help string, labels ...Label) *Metric {
+	return metric(Histogram, of, name, help, buckets, labels)
+}
+
+// Metrics lists all metrics, in the order of the page.
+func Metrics() []Metric { return metrics }
 
 // The metrics.
 var (
-	buildInfo = Metric{
-		Name: "cellgate_build_info", Kind: Gauge, Of: everyProcess, Labels: []Label{labelVersion, labelRevision},
-		Help: "Always 1; the labels say which build runs.",
-	}
-	traceSpans = Metric{
-		Name: "cellgate_trace_spans_total", Kind: Counter, Of: everyProcess, Labels: []Label{labelSpan},
-		Help: "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed. Absent while traces are off.",
-	}
+	gatewayRequests          = counter(inGateway, "cellgate_gateway_requests_total", "Requests answered, REST and gRPC, by method and outcome; those of REST that did not become a call too (rpc=other when they named none). Not those of cellgate_callers_refused_total that came through REST.", labelRPC, labelOutcome)
+	gatewayRequestSeconds    = histogram(inGateway, seconds, "cellgate_gateway_request_seconds", "How long requests took in the gateway, whatever their outcome.", labelRPC)
+	gatewayStageSeconds      = histogram(inGateway, seconds, "cellgate_gateway_stage_seconds", "How long each stage of a selection took. propose is one round over the cells; merge is planning without the rounds.", labelStage)
+	gatewayMergeRounds       = histogram(inGateway, rounds, "cellgate_gateway_merge_rounds", "Rounds over the cells that one merge needed. The bucket le=1 over the count, with instances=one, is the one-round share.", labelSize)
+	gatewayInFlight          = reading(inGateway, "cellgate_gateway_in_flight", "Calls that run or wait for their turn now, by lane.", labelLane)
+	gatewayLimit             = reading(inGateway, "cellgate_gateway_limit", "How many calls of a lane run at once at most. It adapts to how long they take.", labelLane)
+	gatewayShed              = tally(inGateway, "cellgate_gateway_shed_total", "Calls refused as OVERLOADED before they began, by lane: too many were under way, or their deadline was too near.", labelLane)
+	gatewayPlaced            = counter(inGateway, "cellgate_gateway_instances_placed_total", "Instances that were given a host.")
+	gatewayInexact           = counter(inGateway, "cellgate_gateway_inexact_total", "Selections answered with exact=false, by the first reason. Reason spread: a pick among the first few hosts while claims are refused. Reason version: a merge that could not go on with one version of each table. Reason rounds: a merge that did not come to rest. Reason cut: a replica that loads its table searched some of its hosts alone.", labelInexact)
+	gatewayPartial           = counter(inGateway, "cellgate_gateway_partial_total", "Selections answered without a cell that should have been asked.")
+	gatewaySearches          = counter(inGateway, "cellgate_gateway_cell_searches_total", "What became of each cell in the selections that were answered; deadline_too_short: it did not answer in the little time that the caller's deadline left it.", labelCell, labelSearch)
+	gatewayRejects           = counter(inGateway, "cellgate_gateway_rejected_hosts_total", "Hosts rejected, by the first filter that rejected them.", labelFilter)
+	gatewayUnreadable        = counter(inGateway, "cellgate_gateway_unreadable_hosts_total", "Hosts whose data, or whose aggregates' metadata, a filter or weigher could not read, by its name, in each selection. Such a filter leaves the host out, or goes by its option instead of the metadata; a weigher weighs it without.", labelReader)
+	gatewayRacesLost         = counter(inGateway, "cellgate_gateway_races_lost_total", "Attempts at which a claim lost its host to another request and was planned again.")
+	gatewayTwoConfirmed      = counter(inGateway, "cellgate_gateway_duplicate_confirmed_total", "Times that an instance was seen to have two confirmed claims, neither of which moves the other: whenever it is asked for, and when a cell answers again that did not when the second claim was confirmed.")
+	gatewayMovesFinished     = counter(inGateway, "cellgate_gateway_moves_finished_total", "Moves between cells that their caller did not finish, and that this gateway did or could not.", labelFinished)
+	gatewayClaims            = counter(inGateway, "cellgate_gateway_claims_total", "Claims that cells answered: made, or refused since the host was given to another request first.", labelClaimed)
+	gatewaySpread            = counter(inGateway, "cellgate_gateway_spread_picks_total", "Picks that were not the best host but one of the first few, since claims of the same shape are refused.")
+	gatewayRestarts          = counter(inGateway, "cellgate_gateway_restarts_total", "Selections that gave back what they had claimed to start over.")
+	gatewayDoubts            = counter(inGateway, "cellgate_gateway_doubtful_claims_total", "Claims whose outcome was unknown and that are released for safety.", labelCell)
+	gatewayBatchQueries      = histogram(inGateway, sizes, "cellgate_gateway_propose_batch_queries", "Queries sent in one ProposeBatch call.")
+	gatewayBatchWait         = histogram(inGateway, seconds, "cellgate_gateway_propose_wait_seconds", "How long a query waited to be sent because calls to its cell were in flight.")
+	gatewayCommitOps         = histogram(inGateway, sizes, "cellgate_gateway_claim_batch_operations", "Operations on claims that were sent to a replica in one ClaimBatch call; those of a traced request, and claims that await verdicts, go alone and are not counted.")
+	gatewayCommitWait        = histogram(inGateway, seconds, "cellgate_gateway_claim_wait_seconds", "How long a caller's operations on claims waited to be sent because calls to their replica were in flight.")
+	gatewayQueueRefused      = counter(inGateway, "cellgate_gateway_claim_queue_refused_total", "Callers' operations refused as OVERLOADED because too many waited to be sent to a replica of the cell.", labelCell)
+	gatewayCallSeconds       = histogram(inGateway, seconds, "cellgate_gateway_cell_call_seconds", "How long calls to a cell took, whatever their outcome.", labelCell, labelRPC)
+	gatewayCallErrors        = counter(inGateway, "cellgate_gateway_cell_call_errors_total", "Calls to a cell that failed, by the kind of error. CANCELED: the caller left, or the breaker opened. DEADLINE_EXCEEDED: no answer within its budget.", labelCell, labelRPC, labelOutcome)
+	gatewaySummaryAge        = reading(inGateway, "cellgate_gateway_summary_age_seconds", "Age of the summary by which a cell is routed; absent before the first one.", labelCell)
+	gatewayBreaker           = gauge(inGateway, "cellgate_gateway_breaker_state", "State of a replica's breaker: 0 closed, 1 half-open, 2 open. While its replica is frozen it goes from 2 to 1 with each probe, and back: it is not used while this is not 0.", labelCell, labelAddress)
+	gatewayBreakerMoves      = counter(inGateway, "cellgate_gateway_breaker_moves_total", "Changes of a replica's breaker, by the state it went to.", labelCell, labelAddress, labelBreaker)
+	gatewayGate              = gauge(inGateway, "cellgate_gateway_gate_state", "State of the gate of a cell with a legacy database: 0 not known, 1 LEGACY, 2 SHADOW, 3 NATIVE.", labelCell)
+	gatewayGateMoves         = counter(inGateway, "cellgate_gateway_gate_moves_total", "Moves of a cell's gate that this gateway saw, by the state it went to.", labelCell, labelGate)
+	gatewayLegacyReads       = counter(inGateway, "cellgate_gateway_legacy_reads_total", "Reads of a cell's legacy databases, and those that failed.", labelCell, labelRead)
+	gatewayLegacySeconds     = histogram(inGateway, seconds, "cellgate_gateway_legacy_read_seconds", "How long reads of a cell's legacy databases took, failed ones too.", labelCell)
+	gatewayLegacyAge         = reading(inGateway, "cellgate_gateway_legacy_rows_age_seconds", "Age of the rows that this gateway read last of a cell's legacy database. Absent before the first.", labelCell)
+	gatewayDecisions         = counter(inGateway, "cellgate_gateway_decisions_total", "Decisions written for later reading, and those dropped because they could not be.", labelDecision)
+	gatewayBusRequests       = counter(inGateway, "cellgate_gateway_bus_requests_total", "Messages of Nova's message bus that were answered, or as casts done, by method and by the class of the exception that was answered with. Absent without a bus.", labelBusMethod, labelException)
+	gatewayBusSeconds        = histogram(inGateway, seconds, "cellgate_gateway_bus_request_seconds", "From the delivery of a message until the broker has its reply.", labelBusMethod)
+	gatewayBusDropped        = counter(inGateway, "cellgate_gateway_bus_dropped_total", "Messages dropped: malformed, no message of oslo.messaging; duplicate, delivered again after its reply was sent; no_caller, answered, but the reply queue is not there.", labelDropped)
+	gatewayBusRedelivered    = counter(inGateway, "cellgate_gateway_bus_redelivered_total", "Messages that were delivered before, here or to another gateway, and not acknowledged.")
+	gatewayBusReconnects     = counter(inGateway, "cellgate_gateway_bus_reconnects_total", "Connections to a broker after the first.")
+	gatewayBusConnected      = reading(inGateway, "cellgate_gateway_bus_connected", "1 while requests of the message bus are consumed, else 0. Absent without a bus.")
+	gatewayPlacementRequests = counter(inGateway, "cellgate_gateway_placement_requests_total", "Requests to the Placement API that were answered, by method and path and by the status of the answer. Absent without the API.", labelPlacement, labelStatus)
+	gatewayPlacementSeconds  = histogram(inGateway, seconds, "cellgate_gateway_placement_request_seconds", "From the header of a request to the Placement API until it was answered.", labelPlacement)
+	gatewayPlacementSilent   = counter(inGateway, "cellgate_gateway_placement_silent_cell_total", "Lists, sums and searches of the Placement API that were answered without a cell, since it did not answer.", labelCell)
 
-	callersRefused = Metric{
-		Name: "cellgate_callers_refused_total", Kind: Tally, Of: everyProcess, Labels: []Label{labelDoor, labelRefusal},
-		Help: "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.",
-	}
-	certificateEnd = Metric{
-		Name: "cellgate_certificate_end_time_seconds", Kind: Reading, Unit: "seconds", Of: everyProcess, Labels: []Label{labelFile},
-		Help: "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.",
-	}
-	ingressBytes = Metric{
-		Name: "cellgate_ingress_bytes", Kind: Reading, Unit: "bytes", Of: everyProcess,
-		Help: "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.",
-	}
-	ingressRefused = Metric{
-		Name: "cellgate_ingress_refused_total", Kind: Tally, Of: everyProcess, Labels: []Label{labelLimit},
-		Help: "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential. Absent without a server.",
-	}
+	cellRequests            = counter(inCell, "cellgate_cell_requests_total", "Calls answered by a cell, by method and outcome.", labelRPC, labelOutcome)
+	cellRequestSeconds      = histogram(inCell, seconds, "cellgate_cell_request_seconds", "How long calls took in a cell, whatever their outcome.", labelRPC)
+	cellProposeSeconds      = histogram(inCell, seconds, "cellgate_cell_propose_seconds", "How long one query took to compute, without its wait for a processor.")
+	cellProposeQueries      = histogram(inCell, sizes, "cellgate_cell_propose_batch_queries", "Queries that came in one ProposeBatch call.")
+	cellCold                = counter(inCell, "cellgate_cell_cold_queries_total", "Queries that came while the replica loaded its table: answered from all hosts that the shard found (all), from some of them (cut), or refused. Absent with an embedded shard.", labelCold)
+	cellTransactions        = counter(inCell, "cellgate_cell_transactions_total", "Transactions on the shard, by outcome.", labelOutcome)
+	cellTransactionSeconds  = histogram(inCell, seconds, "cellgate_cell_transaction_seconds", "How long a transaction took until it was durable, or failed.")
+	cellTransactionOps      = histogram(inCell, sizes, "cellgate_cell_transaction_ops", "Operations committed in one transaction.")
+	cellStoreEvents         = tally(inCell, "cellgate_cell_store_events_total", "What a shard in a database went through. Event rerun: transactions run again because another was faster. Event relocked: transactions that had to lock more than their operations name. Event connection_lost: connections that broke. Event commit_unknown: commits whose outcome was not heard. Event commit_resolved: those of them that were looked up. Event statement_timeout: statements that the server ended because they took too long. Event pool_empty: calls that found all connections in use and gave up. Event no_connection_left: connections that the server had no room for. Event refused: connections and statements refused for a reason that trying again does not help.", labelEvent)
+	cellStoreConnections    = reading(inCell, "cellgate_cell_store_connections", "Connections of a replica's pool to its shard's database. Absent with an embedded shard.", labelConnection)
+	cellStoreConnectionsMax = reading(inCell, "cellgate_cell_store_connections_max", "Most connections that the pool makes (pool_max_conns of cell.store). Absent with an embedded shard.")
+	cellStoreWait           = tally(inCell, "cellgate_cell_store_wait_seconds_total", "How long calls have waited for a connection of the pool because none was free. Absent with an embedded shard.")
+	cellOperations          = counter(inCell, "cellgate_cell_operations_total", "Operations on the shard. claim with NO_VALID_HOST is a conflict: another claim took the room first.", labelOp, labelOutcome)
+	cellQueueOps            = reading(inCell, "cellgate_cell_queue_ops", "Operations that wait for a transaction: urgent ones are claims, the others registrations and lease ends.", labelQueue)
+	cellQueueWait           = histogram(inCell, seconds, "cellgate_cell_queue_wait_seconds", "How long a caller's operations waited until a transaction took the first of them.", labelQueue)
+	cellQueueRefused        = counter(inCell, "cellgate_cell_queue_refused_total", "Calls refused as OVERLOADED because max_queue operations waited.", labelQueue)
+	cellHosts               = reading(inCell, "cellgate_cell_hosts", "Hosts the cell knows.")
+	cellHostsUp             = reading(inCell, "cellgate_cell_hosts_up", "Hosts that are enabled, not withheld, and whose agent was heard in time; of imported ones whose nova-compute was, while imports are fresh.")
+	cellHostsImported       = reading(inCell, "cellgate_cell_hosts_imported", "Hosts of cellgate_cell_hosts that no agent speaks for: an importer wrote them from Nova's tables.")
+	cellHostsWithheld       = reading(inCell, "cellgate_cell_hosts_withheld", "Hosts that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts, or Nova's compute service set).")
+	cellStoreAhead          = reading(inCell, "cellgate_cell_store_time_ahead_seconds", "Store time less the machine's clock, as of the last minute: below 0 where the machine's clock is ahead.")
+	cellClaims              = reading(inCell, "cellgate_cell_claims", "Live claims.", labelClaim)
+	cellLeasesExpired       = counter(inCell, "cellgate_cell_leases_expired_total", "Claims ended because nobody confirmed them in time.")
+	cellVerdicts            = counter(inCell, "cellgate_cell_verdicts_total", "Verdicts of hosts on claims that were offered to them; ok, or why they were rejected.", labelVerify, labelVerdict)
+	cellVerdictWait         = histogram(inCell, seconds, "cellgate_cell_verdict_wait_seconds", "How long claims waited for their host's verdict (verify_mode sync): it was heard, or not in time.", labelHeard)
+	cellOffersUnanswered    = counter(inCell, "cellgate_cell_offers_unanswered_total", "Claims offered to a host's agent that it gave no verdict on within 5 s.")
+	cellAdopted             = counter(inCell, "cellgate_cell_instances_adopted_total", "Instances that hosts reported without a claim and that were given one.")
+	cellElsewhere           = counter(inCell, "cellgate_cell_instances_claimed_elsewhere_total", "Instances that a host reported while another host has their claim; counted at each such report.")
+	cellOvercommitted       = counter(inCell, "cellgate_cell_overcommitted_total", "Resource classes of providers found used beyond capacity; counted at each report that shows it.")
+	cellJournalAge          = reading(inCell, "cellgate_cell_journal_read_age_seconds", "Time since the journal was last read to its end: how late other replicas' changes may show.")
+	cellPinned              = reading(inCell, "cellgate_cell_table_versions_pinned", "Versions of the host table kept for merges under way.")
+	cellStreams             = gauge(inCell, "cellgate_cell_agent_streams", "Streams of agents that are open.")
+	cellStates              = counter(inCell, "cellgate_cell_host_states_total", "Full states that agents sent, accepted (OK) or refused.", labelOutcome)
+	cellGate                = reading(inCell, "cellgate_cell_gate_state", "Where the cell's gate is: 1 LEGACY, 2 SHADOW, 3 NATIVE. Absent for a cell without a gate.")
+	cellGateEpoch           = reading(inCell, "cellgate_cell_gate_epoch", "Counts the moves of the gate. Absent for a cell without a gate.")
+	cellGateLagging         = reading(inCell, "cellgate_cell_gate_lagging_hosts", "Hosts whose nova-compute or agent keeps the gate from opening, as this replica was last told. Absent for a cell without a gate.")
+	cellGateAwaited         = reading(inCell, "cellgate_cell_gate_awaited_claims", "Live claims whose instance no report of their host has had yet. Absent for a cell without a gate.")
+	cellGateBehind          = reading(inCell, "cellgate_cell_gate_gateways_behind", "Gateways that report Nova's tables to this replica from a copy that is behind; cellgate cells CELL names them. Absent for a cell without a gate.")
+	cellGateReadingLag      = reading(inCell, "cellgate_cell_gate_reading_lag_seconds", "By how much the oldest reading of Nova's tables that a gateway reports to this replica is behind the newest; up to the time between two heartbeats says nothing. Absent for a cell without a gate.")
+	cellGateRowsAge         = reading(inCell, "cellgate_cell_gate_rows_age_seconds", "How long ago all that Nova's tables say was last in the shard. Above 30 s a cell whose gate is not NATIVE is unavailable, and hosts without an agent count as down. Absent before the first import.")
+	cellGateDiffering       = reading(inCell, "cellgate_cell_gate_gateways_differing", "Gateways that report to this replica with a lower required_version, or a shorter service_down_time, than another does; cellgate cells CELL shows those of each. Absent for a cell without a gate.")
+	cellGateMoves           = counter(inCell, "cellgate_cell_gate_moves_total", "Moves of the gate that this replica made, by where to.", labelGate)
+	cellFindings            = reading(inCell, "cellgate_cell_findings", "What the shard, this replica's table and the hosts' reports do not agree on for longer than the grace, and nothing has put right.", labelFinding)
+	cellRepairs             = counter(inCell, "cellgate_cell_repairs_total", "Repairs of findings that this replica made, was refused, or failed with.", labelFinding, labelRepair)
+	cellHostsCompared       = reading(inCell, "cellgate_cell_hosts_compared", "Hosts whose reports the last look compared with their claims: their agents are heard and know their instances.")
+	cellReconcileAge        = reading(inCell, "cellgate_cell_reconcile_age_seconds", "Time since shard, table and hosts were last compared as a whole; 0 before the first time.")
 
-	gatewayBusRequests = Metric{
-		Name: "cellgate_gateway_bus_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelBusMethod, labelException},
-		Help: "Messages of Nova's message bus that were answered, or as casts done, by method and by the class of the exception that was answered with. Absent without a bus.",
-	}
-	gatewayBusSeconds = Metric{
-		Name: "cellgate_gateway_bus_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelBusMethod}, Buckets: seconds,
-		Help: "From the delivery of a message until the broker has its reply.",
-	}
-	gatewayBusDropped = Metric{
-		Name: "cellgate_gateway_bus_dropped_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDropped},
-		Help: "Messages dropped: malformed, no message of oslo.messaging; duplicate, delivered again after its reply was sent; no_caller, answered, but the reply queue is not there.",
-	}
-	gatewayBusRedelivered = Metric{
-		Name: "cellgate_gateway_bus_redelivered_total", Kind: Counter, Of: inGateway,
-		Help: "Messages that were delivered before, here or to another gateway, and not acknowledged.",
-	}
-	gatewayBusReconnects = Metric{
-		Name: "cellgate_gateway_bus_reconnects_total", Kind: Counter, Of: inGateway,
-		Help: "Connections to a broker after the first.",
-	}
-	gatewayBusConnected = Metric{
-		Name: "cellgate_gateway_bus_connected", Kind: Reading, Of: inGateway,
-		Help: "1 while requests of the message bus are consumed, else 0. Absent without a bus.",
-	}
+	agentHosts        = reading(inAgent, "cellgate_agent_hosts", "Hosts that this process reports for.", labelCell)
+	agentConnected    = reading(inAgent, "cellgate_agent_streams_accepted", "Streams, one for each host and replica, whose newest state was accepted.", labelCell)
+	agentReports      = counter(inAgent, "cellgate_agent_reports_total", "Full states answered by the cell, accepted (OK) or refused.", labelCell, labelOutcome)
+	agentReconnects   = counter(inAgent, "cellgate_agent_reconnects_total", "Streams that ended and were opened again.", labelCell)
+	agentVerdicts     = counter(inAgent, "cellgate_agent_verdicts_total", "Verdicts of hosts on claims that their cell offered.", labelCell, labelWord)
+	agentReadFailures = counter(inAgent, "cellgate_agent_read_failures_total", "Times that an agent could not read its host: what it last reported stays. 0 for simulated hosts.", labelCell)
+	agentReadAge      = reading(inAgent, "cellgate_agent_read_age_seconds", "Time since an agent last read its host well. Absent for simulated hosts.", labelCell)
 
-	gatewayPlacementRequests = Metric{
-		Name: "cellgate_gateway_placement_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelPlacement, labelStatus},
-		Help: "Requests to the Placement API that were answered, by method and path and by the status of the answer. Absent without the API.",
-	}
-	gatewayPlacementSeconds = Metric{
-		Name: "cellgate_gateway_placement_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelPlacement}, Buckets: seconds,
-		Help: "From the header of a request to the Placement API until it was answered.",
-	}
-	gatewayPlacementSilent = Metric{
-		Name: "cellgate_gateway_placement_silent_cell_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Lists, sums and searches of the Placement API that were answered without a cell, since it did not answer.",
-	}
-
-	gatewayRequests = Metric{
-		Name: "cellgate_gateway_requests_total", Kind: Counter, Of: inGateway, Labels: []Label{labelRPC, labelOutcome},
-		Help: "Requests answered, REST and gRPC, by method and outcome; those of REST that did not become a call too (rpc=other when they named none). Not those of cellgate_callers_refused_total that came through REST.",
-	}
-	gatewayRequestSeconds = Metric{
-		Name: "cellgate_gateway_request_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelRPC}, Buckets: seconds,
-		Help: "How long requests took in the gateway, whatever their outcome.",
-	}
-	gatewayStageSeconds = Metric{
-		Name: "cellgate_gateway_stage_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelStage}, Buckets: seconds,
-		Help: "How long each stage of a selection took. propose is one round over the cells; merge is planning without the rounds.",
-	}
-	gatewayMergeRounds = Metric{
-		Name: "cellgate_gateway_merge_rounds", Kind: Histogram, Of: inGateway, Labels: []Label{labelSize}, Buckets: rounds,
-		Help: "Rounds over the cells that one merge needed. The bucket le=1 over the count, with instances=one, is the one-round share.",
-	}
-	gatewayInFlight = Metric{
-		Name: "cellgate_gateway_in_flight", Kind: Reading, Of: inGateway, Labels: []Label{labelLane},
-		Help: "Calls that run or wait for their turn now, by lane.",
-	}
-	gatewayLimit = Metric{
-		Name: "cellgate_gateway_limit", Kind: Reading, Of: inGateway, Labels: []Label{labelLane},
-		Help: "How many calls of a lane run at once at most. It adapts to how long they take.",
-	}
-	gatewayShed = Metric{
-		Name: "cellgate_gateway_shed_total", Kind: Tally, Of: inGateway, Labels: []Label{labelLane},
-		Help: "Calls refused as OVERLOADED before they began, by lane: too many were under way, or their deadline was too near.",
-	}
-	gatewayPlaced = Metric{
-		Name: "cellgate_gateway_instances_placed_total", Kind: Counter, Of: inGateway,
-		Help: "Instances that were given a host.",
-	}
-	gatewayInexact = Metric{
-		Name: "cellgate_gateway_inexact_total", Kind: Counter, Of: inGateway, Labels: []Label{labelInexact},
-		Help: "Selections answered with exact=false, by the first reason. Reason spread: a pick among the first few hosts while claims are refused. Reason version: a merge that could not go on with one version of each table. Reason rounds: a merge that did not come to rest. Reason cut: a replica that loads its table searched some of its hosts alone.",
-	}
-	gatewayPartial = Metric{
-		Name: "cellgate_gateway_partial_total", Kind: Counter, Of: inGateway,
-		Help: "Selections answered without a cell that should have been asked.",
-	}
-	gatewaySearches = Metric{
-		Name: "cellgate_gateway_cell_searches_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelSearch},
-		Help: "What became of each cell in the selections that were answered; deadline_too_short: it did not answer in the little time that the caller's deadline left it.",
-	}
-	gatewayRejects = Metric{
-		Name: "cellgate_gateway_rejected_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFilter},
-		Help: "Hosts rejected, by the first filter that rejected them.",
-	}
-	gatewayUnreadable = Metric{
-		Name: "cellgate_gateway_unreadable_hosts_total", Kind: Counter, Of: inGateway, Labels: []Label{labelReader},
-		Help: "Hosts whose data, or whose aggregates' metadata, a filter or weigher could not read, by its name, in each selection. Such a filter leaves the host out, or goes by its option instead of the metadata; a weigher weighs it without.",
-	}
-	gatewayRacesLost = Metric{
-		Name: "cellgate_gateway_races_lost_total", Kind: Counter, Of: inGateway,
-		Help: "Attempts at which a claim lost its host to another request and was planned again.",
-	}
-	gatewayMovesFinished = Metric{
-		Name: "cellgate_gateway_moves_finished_total", Kind: Counter, Of: inGateway, Labels: []Label{labelFinished},
-		Help: "Moves between cells that their caller did not finish, and that this gateway did or could not.",
-	}
-	gatewayTwoConfirmed = Metric{
-		Name: "cellgate_gateway_duplicate_confirmed_total", Kind: Counter, Of: inGateway,
-		Help: "Times that an instance was seen to have two confirmed claims, neither of which moves the other: whenever it is asked for, and when a cell answers again that did not when the second claim was confirmed.",
-	}
-	gatewayClaims = Metric{
-		Name: "cellgate_gateway_claims_total", Kind: Counter, Of: inGateway, Labels: []Label{labelClaimed},
-		Help: "Claims that cells answered: made, or refused since the host was given to another request first.",
-	}
-	gatewaySpread = Metric{
-		Name: "cellgate_gateway_spread_picks_total", Kind: Counter, Of: inGateway,
-		Help: "Picks that were not the best host but one of the first few, since claims of the same shape are refused.",
-	}
-	gatewayRestarts = Metric{
-		Name: "cellgate_gateway_restarts_total", Kind: Counter, Of: inGateway,
-		Help: "Selections that gave back what they had claimed to start over.",
-	}
-	gatewayDoubts = Metric{
-		Name: "cellgate_gateway_doubtful_claims_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Claims whose outcome was unknown and that are released for safety.",
-	}
-	gatewayBatchQueries = Metric{
-		Name: "cellgate_gateway_propose_batch_queries", Kind: Histogram, Of: inGateway, Buckets: sizes,
-		Help: "Queries sent in one ProposeBatch call.",
-	}
-	gatewayBatchWait = Metric{
-		Name: "cellgate_gateway_propose_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Buckets: seconds,
-		Help: "How long a query waited to be sent because calls to its cell were in flight.",
-	}
-	gatewayCommitOps = Metric{
-		Name: "cellgate_gateway_claim_batch_operations", Kind: Histogram, Of: inGateway, Buckets: sizes,
-		Help: "Operations on claims that were sent to a replica in one ClaimBatch call; those of a traced request, and claims that await verdicts, go alone and are not counted.",
-	}
-	gatewayCommitWait = Metric{
-		Name: "cellgate_gateway_claim_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Buckets: seconds,
-		Help: "How long a caller's operations on claims waited to be sent because calls to their replica were in flight.",
-	}
-	gatewayQueueRefused = Metric{
-		Name: "cellgate_gateway_claim_queue_refused_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell},
-		Help: "Callers' operations refused as OVERLOADED because too many waited to be sent to a replica of the cell.",
-	}
-	gatewayCallSeconds = Metric{
-		Name: "cellgate_gateway_cell_call_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell, labelRPC}, Buckets: seconds,
-		Help: "How long calls to a cell took, whatever their outcome.",
-	}
-	gatewayCallErrors = Metric{
-		Name: "cellgate_gateway_cell_call_errors_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelRPC, labelOutcome},
-		Help: "Calls to a cell that failed, by the kind of error. CANCELED: the caller left, or the breaker opened. DEADLINE_EXCEEDED: no answer within its budget.",
-	}
-	gatewaySummaryAge = Metric{
-		Name: "cellgate_gateway_summary_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
-		Help: "Age of the summary by which a cell is routed; absent before the first one.",
-	}
-	gatewayBreaker = Metric{
-		Name: "cellgate_gateway_breaker_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell, labelAddress},
-		Help: "State of a replica's breaker: 0 closed, 1 half-open, 2 open. While its replica is frozen it goes from 2 to 1 with each probe, and back: it is not used while this is not 0.",
-	}
-	gatewayBreakerMoves = Metric{
-		Name: "cellgate_gateway_breaker_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelAddress, labelBreaker},
-		Help: "Changes of a replica's breaker, by the state it went to.",
-	}
-	gatewayGate = Metric{
-		Name: "cellgate_gateway_gate_state", Kind: Gauge, Of: inGateway, Labels: []Label{labelCell},
-		Help: "State of the gate of a cell with a legacy database: 0 not known, 1 LEGACY, 2 SHADOW, 3 NATIVE.",
-	}
-	gatewayGateMoves = Metric{
-		Name: "cellgate_gateway_gate_moves_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelGate},
-		Help: "Moves of a cell's gate that this gateway saw, by the state it went to.",
-	}
-	gatewayLegacyReads = Metric{
-		Name: "cellgate_gateway_legacy_reads_total", Kind: Counter, Of: inGateway, Labels: []Label{labelCell, labelRead},
-		Help: "Reads of a cell's legacy databases, and those that failed.",
-	}
-	gatewayLegacySeconds = Metric{
-		Name: "cellgate_gateway_legacy_read_seconds", Kind: Histogram, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell}, Buckets: seconds,
-		Help: "How long reads of a cell's legacy databases took, failed ones too.",
-	}
-	gatewayLegacyAge = Metric{
-		Name: "cellgate_gateway_legacy_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inGateway, Labels: []Label{labelCell},
-		Help: "Age of the rows that this gateway read last of a cell's legacy database. Absent before the first.",
-	}
-	gatewayDecisions = Metric{
-		Name: "cellgate_gateway_decisions_total", Kind: Counter, Of: inGateway, Labels: []Label{labelDecision},
-		Help: "Decisions written for later reading, and those dropped because they could not be.",
-	}
-
-	cellRequests = Metric{
-		Name: "cellgate_cell_requests_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelRPC, labelOutcome),
-		Help: "Calls answered by a cell, by method and outcome.",
-	}
-	cellRequestSeconds = Metric{
-		Name: "cellgate_cell_request_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelRPC), Buckets: seconds,
-		Help: "How long calls took in a cell, whatever their outcome.",
-	}
-	cellProposeSeconds = Metric{
-		Name: "cellgate_cell_propose_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(), Buckets: seconds,
-		Help: "How long one query took to compute, without its wait for a processor.",
-	}
-	cellProposeQueries = Metric{
-		Name: "cellgate_cell_propose_batch_queries", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
-		Help: "Queries that came in one ProposeBatch call.",
-	}
-	cellCold = Metric{
-		Name: "cellgate_cell_cold_queries_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelCold),
-		Help: "Queries that came while the replica loaded its table: answered from all hosts that the shard found (all), from some of them (cut), or refused. Absent with an embedded shard.",
-	}
-	cellTransactions = Metric{
-		Name: "cellgate_cell_transactions_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
-		Help: "Transactions on the shard, by outcome.",
-	}
-	cellTransactionSeconds = Metric{
-		Name: "cellgate_cell_transaction_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(), Buckets: seconds,
-		Help: "How long a transaction took until it was durable, or failed.",
-	}
-	cellStoreEvents = Metric{
-		Name: "cellgate_cell_store_events_total", Kind: Tally, Of: inCell, Labels: cellLabels(labelEvent),
-		Help: "What a shard in a database went through. Event rerun: transactions run again because another was faster. Event relocked: transactions that had to lock more than their operations name. Event connection_lost: connections that broke. Event commit_unknown: commits whose outcome was not heard. Event commit_resolved: those of them that were looked up. Event statement_timeout: statements that the server ended because they took too long. Event pool_empty: calls that found all connections in use and gave up. Event no_connection_left: connections that the server had no room for. Event refused: connections and statements refused for a reason that trying again does not help.",
-	}
-	cellStoreConnections = Metric{
-		Name: "cellgate_cell_store_connections", Kind: Reading, Of: inCell, Labels: cellLabels(labelConnection),
-		Help: "Connections of a replica's pool to its shard's database. Absent with an embedded shard.",
-	}
-	cellStoreConnectionsMax = Metric{
-		Name: "cellgate_cell_store_connections_max", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Most connections that the pool makes (pool_max_conns of cell.store). Absent with an embedded shard.",
-	}
-	cellStoreWait = Metric{
-		Name: "cellgate_cell_store_wait_seconds_total", Kind: Tally, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "How long calls have waited for a connection of the pool because none was free. Absent with an embedded shard.",
-	}
-	cellTransactionOps = Metric{
-		Name: "cellgate_cell_transaction_ops", Kind: Histogram, Of: inCell, Labels: cellLabels(), Buckets: sizes,
-		Help: "Operations committed in one transaction.",
-	}
-	cellOperations = Metric{
-		Name: "cellgate_cell_operations_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOp, labelOutcome),
-		Help: "Operations on the shard. claim with NO_VALID_HOST is a conflict: another claim took the room first.",
-	}
-	cellQueueOps = Metric{
-		Name: "cellgate_cell_queue_ops", Kind: Reading, Of: inCell, Labels: cellLabels(labelQueue),
-		Help: "Operations that wait for a transaction: urgent ones are claims, the others registrations and lease ends.",
-	}
-	cellQueueWait = Metric{
-		Name: "cellgate_cell_queue_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelQueue), Buckets: seconds,
-		Help: "How long a caller's operations waited until a transaction took the first of them.",
-	}
-	cellQueueRefused = Metric{
-		Name: "cellgate_cell_queue_refused_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelQueue),
-		Help: "Calls refused as OVERLOADED because max_queue operations waited.",
-	}
-	cellHosts = Metric{
-		Name: "cellgate_cell_hosts", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts the cell knows.",
-	}
-	cellHostsUp = Metric{
-		Name: "cellgate_cell_hosts_up", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts that are enabled, not withheld, and whose agent was heard in time; of imported ones whose nova-compute was, while imports are fresh.",
-	}
-	cellHostsImported = Metric{
-		Name: "cellgate_cell_hosts_imported", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts of cellgate_cell_hosts that no agent speaks for: an importer wrote them from Nova's tables.",
-	}
-	cellHostsWithheld = Metric{
-		Name: "cellgate_cell_hosts_withheld", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts, or Nova's compute service set).",
-	}
-	cellStoreAhead = Metric{
-		Name: "cellgate_cell_store_time_ahead_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "Store time less the machine's clock, as of the last minute: below 0 where the machine's clock is ahead.",
-	}
-	cellClaims = Metric{
-		Name: "cellgate_cell_claims", Kind: Reading, Of: inCell, Labels: cellLabels(labelClaim),
-		Help: "Live claims.",
-	}
-	cellLeasesExpired = Metric{
-		Name: "cellgate_cell_leases_expired_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
-		Help: "Claims ended because nobody confirmed them in time.",
-	}
-	cellVerdicts = Metric{
-		Name: "cellgate_cell_verdicts_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelVerify, labelVerdict),
-		Help: "Verdicts of hosts on claims that were offered to them; ok, or why they were rejected.",
-	}
-	cellVerdictWait = Metric{
-		Name: "cellgate_cell_verdict_wait_seconds", Kind: Histogram, Unit: "seconds", Of: inCell, Labels: cellLabels(labelHeard), Buckets: seconds,
-		Help: "How long claims waited for their host's verdict (verify_mode sync): it was heard, or not in time.",
-	}
-	cellOffersUnanswered = Metric{
-		Name: "cellgate_cell_offers_unanswered_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
-		Help: "Claims offered to a host's agent that it gave no verdict on within 5 s.",
-	}
-	cellAdopted = Metric{
-		Name: "cellgate_cell_instances_adopted_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
-		Help: "Instances that hosts reported without a claim and that were given one.",
-	}
-	cellElsewhere = Metric{
-		Name: "cellgate_cell_instances_claimed_elsewhere_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
-		Help: "Instances that a host reported while another host has their claim; counted at each such report.",
-	}
-	cellOvercommitted = Metric{
-		Name: "cellgate_cell_overcommitted_total", Kind: Counter, Of: inCell, Labels: cellLabels(),
-		Help: "Resource classes of providers found used beyond capacity; counted at each report that shows it.",
-	}
-	cellJournalAge = Metric{
-		Name: "cellgate_cell_journal_read_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "Time since the journal was last read to its end: how late other replicas' changes may show.",
-	}
-	cellPinned = Metric{
-		Name: "cellgate_cell_table_versions_pinned", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Versions of the host table kept for merges under way.",
-	}
-	cellStreams = Metric{
-		Name: "cellgate_cell_agent_streams", Kind: Gauge, Of: inCell, Labels: cellLabels(),
-		Help: "Streams of agents that are open.",
-	}
-	cellStates = Metric{
-		Name: "cellgate_cell_host_states_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelOutcome),
-		Help: "Full states that agents sent, accepted (OK) or refused.",
-	}
-	cellGate = Metric{
-		Name: "cellgate_cell_gate_state", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Where the cell's gate is: 1 LEGACY, 2 SHADOW, 3 NATIVE. Absent for a cell without a gate.",
-	}
-	cellGateEpoch = Metric{
-		Name: "cellgate_cell_gate_epoch", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Counts the moves of the gate. Absent for a cell without a gate.",
-	}
-	cellGateLagging = Metric{
-		Name: "cellgate_cell_gate_lagging_hosts", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts whose nova-compute or agent keeps the gate from opening, as this replica was last told. Absent for a cell without a gate.",
-	}
-	cellGateAwaited = Metric{
-		Name: "cellgate_cell_gate_awaited_claims", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Live claims whose instance no report of their host has had yet. Absent for a cell without a gate.",
-	}
-	cellGateBehind = Metric{
-		Name: "cellgate_cell_gate_gateways_behind", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Gateways that report Nova's tables to this replica from a copy that is behind; cellgate cells CELL names them. Absent for a cell without a gate.",
-	}
-	cellGateReadingLag = Metric{
-		Name: "cellgate_cell_gate_reading_lag_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "By how much the oldest reading of Nova's tables that a gateway reports to this replica is behind the newest; up to the time between two heartbeats says nothing. Absent for a cell without a gate.",
-	}
-	cellGateRowsAge = Metric{
-		Name: "cellgate_cell_gate_rows_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "How long ago all that Nova's tables say was last in the shard. Above 30 s a cell whose gate is not NATIVE is unavailable, and hosts without an agent count as down. Absent before the first import.",
-	}
-	cellGateDiffering = Metric{
-		Name: "cellgate_cell_gate_gateways_differing", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Gateways that report to this replica with a lower required_version, or a shorter service_down_time, than another does; cellgate cells CELL shows those of each. Absent for a cell without a gate.",
-	}
-	cellGateMoves = Metric{
-		Name: "cellgate_cell_gate_moves_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelGate),
-		Help: "Moves of the gate that this replica made, by where to.",
-	}
-	cellFindings = Metric{
-		Name: "cellgate_cell_findings", Kind: Reading, Of: inCell, Labels: cellLabels(labelFinding),
-		Help: "What the shard, this replica's table and the hosts' reports do not agree on for longer than the grace, and nothing has put right.",
-	}
-	cellRepairs = Metric{
-		Name: "cellgate_cell_repairs_total", Kind: Counter, Of: inCell, Labels: cellLabels(labelFinding, labelRepair),
-		Help: "Repairs of findings that this replica made, was refused, or failed with.",
-	}
-	cellHostsCompared = Metric{
-		Name: "cellgate_cell_hosts_compared", Kind: Reading, Of: inCell, Labels: cellLabels(),
-		Help: "Hosts whose reports the last look compared with their claims: their agents are heard and know their instances.",
-	}
-	cellReconcileAge = Metric{
-		Name: "cellgate_cell_reconcile_age_seconds", Kind: Reading, Unit: "seconds", Of: inCell, Labels: cellLabels(),
-		Help: "Time since shard, table and hosts were last compared as a whole; 0 before the first time.",
-	}
-
-	agentHosts = Metric{
-		Name: "cellgate_agent_hosts", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
-		Help: "Hosts that this process reports for.",
-	}
-	agentConnected = Metric{
-		Name: "cellgate_agent_streams_accepted", Kind: Reading, Of: inAgent, Labels: []Label{labelCell},
-		Help: "Streams, one for each host and replica, whose newest state was accepted.",
-	}
-	agentReports = Metric{
-		Name: "cellgate_agent_reports_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell, labelOutcome},
-		Help: "Full states answered by the cell, accepted (OK) or refused.",
-	}
-	agentVerdicts = Metric{
-		Name: "cellgate_agent_verdicts_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell, labelWord},
-		Help: "Verdicts of hosts on claims that their cell offered.",
-	}
-	agentReconnects = Metric{
-		Name: "cellgate_agent_reconnects_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
-		Help: "Streams that ended and were opened again.",
-	}
-	agentReadFailures = Metric{
-		Name: "cellgate_agent_read_failures_total", Kind: Counter, Of: inAgent, Labels: []Label{labelCell},
-		Help: "Times that an agent could not read its host: what it last reported stays. 0 for simulated hosts.",
-	}
-	agentReadAge = Metric{
-		Name: "cellgate_agent_read_age_seconds", Kind: Reading, Unit: "seconds", Of: inAgent, Labels: []Label{labelCell},
-		Help: "Time since an agent last read its host well. Absent for simulated hosts.",
-	}
+	buildInfo      = gauge(everyProcess, "cellgate_build_info", "Always 1; the labels say which build runs.", labelVersion, labelRevision)
+	traceSpans     = counter(everyProcess, "cellgate_trace_spans_total", "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed. Absent while traces are off.", labelSpan)
+	callersRefused = tally(everyProcess, "cellgate_callers_refused_total", "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.", labelDoor, labelRefusal)
+	certificateEnd = reading(everyProcess, "cellgate_certificate_end_time_seconds", "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.", labelFile)
+	ingressBytes   = reading(everyProcess, "cellgate_ingress_bytes", "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.")
+	ingressRefused = tally(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential. Absent without a server.", labelLimit)
 )
-
-// Metrics lists all metrics, in the order of the page.
-func Metrics() []Metric {
-	return []Metric{
-		gatewayRequests, gatewayRequestSeconds, gatewayStageSeconds, gatewayMergeRounds, gatewayInFlight, gatewayLimit, gatewayShed,
-		gatewayPlaced, gatewayInexact, gatewayPartial, gatewaySearches, gatewayRejects, gatewayUnreadable, gatewayRacesLost, gatewayTwoConfirmed, gatewayMovesFinished, gatewayClaims, gatewaySpread, gatewayRestarts,
-		gatewayDoubts, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait, gatewayQueueRefused, gatewayCallSeconds, gatewayCallErrors, gatewaySummaryAge,
-		gatewayBreaker, gatewayBreakerMoves, gatewayGate, gatewayGateMoves,
-		gatewayLegacyReads, gatewayLegacySeconds, gatewayLegacyAge, gatewayDecisions,
-		gatewayBusRequests, gatewayBusSeconds, gatewayBusDropped, gatewayBusRedelivered, gatewayBusReconnects, gatewayBusConnected, gatewayPlacementRequests, gatewayPlacementSeconds, gatewayPlacementSilent,
-		cellRequests, cellRequestSeconds, cellProposeSeconds, cellProposeQueries, cellCold, cellTransactions, cellTransactionSeconds,
-		cellTransactionOps, cellStoreEvents, cellStoreConnections, cellStoreConnectionsMax, cellStoreWait, cellOperations, cellQueueOps, cellQueueWait, cellQueueRefused, cellHosts, cellHostsUp, cellHostsImported, cellHostsWithheld, cellStoreAhead, cellClaims,
-		cellLeasesExpired, cellVerdicts, cellVerdictWait, cellOffersUnanswered, cellAdopted, cellElsewhere, cellOvercommitted, cellJournalAge, cellPinned, cellStreams, cellStates,
-		cellGate, cellGateEpoch, cellGateLagging, cellGateAwaited, cellGateBehind, cellGateReadingLag, cellGateRowsAge, cellGateDiffering, cellGateMoves,
-		cellFindings, cellRepairs, cellHostsCompared, cellReconcileAge,
-		agentHosts, agentConnected, agentReports, agentReconnects, agentVerdicts, agentReadFailures, agentReadAge,
-		buildInfo, traceSpans, callersRefused, certificateEnd, ingressBytes, ingressRefused,
-	}
-}
 
 // FindingKinds lists the kinds of findings of a cell, as cellgate.v1.Finding has them.
 func FindingKinds() []string {

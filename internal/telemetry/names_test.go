@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"cellgate/internal/fault"
 )
 
@@ -140,9 +142,10 @@ func useAll(p *Process) {
 	a.WatchRead(func() time.Duration { return time.Second })
 	a.ReadFailed()
 	if p != nil {
-		p.counter(traceSpans, "exported").Inc()
-		p.Gateway().door.methods.at("/cellgate.v1.Scheduler/SelectDestinations").outcomes.at(OK).Inc()
-		p.Cell("cell1", "r1").door.methods.at("/cellgate.cell.v1.CellScheduler/ClaimBatch").outcomes.at(OK).Inc()
+		(&part{p: p}).add(traceSpans, 1, "exported")
+		done := func(context.Context, any) (any, error) { return nil, nil }
+		_, _ = p.Gateway().door.unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/cellgate.v1.Scheduler/SelectDestinations"}, done)
+		_, _ = p.Cell("cell1", "r1").door.unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/cellgate.cell.v1.CellScheduler/ClaimBatch"}, done)
 	}
 }
 

@@ -19,7 +19,7 @@ func outcomeOf(err error) string {
 	}
 	var e *fault.Error
 	if errors.As(err, &e) {
-		return inList(labelOutcome, string(e.Kind))
+		return outcomeOfKind(e.Kind)
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -35,7 +35,15 @@ func outcomeOf(err error) string {
 	case s.Code() == codes.DeadlineExceeded:
 		return Deadline
 	}
-	return inList(labelOutcome, string(fault.KindOf(rpc.FromStatus(err))))
+	return outcomeOfKind(fault.KindOf(rpc.FromStatus(err)))
+}
+
+// outcomeOfKind is the outcome of what was refused with a kind; OK for the empty one.
+func outcomeOfKind(refused fault.Kind) string {
+	if refused == "" {
+		return OK
+	}
+	return inList(labelOutcome, string(refused))
 }
 
 // wordsOf is an error's text without its causes: traces may leave the house.

@@ -8,7 +8,7 @@ import (
 
 // Placement is what a gateway tells of its Placement API.
 type Placement struct {
-	p        *Process
+	part
 	requests []string
 }
 
@@ -17,7 +17,7 @@ func (p *Process) Placement(requests []string) *Placement {
 	if p == nil {
 		return nil
 	}
-	return &Placement{p: p, requests: requests}
+	return &Placement{part: part{p: p}, requests: requests}
 }
 
 // Answered counts a request, and the cells that its answer lacks.
@@ -28,9 +28,9 @@ func (a *Placement) Answered(request string, status int, took time.Duration, sil
 	if !slices.Contains(a.requests, request) {
 		request = other
 	}
-	a.p.counter(gatewayPlacementRequests, request, inList(labelStatus, strconv.Itoa(status))).Inc()
-	a.p.histogram(gatewayPlacementSeconds, request).Observe(took.Seconds())
+	a.add(gatewayPlacementRequests, 1, request, inList(labelStatus, strconv.Itoa(status)))
+	a.observe(gatewayPlacementSeconds, took.Seconds(), request)
 	for _, cell := range silent {
-		a.p.counter(gatewayPlacementSilent, cell).Inc()
+		a.add(gatewayPlacementSilent, 1, cell)
 	}
 }

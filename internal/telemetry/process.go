@@ -3,11 +3,13 @@ package telemetry
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -20,7 +22,7 @@ type Process struct {
 	registry *prometheus.Registry
 	counters map[string]*prometheus.CounterVec
 	gauges   map[string]*prometheus.GaugeVec
-	histos   map[string]*prometheus.HistogramVec
+	histos   map[string]prometheus.ObserverVec
 	readings *readings
 	traces   *tracing
 	callers  callers
@@ -33,14 +35,14 @@ func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 		registry: prometheus.NewRegistry(),
 		counters: map[string]*prometheus.CounterVec{},
 		gauges:   map[string]*prometheus.GaugeVec{},
-		histos:   map[string]*prometheus.HistogramVec{},
+		histos:   map[string]prometheus.ObserverVec{},
 		readings: &readings{descs: map[string]*prometheus.Desc{}},
 	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, m := range Metrics() {
 		p.register(m)
 	}
-	p.readings.add(p.callers.read)
+	p.readings.add(p.callers.emit)
 	p.registry.MustRegister(p.readings)
 	p.gauges[buildInfo.Name].WithLabelValues(build.Version, build.Revision).Set(1)
 	var err error
@@ -55,19 +57,14 @@ func (p *Process) register(m Metric) {
 	for _, l := range m.Labels {
 		labels = append(labels, l.Name)
 	}
+	with := promauto.With(p.registry)
 	switch m.Kind {
 	case Counter:
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, labels)
-		p.counters[m.Name] = v
-		p.registry.MustRegister(v)
+		p.counters[m.Name] = with.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, labels)
 	case Gauge:
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, labels)
-		p.gauges[m.Name] = v
-		p.registry.MustRegister(v)
+		p.gauges[m.Name] = with.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, labels)
 	case Histogram:
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, labels)
-		p.histos[m.Name] = v
-		p.registry.MustRegister(v)
+		p.histos[m.Name] = with.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, labels)
 	case Reading, Tally:
 		p.readings.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, labels, nil)
 	}
@@ -89,22 +86,8 @@ func (p *Process) Handler() http.Handler {
 	})
 }
 
-// The three below resolve the series of a metric whose labels are known.
-
-func (p *Process) counter(m Metric, labels ...string) prometheus.Counter {
-	return p.counters[m.Name].WithLabelValues(labels...)
-}
-
-func (p *Process) gauge(m Metric, labels ...string) prometheus.Gauge {
-	return p.gauges[m.Name].WithLabelValues(labels...)
-}
-
-func (p *Process) histogram(m Metric, labels ...string) prometheus.Observer {
-	return p.histos[m.Name].WithLabelValues(labels...)
-}
-
 // Emit gives the value of a Reading or a Tally; labels in the order of its Labels.
-type Emit func(m Metric, value float64, labels ...string)
+type Emit func(m *Metric, value float64, labels ...string)
 
 // readings are gauges and counters that are read when somebody asks.
 type readings struct {
@@ -132,7 +115,7 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 	all := r.read[:len(r.read):len(r.read)]
 	r.mu.Unlock()
 	for _, read := range all {
-		read(func(m Metric, value float64, labels ...string) {
+		read(func(m *Metric, value float64, labels ...string) {
 			kind := prometheus.GaugeValue
 			if m.Kind == Tally {
 				kind = prometheus.CounterValue
@@ -144,25 +127,8 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 
 // inList gives a value when the label's list has it, else "other".
 func inList(l Label, value string) string {
-	for _, v := range l.Values {
-		if v == value {
-			return v
-		}
+	if slices.Contains(l.Values, value) {
+		return value
 	}
 	return other
-}
-
-// lazily resolves a series at its first use, so that only what happened shows.
-type lazily struct {
-	of     func(value string) prometheus.Counter
-	series sync.Map
-}
-
-func (l *lazily) at(value string) prometheus.Counter {
-	if c, ok := l.series.Load(value); ok {
-		return c.(prometheus.Counter)
-	}
-	c := l.of(value)
-	l.series.Store(value, c)
-	return c
 }

@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -21,147 +23,78 @@ const (
 	flushWithin  = 2 * time.Second
 )
 
-// sender is the SDK's span processor: a bounded queue that never waits, and one
-// goroutine that exports.
+// sender hands spans to the SDK's batches, and counts what becomes of each: exported, queue_full or
+// export_failed. It never waits.
 type sender struct {
 	exporter sdktrace.SpanExporter
 	log      *slog.Logger
-	// count hears of every span: exported, queue_full or export_failed.
-	count func(end string, n int)
-	queue chan sdktrace.ReadOnlySpan
+	count    func(end string, n int)
 
-	linger, within, flush time.Duration
+	batches sdktrace.SpanProcessor
+	flush   time.Duration
+	// waiting counts the spans that were taken and not exported yet.
+	waiting atomic.Int64
 	// failing: the last export failed, and that was logged.
 	failing bool
 }
 
-func newSender(e sdktrace.SpanExporter, log *slog.Logger, count func(string, int)) *sender {
+func newSender(e sdktrace.SpanExporter, t Traces, log *slog.Logger, count func(string, int)) *sender {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &sender{
-		exporter: e, log: log, count: count, queue: make(chan sdktrace.ReadOnlySpan, queuedSpans),
-		linger: lingerFor, within: exportWithin, flush: flushWithin,
-	}
+	s := &sender{exporter: e, log: log, count: count, flush: cmp.Or(t.flush, flushWithin)}
+	s.batches = sdktrace.NewBatchSpanProcessor(counting{s}, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(sentTogether),
+		sdktrace.WithBatchTimeout(cmp.Or(t.linger, lingerFor)), sdktrace.WithExportTimeout(cmp.Or(t.within, exportWithin)))
+	return s
 }
 
-// OnStart implements sdktrace.SpanProcessor.
-func (s *sender) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-
-// OnEnd queues a span, or drops it.
-func (s *sender) OnEnd(span sdktrace.ReadOnlySpan) {
-	if !span.SpanContext().IsSampled() {
-		return
-	}
-	select {
-	case s.queue <- span:
-	default:
-		s.count("queue_full", 1)
-	}
-}
-
-// Shutdown and ForceFlush have nothing to do: run owns the queue.
-func (s *sender) Shutdown(context.Context) error { return nil }
-
-// ForceFlush implements sdktrace.SpanProcessor.
-func (s *sender) ForceFlush(context.Context) error { return nil }
-
-// run exports until ctx ends, then for flush at most what is left. An exporter
-// that then hangs without heeding its context is left behind.
+// run ends with ctx; then it exports, for flush at most, what is left. An exporter that hangs without
+// heeding its context is left behind.
 func (s *sender) run(ctx context.Context) {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.send(ctx, life)
-	}()
 	<-ctx.Done()
-	limit := time.NewTimer(s.flush)
-	defer limit.Stop()
-	select {
-	case <-ended:
-		return
-	case <-limit.C:
-		end()
-	}
-	limit.Reset(s.flush)
-	select {
-	case <-ended:
-	case <-limit.C:
-		s.log.Warn("the exporter of traces did not stop")
-	}
-}
-
-// send exports batches until ctx ends and the queue is empty; life ends what is
-// being exported.
-func (s *sender) send(ctx, life context.Context) {
-	for {
-		select {
-		case first := <-s.queue:
-			s.export(life, s.gather(ctx, first))
-		case <-ctx.Done():
-			s.drain(life)
-			if err := s.exporter.Shutdown(life); err != nil && life.Err() == nil {
-				s.log.Warn("closing the exporter of traces", "err", err)
-			}
-			return
-		}
-	}
-}
-
-// gather takes what comes within linger, until the batch is full or ctx ends.
-func (s *sender) gather(ctx context.Context, first sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
-	batch := []sdktrace.ReadOnlySpan{first}
-	limit := time.NewTimer(s.linger)
-	defer limit.Stop()
-	for len(batch) < sentTogether {
-		select {
-		case span := <-s.queue:
-			batch = append(batch, span)
-		case <-limit.C:
-			return batch
-		case <-ctx.Done():
-			return batch
-		}
-	}
-	return batch
-}
-
-func (s *sender) drain(life context.Context) {
-	var batch []sdktrace.ReadOnlySpan
-	for {
-		select {
-		case span := <-s.queue:
-			if batch = append(batch, span); len(batch) == sentTogether {
-				s.export(life, batch)
-				batch = nil
-			}
-		default:
-			if len(batch) > 0 {
-				s.export(life, batch)
-			}
-			return
-		}
-	}
-}
-
-// export sends one batch or drops it. It logs when sending starts to fail and
-// when it works again.
-func (s *sender) export(life context.Context, batch []sdktrace.ReadOnlySpan) {
-	within, cancel := context.WithTimeout(life, s.within)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flush)
 	defer cancel()
-	err := s.exporter.ExportSpans(within, batch)
+	if err := s.batches.Shutdown(within); err != nil {
+		s.log.Warn("the exporter of traces did not stop in order", "err", err)
+	}
+}
+
+// processor drops spans while too many wait.
+type processor struct {
+	sdktrace.SpanProcessor
+	s *sender
+}
+
+func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
+	switch {
+	case !span.SpanContext().IsSampled():
+	case p.s.waiting.Add(1) > queuedSpans:
+		p.s.waiting.Add(-1)
+		p.s.count("queue_full", 1)
+	default:
+		p.SpanProcessor.OnEnd(span)
+	}
+}
+
+// counting sends one batch or drops it. It logs when sending starts to fail and when it works again.
+type counting struct{ s *sender }
+
+func (e counting) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
+	s := e.s
+	defer s.waiting.Add(int64(-len(batch)))
+	err := s.exporter.ExportSpans(ctx, batch)
 	switch {
 	case err != nil && !s.failing:
 		s.log.Warn("traces cannot be exported; their spans are dropped and counted", "err", err)
 	case err == nil && s.failing:
 		s.log.Info("traces are exported again")
 	}
-	s.failing = err != nil
-	if err != nil {
+	if s.failing = err != nil; err != nil {
 		s.count("export_failed", len(batch))
-		return
+		return nil // it was told
 	}
 	s.count("exported", len(batch))
+	return nil
 }
+
+func (e counting) Shutdown(ctx context.Context) error { return e.s.exporter.Shutdown(ctx) }

@@ -4,45 +4,18 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
 
-// methods counts and times the calls of a server, or to one cell, by method.
-// Methods are those of the protos, so that there are few.
-type methods struct {
-	counted func(rpc, outcome string) prometheus.Counter
-	timed   func(rpc string) prometheus.Observer
-	known   sync.Map
-}
-
-// method is one method's series.
-type method struct {
-	name     string
-	outcomes lazily
-	seconds  prometheus.Observer
-}
-
-func (m *methods) at(full string) *method {
-	if known, ok := m.known.Load(full); ok {
-		return known.(*method)
-	}
-	name := full[strings.LastIndexByte(full, '/')+1:]
-	added := &method{name: strings.TrimPrefix(full, "/"), seconds: m.timed(name)}
-	added.outcomes.of = func(outcome string) prometheus.Counter { return m.counted(name, outcome) }
-	known, _ := m.known.LoadOrStore(full, added)
-	return known.(*method)
-}
-
-// door is the outermost interceptor of a server: it sees what the caller gets.
+// door is the outermost interceptor of a server: it sees what the caller gets, and counts, times and
+// traces the calls by their method. Methods are those of the protos, so that there are few.
 type door struct {
-	traces  *tracing
-	methods methods
+	part              *part
+	requests, seconds *Metric
 	// mark sets the attributes of a span of the server.
 	mark func(Span)
 	// untraced names a method whose calls are of many requests.
@@ -51,15 +24,12 @@ type door struct {
 
 func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
-	m := d.methods.at(info.FullMethod)
-	ctx, span := d.enter(ctx, m.name)
+	rpc := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
+	ctx, span := d.enter(ctx, strings.TrimPrefix(info.FullMethod, "/"))
 	resp, err := handler(ctx, req)
-	outcome := OK
-	if err != nil {
-		outcome = outcomeOf(err)
-	}
-	m.outcomes.at(outcome).Inc()
-	m.seconds.Observe(time.Since(began).Seconds())
+	outcome := outcomeOf(err)
+	d.part.add(d.requests, 1, rpc, outcome)
+	d.part.observe(d.seconds, time.Since(began).Seconds(), rpc)
 	if span.On() {
 		span.Text(AttrOutcome, outcome)
 		span.End(err)
@@ -70,16 +40,16 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 // enter continues the caller's trace, or starts one by the ratio.
 func (d *door) enter(ctx context.Context, name string) (context.Context, Span) {
 	parent := first(ctx, headerParent)
-	if parent == "" && !d.traces.roots || name == d.untraced {
+	if parent == "" && !d.part.p.traces.roots || name == d.untraced {
 		return ctx, Span{}
 	}
-	ctx = d.traces.under(ctx, parent, first(ctx, headerState))
+	ctx = d.part.p.traces.under(ctx, parent, first(ctx, headerState))
 	if at := trace.SpanContextFromContext(ctx); at.IsValid() && !at.IsSampled() {
 		return ctx, Span{}
 	}
-	ctx, started := d.traces.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, started := d.part.p.traces.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 	if started.SpanContext().IsSampled() {
-		d.traces.met.Store(true)
+		d.part.p.traces.met.Store(true)
 	}
 	if !started.IsRecording() {
 		return ctx, Span{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -39,6 +40,8 @@ type Traces struct {
 	Service string
 	// Own is an exporter of the caller's, in place of Exporter.
 	Own sdktrace.SpanExporter
+	// linger, within and flush replace the constants of sender.go in tests.
+	linger, within, flush time.Duration
 }
 
 // tracing starts spans and hands them to the sender.
@@ -63,10 +66,10 @@ func newTracing(cfg Traces, build Build, log *slog.Logger, count func(end string
 	if exporter == nil {
 		return &tracing{tracer: noop.NewTracerProvider().Tracer("cellgate")}, nil
 	}
-	t := &tracing{sender: newSender(exporter, log, count), roots: cfg.Ratio > 0}
+	t := &tracing{sender: newSender(exporter, cfg, log, count), roots: cfg.Ratio > 0}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
-		sdktrace.WithSpanProcessor(t.sender),
+		sdktrace.WithSpanProcessor(processor{t.sender.batches, t.sender}),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", cfg.Service), attribute.String("service.version", build.Version),
 		)),

@@ -161,24 +161,23 @@ func TestACollectorThatHangsCostsNothingAndIsToldOfOnce(t *testing.T) {
 func failOpen(t *testing.T, addr string) {
 	t.Helper()
 	log := &lines{}
-	p, err := New(Traces{Exporter: ExportOTLP, Endpoint: "http://" + addr, Ratio: 1}, Build{}, slog.New(slog.NewTextHandler(log, nil)))
+	p, err := New(Traces{Exporter: ExportOTLP, Endpoint: "http://" + addr, Ratio: 1, linger: time.Millisecond, within: 20 * time.Millisecond, flush: 100 * time.Millisecond}, Build{}, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := p.traces.sender
-	s.linger, s.within, s.flush = time.Millisecond, 20*time.Millisecond, 100*time.Millisecond
 	stop := runs(t, p)
 	const requests = 3 * queuedSpans
 	for range requests {
 		request(t, p, "", func(context.Context) error { return nil })
 	}
-	if n := len(s.queue); n > queuedSpans {
+	if n := s.waiting.Load(); n > queuedSpans {
 		t.Errorf("%d spans wait", n)
 	}
 	stop()
 	failed, full := spansCounted(t, p, "export_failed"), spansCounted(t, p, "queue_full")
-	if failed == 0 || failed+full+float64(len(s.queue)) != requests {
-		t.Errorf("%v spans failed, %v found the queue full, %d are left, of %d", failed, full, len(s.queue), requests)
+	if failed == 0 || failed+full+float64(s.waiting.Load()) != requests {
+		t.Errorf("%v spans failed, %v found the queue full, %d are left, of %d", failed, full, s.waiting.Load(), requests)
 	}
 	if n := strings.Count(log.String(), "traces cannot be exported"); n != 1 {
 		t.Errorf("the log says it %d times:\n%s", n, log)
@@ -237,8 +236,7 @@ func TestAnExporterThatHeedsNothingDoesNotHoldTheProcess(t *testing.T) {
 
 func TestTheFileOfSpansIsBoundedAndIsNoPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spans.jsonl")
-	p := newProcess(t, Traces{Exporter: ExportFile, File: path, FileBytes: 20_000, Ratio: 1})
-	p.traces.sender.linger = 0
+	p := newProcess(t, Traces{Exporter: ExportFile, File: path, FileBytes: 20_000, Ratio: 1, linger: time.Millisecond})
 	stop := runs(t, p)
 	for range 1000 {
 		request(t, p, "", func(context.Context) error { return fault.New(fault.Contended, "lost") })

@@ -1,0 +1,119 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// part writes the series of one part of a process. Nil writes nothing.
+type part struct {
+	p *Process
+	// labels are the first ones of each of its series.
+	labels []string
+	// vectors has those of its metrics that were used, by *Metric, with labels in them.
+	vectors sync.Map
+}
+
+func (s *part) with(labels []string) []string {
+	return append(s.labels[:len(s.labels):len(s.labels)], labels...)
+}
+
+// vector gives a metric of the part, with its labels in it.
+func vector[V any](s *part, m *Metric, all map[string]V, curry func(V, prometheus.Labels) V) V {
+	if v, ok := s.vectors.Load(m); ok {
+		return v.(V)
+	}
+	own := prometheus.Labels{}
+	for i, value := range s.labels {
+		own[m.Labels[i].Name] = value
+	}
+	v := curry(all[m.Name], own)
+	s.vectors.Store(m, v)
+	return v
+}
+
+func (s *part) counter(m *Metric, labels ...string) prometheus.Counter {
+	return vector(s, m, s.p.counters, (*prometheus.CounterVec).MustCurryWith).WithLabelValues(labels...)
+}
+
+func (s *part) gauge(m *Metric, labels ...string) prometheus.Gauge {
+	return vector(s, m, s.p.gauges, (*prometheus.GaugeVec).MustCurryWith).WithLabelValues(labels...)
+}
+
+func (s *part) histogram(m *Metric, labels ...string) prometheus.Observer {
+	return vector(s, m, s.p.histos, prometheus.ObserverVec.MustCurryWith).WithLabelValues(labels...)
+}
+
+// add counts n more.
+func (s *part) add(m *Metric, n int, labels ...string) {
+	if s != nil {
+		s.counter(m, labels...).Add(float64(n))
+	}
+}
+
+// set gives a gauge its value.
+func (s *part) set(m *Metric, value float64, labels ...string) {
+	if s != nil {
+		s.gauge(m, labels...).Set(value)
+	}
+}
+
+// observe puts a value into a histogram.
+func (s *part) observe(m *Metric, value float64, labels ...string) {
+	if s != nil {
+		s.histogram(m, labels...).Observe(value)
+	}
+}
+
+// watch has values read at each scrape.
+func (s *part) watch(read func(emit Emit)) {
+	if s != nil {
+		s.p.readings.add(func(emit Emit) {
+			read(func(m *Metric, value float64, labels ...string) { emit(m, value, s.with(labels)...) })
+		})
+	}
+}
+
+// span starts a span below ctx's.
+func (s *part) span(ctx context.Context, name string) (context.Context, Span) {
+	if s == nil {
+		return ctx, Span{}
+	}
+	return s.p.traces.start(ctx, name)
+}
+
+// show has series there before anything has happened: of each value that the labels may have.
+func (s *part) show(metrics ...*Metric) {
+	for _, m := range metrics {
+		all := [][]string{nil}
+		for _, l := range m.Labels[len(s.labels):] {
+			var more [][]string
+			for _, labels := range all {
+				for _, v := range l.Values {
+					more = append(more, append(labels[:len(labels):len(labels)], v))
+				}
+			}
+			all = more
+		}
+		for _, labels := range all {
+			switch m.Kind {
+			case Counter:
+				s.counter(m, labels...)
+			case Gauge:
+				s.gauge(m, labels...)
+			case Histogram:
+				s.histogram(m, labels...)
+			}
+		}
+	}
+}
+
+// either is one of two values, as labels have them.
+func either(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}
