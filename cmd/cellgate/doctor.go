@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellgate/internal/config"
-	"cellgate/internal/security"
 )
 
 // The statuses of a result.
@@ -28,8 +27,6 @@ type result struct {
 	Status string `json:"status"`
 	What   string `json:"what"`
 	Do     string `json:"do,omitempty"`
-	// group names the results of which only the first mostNamed are printed.
-	group string
 }
 
 type results []result
@@ -43,70 +40,47 @@ func good(format string, args ...any) results {
 	return diagnose(found, fmt.Sprintf(format, args...), "")
 }
 
+// each makes a failure of every error that is joined in err.
+func each(err error, do string) (out results) {
+	for _, e := range split(err) {
+		out = append(out, diagnose(unhealthy, chain(e), do)...)
+	}
+	return out
+}
+
 // named gives the object that the results are of, in place of their check.
 func (r results) named(object string) results {
 	for i := range r {
-		r[i].Check = object
+		r[i].Check = cmp.Or(r[i].Check, object)
 	}
 	return r
 }
 
-// in puts the results into a group.
-func (r results) in(group string) results {
-	for i := range r {
-		r[i].group = group
-	}
-	return r
-}
-
-// atLeast judges an amount by the least that works and by what is enough.
-func atLeast[N int64 | uint64](n, least, enough N, what, do string) results {
-	switch {
-	case n < least:
-		return diagnose(unhealthy, what, do)
-	case n < enough:
-		return diagnose(warned, what, do)
-	}
-	return good("%s", what)
-}
-
-// check is one question to the evidence E. run must not change the evidence; when, if it is set,
-// says whether the evidence has what run needs.
+// check is one question to the evidence E, which was gathered before and which run must not change. run
+// says nothing of evidence that is not there.
 type check[E any] struct {
 	name string
 	run  func(E) results
-	when func(E) bool
 }
 
-// mostNamed is how many results of a group and a status are printed; the others are counted.
+// mostNamed is how many results of a check and a status are printed; the others are counted.
 const mostNamed = 20
 
 // examine runs checks in their order. prefix begins the name of every result.
-func examine[E any](prefix string, evidence E, checks ...check[E]) results {
-	var out results
+func examine[E any](prefix string, evidence E, checks []check[E]) (out results) {
 	for _, c := range checks {
-		if c.when != nil && !c.when(evidence) {
-			continue
-		}
-		count := map[result]int{}
-		var kinds []result
-		for _, r := range c.run(evidence) {
-			if r.Check == "" {
-				r.Check = c.name
-			}
+		count, last := map[string]int{}, map[string]result{}
+		for _, r := range c.run(evidence).named(c.name) {
 			r.Check = prefix + r.Check
-			kind := result{Status: r.Status, group: r.group}
-			if count[kind]++; r.group != "" && count[kind] > mostNamed {
-				if count[kind] == mostNamed+1 {
-					kinds = append(kinds, result{Status: r.Status, Do: r.Do, group: r.group})
-				}
-				continue
+			if count[r.Status]++; count[r.Status] <= mostNamed {
+				out = append(out, r)
 			}
-			out = append(out, r)
+			last[r.Status] = r
 		}
-		for _, k := range kinds {
-			more := count[result{Status: k.Status, group: k.group}] - mostNamed
-			out = append(out, result{Check: prefix + k.group, Status: k.Status, What: fmt.Sprintf("and %d more", more), Do: k.Do})
+		for _, status := range []string{unhealthy, warned, noted} {
+			if more := count[status] - mostNamed; more > 0 {
+				out = append(out, result{prefix + c.name, status, fmt.Sprintf("and %d more", more), last[status].Do})
+			}
 		}
 	}
 	return out
@@ -164,96 +138,74 @@ Exit status: 0 when nothing failed (notes and warnings are no failures), 1 other
 			return nil
 		},
 	}
-	for _, k := range processes {
-		cmd.AddCommand(newDoctorOf(t, k))
+	for _, d := range doctors {
+		cmd.AddCommand(newDoctorOf(t, d))
 	}
 	cmd.AddCommand(newDoctorUpgrade(t))
 	return cmd
 }
 
-// processKind is a kind of process with the checks of what it needs.
-type processKind struct {
+// doctor is of one kind of process.
+type doctor struct {
 	section, example string
-	collect          func(*localProcess)
+	gather           func(*localProcess)
 	checks           []check[*localProcess]
 }
 
-var processes = []processKind{
-	{"gateway", "gateway", collectGateway, []check[*localProcess]{
-		{name: "gateway.tls, gateway.cell_tls", run: checkFiles},
-		{name: "gateway.legacy", run: checkLegacyFiles},
-		{name: "ports", run: func(p *localProcess) results { return p.ports }},
-		{name: "gateway.cell_tls.cert", run: checkIdentity, when: canDial},
-		{name: "cells", run: checkCells, when: canDial},
+var doctors = []doctor{
+	{"gateway", "gateway", gatherGateway, []check[*localProcess]{
+		{"gateway.tls, gateway.cell_tls", checkFiles},
+		{"gateway.legacy", func(p *localProcess) results {
+			return each(legacyFiles(p.conf.Gateway), "put the file there, or correct the path: a gateway does not start without it")
+		}},
+		{"ports", checkPorts},
+		{"gateway.cell_tls.cert", checkIdentity},
+		{"cells", checkCells},
+		{"open files", checkOpenFiles},
 	}},
-	{"cell", "cell1", collectCell, []check[*localProcess]{
-		{name: "cell.tls", run: checkFiles},
-		{name: "ports", run: func(p *localProcess) results { return p.ports }},
-		{name: "shard", run: checkDatabase, when: hasDatabase},
-		{name: "shard", run: checkShardDir, when: hasDirectory},
-		{name: "lock of the shard", run: checkLock, when: hasDirectory},
-		{name: "clock and shard", run: checkShardClock, when: hasDirectory},
-		{name: "disk", run: checkDisk, when: hasDirectory},
-		{name: "disk's speed", run: checkDiskSpeed, when: hasDirectory},
+	{"cell", "cell1", gatherCell, []check[*localProcess]{
+		{"cell.tls", checkFiles},
+		{"ports", checkPorts},
+		{"shard", checkDatabase},
+		{"shard", checkDirectory},
+		{"disk", checkDisk},
+		{"disk's speed", checkDiskSpeed},
+		{"open files", checkOpenFiles},
 	}},
-	{"agent", "agent", collectAgent, []check[*localProcess]{
-		{name: "agent.tls", run: checkFiles},
-		{name: "ports", run: func(p *localProcess) results { return p.ports }},
-		{name: "agent's " + statesCheck, run: checkAccepted, when: func(p *localProcess) bool { return p.served }},
-		{name: "host", run: checkHost, when: func(p *localProcess) bool { return p.conf.Agent.Hosts == 0 }},
-		{name: "agent.tls.cert", run: checkIdentity, when: canDial},
-		{name: "cells", run: checkReports, when: canDial},
+	{"agent", "agent", gatherAgent, []check[*localProcess]{
+		{"agent.tls", checkFiles},
+		{"ports", checkPorts},
+		{"agent's " + statesCheck, checkAccepted},
+		{"host", checkHost},
+		{"agent.tls.cert", checkIdentity},
+		{"cells", checkReports},
+		{"open files", checkOpenFiles},
 	}},
 }
 
-// anyProcess are the checks of every process, machine those that need no configuration.
-var (
-	anyProcess = check[*localProcess]{name: "telemetry", run: checkTraces}
-	machine    = check[*localProcess]{name: "open files", run: checkOpenFiles}
-)
-
-// localProcess is the evidence of one process that is to run here.
-type localProcess struct {
-	ctx     context.Context
-	now     func() time.Time
-	section string
-	conf    config.Config
-	// server is how it is called, client how it calls others; clientAt is where that is
-	// configured, role what it must be known as, dial nil when its files cannot be used.
-	server   config.ServerTLS
-	client   config.ClientTLS
-	clientAt string
-	role     security.Role
-	dial     dialFunc
-	// ports are the results of the addresses to listen on; served: the process runs already.
-	ports  results
-	served bool
-	shard  shardState
-}
-
-func newDoctorOf(t terminal, k processKind) *cobra.Command {
+func newDoctorOf(t terminal, d doctor) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     k.section,
-		Short:   "Check what `cellgate " + k.section + "` needs",
-		Long:    "Check what `cellgate " + k.section + "` needs, with the same file, variables and flags as it takes.",
-		Example: fmt.Sprintf("  cellgate doctor %s --config deploy/examples/%s.yaml", k.section, k.example),
+		Use:     d.section,
+		Short:   "Check what `cellgate " + d.section + "` needs",
+		Long:    "Check what `cellgate " + d.section + "` needs, with the same file, variables and flags as it takes.",
+		Example: fmt.Sprintf("  cellgate doctor %s --config deploy/examples/%s.yaml", d.section, d.example),
 		Args:    usageArgs(cobra.NoArgs),
 	}
-	load := bindKeys(cmd, k.section, t.env)
+	load := bindKeys(cmd, d.section, t.env)
 	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)
 		if err != nil {
 			return err
 		}
-		p := &localProcess{ctx: cmd.Context(), now: time.Now, section: k.section}
-		p.conf, err = load()
-		out := checkConfiguration(k.section, err)
-		if err == nil {
-			k.collect(p)
-			out = append(out, examine("", p, append(k.checks[:len(k.checks):len(k.checks)], anyProcess)...)...)
+		p := &localProcess{ctx: cmd.Context(), now: time.Now}
+		checks := d.checks
+		if p.conf, err = load(); err == nil {
+			d.gather(p)
+		} else {
+			checks = checks[len(checks)-1:] // the one that needs no configuration
 		}
-		return append(out, examine("", p, machine)...).print(cmd.OutOrStdout(), asJSON)
+		return append(checkConfiguration(d.section, err), examine("", p, checks)...).print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
 }

@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,48 +21,41 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-const (
-	// askWithin bounds one question to another process.
-	askWithin = 2 * time.Second
-	// clockApart is how far two machines' clocks may differ before it is reported.
-	clockApart = time.Second
-)
+// clockApart is how far two machines' clocks may differ before it is reported.
+const clockApart = time.Second
 
 // checkCells asks every replica of a gateway's cells.
 func checkCells(p *localProcess) (out results) {
 	for _, cell := range p.conf.Gateway.Cells {
 		legacy := slices.ContainsFunc(p.conf.Gateway.Legacy, func(l config.LegacyCell) bool { return l.Cell == cell.Name })
-		for _, address := range cell.Replicas {
-			out = append(out, p.called(fmt.Sprintf("cell %s at %s", cell.Name, address), address, func(ctx context.Context, conn *grpc.ClientConn, name string) results {
-				return p.replica(ctx, conn, name, cell, legacy)
-			})...)
-		}
+		out = append(out, p.ask(cell.Name, cell.Replicas, func(ctx context.Context, conn *grpc.ClientConn, name string) results {
+			return p.replica(ctx, conn, name, cell, legacy)
+		})...)
 	}
 	return out
 }
 
 // checkReports asks every replica of an agent's cell.
-func checkReports(p *localProcess) (out results) {
-	for _, address := range p.conf.Agent.Replicas {
-		out = append(out, p.called(fmt.Sprintf("cell %s at %s", p.conf.Agent.Cell, address), address, p.reports)...)
-	}
-	return out
+func checkReports(p *localProcess) results {
+	return p.ask(p.conf.Agent.Cell, p.conf.Agent.Replicas, p.reports)
 }
 
-// called asks one address; name is that of the results without one.
-func (p *localProcess) called(name, address string, ask func(context.Context, *grpc.ClientConn, string) results) results {
-	conn, err := p.dial(address)
-	if err != nil {
-		return diagnose(unhealthy, err.Error(), "correct the address").named(name)
-	}
-	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
-	defer cancel()
-	out := ask(ctx, conn, name)
-	for i := range out {
-		if out[i].Check == "" {
-			out[i].Check = name
+// ask asks the replicas of a cell one by one; name is that of the results without one.
+func (p *localProcess) ask(cell string, replicas []string, one func(ctx context.Context, conn *grpc.ClientConn, name string) results) (out results) {
+	for _, address := range replicas {
+		name := fmt.Sprintf("cell %s at %s", cell, address)
+		if p.dial == nil {
+			break // checkFiles says why
 		}
+		conn, err := p.dial(address)
+		if err != nil {
+			out = append(out, diagnose(unhealthy, err.Error(), "correct the address").named(name)...)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(p.ctx, askWithin)
+		out = append(out, one(ctx, conn, name).named(name)...)
+		cancel()
+		_ = conn.Close() // its calls are over
 	}
 	return out
 }
@@ -94,59 +82,43 @@ func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name 
 	out := hostsOfReplica(s.GetTotals(), took, legacy)
 	if !s.GetLoading() {
 		got, err := client.ListFindings(ctx, &cellv1.ListFindingsRequest{})
-		out = append(out, findingsOf(got, err).named("findings of "+name)...)
+		if text := byKind(got.GetFindings()); err != nil {
+			out = append(out, diagnose(warned, "could not be asked: "+err.Error(), "see the cell's log").named("findings of "+name)...)
+		} else if text != "" {
+			out = append(out, diagnose(warned, text, "cellgate findings shows them; docs/explanation/reconcile.md says what to do").named("findings of "+name)...)
+		}
 	}
 	if machine := s.GetMachineTime(); machine != nil {
 		offset := machine.AsTime().Sub(sent.Add(took / 2))
-		text := fmt.Sprintf("is %v apart from this one (± %v)", offset.Abs().Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
-		clock := good("%s", text)
+		clock := good("is %v apart from this one (± %v)", offset.Abs().Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
 		if offset.Abs()-took/2 > clockApart {
-			clock = diagnose(warned, text, "let both machines keep their clocks by NTP")
+			clock = diagnose(warned, clock[0].What, "let both machines keep their clocks by NTP")
 		}
 		out = append(out, clock.named("clock of "+name)...)
-		if ahead := s.GetStoreTime().AsTime().Sub(machine.AsTime()); ahead.Abs() > clockApart {
-			out = append(out, diagnose(warned, fmt.Sprintf("is %v off its machine's clock", ahead.Round(time.Millisecond)), "leases last as long as they say; their deadlines look shifted by this much. Look at the machine's clock").named("store time of "+name)...)
-		}
-	}
-	if v := s.GetVersion(); v != "" && v != versionText() {
-		out = append(out, diagnose(noted, fmt.Sprintf("is %s, this one is %s", v, versionText()), "").named("version of "+name)...)
 	}
 	return out
 }
 
-func findingsOf(got *cellv1.ListFindingsResponse, err error) results {
-	switch text := byKind(got.GetFindings()); {
-	case err != nil:
-		return diagnose(warned, "could not be asked: "+err.Error(), "see the cell's log")
-	case text != "":
-		return diagnose(warned, text, "cellgate findings shows them; docs/explanation/reconcile.md says what to do")
-	case got.GetLookedAt() == nil:
-		return diagnose(noted, "it has not looked yet", "")
-	}
-	return good("none; the reports of %d of %d hosts could be compared", got.GetHostsCompared(), got.GetHosts())
-}
-
 func hostsOfReplica(t *cellgatev1.Cell, took time.Duration, legacy bool) results {
-	agents, answers, out := t.GetHosts()-t.GetHostsImported(), fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond)), ""
+	up, all, without := t.GetHostsUp(), t.GetHosts(), t.GetHostsImported()
+	answers, withheld := fmt.Sprintf("answers in %v", took.Round(100*time.Microsecond)), ""
 	if n := t.GetHostsWithheld(); n > 0 {
-		out = fmt.Sprintf("; operators took %d out of service", n)
+		withheld = fmt.Sprintf("; operators took %d out of service", n)
 	}
 	gate := t.GetGate().GetState()
 	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
 	case fromTables && !legacy:
 		return diagnose(warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/how-to/upgrade.md)")
 	case fromTables:
-		return good("%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, agents, t.GetHostsUp())
-	case t.GetHosts() == 0:
+		return good("%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, all-without, up)
+	case all == 0:
 		return diagnose(warned, "answers and has no hosts", "start its agents")
-	case t.GetHostsUp() == 0 && out != "":
-		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts takes instances%s", t.GetHosts(), out), "cellgate hosts says which and why")
-	case t.GetHostsUp() == 0:
-		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts is up", t.GetHosts()), "look at its agents")
-	case t.GetHostsImported() > 0:
-		return diagnose(warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, t.GetHostsUp(), agents, t.GetHostsImported(), out), "start the agents of those hosts: cellgate hosts lists them as down")
+	case up == 0:
+		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts is up%s", all, withheld), "look at its agents; cellgate hosts says which and why")
+	case without > 0:
+		return diagnose(warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, up, all-without, without, withheld), "start the agents of those hosts: cellgate hosts lists them as down")
 	}
-	return good("%s; %d of %d hosts are up%s", answers, t.GetHostsUp(), t.GetHosts(), out)
+	return good("%s; %d of %d hosts are up%s", answers, up, all, withheld)
 }
 
 // noAnswer says why a cell gave no answer.
@@ -209,53 +181,4 @@ func (p *localProcess) reports(ctx context.Context, conn *grpc.ClientConn, _ str
 		return diagnose(unhealthy, fmt.Sprintf("is cell %s, which refuses the agents of cell %s", is, want), "correct the address, or the cell's name")
 	}
 	return good("takes reports of this cell's hosts")
-}
-
-// checkTraces examines where traces go. A process runs without them too.
-func checkTraces(p *localProcess) results {
-	c := p.conf.Telemetry
-	switch c.Traces {
-	case "file":
-		out := good("can be written")
-		if err := appendable(c.File); err != nil {
-			out = diagnose(unhealthy, "traces cannot be written there: "+err.Error(), "give a file in a directory that this user may write to")
-		}
-		return out.named("telemetry.file " + c.File)
-	case "otlp":
-		out := good("takes connections")
-		u, err := url.Parse(c.Endpoint)
-		if err != nil {
-			return nil // the configuration's check reports it
-		}
-		if conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(p.ctx, "tcp", u.Host); err != nil {
-			out = diagnose(warned, "is not reached: "+err.Error(), "start the collector, or correct the address; traces are lost meanwhile, and nothing else is")
-		} else {
-			_ = conn.Close() // nothing was sent
-		}
-		return out.named("telemetry.endpoint " + c.Endpoint)
-	}
-	return nil
-}
-
-// appendable gives the error with which writing to the end of a file would fail,
-// and makes nothing.
-func appendable(path string) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		return f.Close()
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	const mayWrite = 0x2 | 0x1 // in a directory, and to go through it
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err != nil {
-		return err
-	} else if !info.IsDir() {
-		return fmt.Errorf("%s is not a directory", dir)
-	}
-	if err := syscall.Access(dir, mayWrite); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ func checkScheduler(u *upgrade) results {
 func checkGate(u *upgrade) results {
 	g := u.gate
 	switch {
+	case !u.listed:
+		return nil
 	case u.gateErr != nil:
 		return diagnose(warned, "the cell does not say where it is: "+problemOf(u.gateErr), "look at the log of the cell's scheduler")
 	case g == nil:
@@ -47,14 +50,11 @@ func checkGate(u *upgrade) results {
 // checkAwaitedClaims names claims that hold room for an instance that nobody reports.
 func checkAwaitedClaims(u *upgrade) (out results) {
 	for _, c := range u.awaited {
-		host := c.GetHostUuid()
-		if h := u.hosts[host]; h != nil {
-			host = h.GetServiceHost()
-		}
+		host := cmp.Or(u.byUUID[c.GetHostUuid()].GetServiceHost(), c.GetHostUuid())
 		out = append(out, diagnose(warned, "on "+host+": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row",
 			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").named("claim of "+c.GetConsumerUuid())...)
 	}
-	return out.in("claims without an instance")
+	return out
 }
 
 // aheadTold is how far a heartbeat may be ahead of the server's clock untold.
@@ -81,35 +81,31 @@ func checkDatabaseAge(u *upgrade) (out results) {
 }
 
 func checkClaims(u *upgrade) (out results) {
-	if u.unclaimedErr != nil {
+	switch {
+	case u.imported == nil || !u.listed:
+		return nil
+	case u.unclaimedErr != nil:
 		return diagnose(warned, "the cell does not say which instances have no claim: "+problemOf(u.unclaimedErr), "look at the log of the cell's scheduler; cellgate import --dry-run lists them")
-	}
-	if len(u.unclaimed) == 0 {
+	case len(u.unclaimed) == 0:
 		return good("each of %s has one", counted(u.imported.Instances, "instance"))
 	}
-	on, waiting := map[*cellgatev1.Host][]string{}, 0
-	var hosts []*cellgatev1.Host
+	on, waiting := map[string][]string{}, 0
 	for _, i := range u.unclaimed {
-		h := u.hosts[i.HostUUID]
-		if !isAgents(h) {
+		if isAgents(u.byUUID[i.HostUUID]) {
+			on[i.HostUUID] = append(on[i.HostUUID], i.UUID)
+		} else {
 			waiting++
-			continue
 		}
-		if on[h] == nil {
-			hosts = append(hosts, h)
-		}
-		on[h] = append(on[h], i.UUID)
 	}
 	// On a host that its agent speaks for nobody imports what that does not list; on others an
 	// import brings it.
-	for _, h := range hosts {
-		do := "complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone"
+	for _, id := range slices.Sorted(maps.Keys(on)) {
+		h, do := u.byUUID[id], "complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone"
 		if h.GetImported() {
 			do = "run a gateway with this configuration, which imports them; correct the rows that cannot be imported (the lines \"instance …\"), and delete those of instances that are gone. The gate does not open before; cellgate cells pin CELL native overrides it"
 		}
-		out = append(out, diagnose(unhealthy, counted(len(on[h]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[h]), do).named("claims on "+h.GetServiceHost())...)
+		out = append(out, diagnose(unhealthy, counted(len(on[id]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[id]), do).named("claims on "+h.GetServiceHost())...)
 	}
-	out = out.in("claims")
 	if waiting > 0 {
 		out = append(out, diagnose(warned, counted(waiting, "instance")+" of hosts without an agent have no claim yet: an import brings them", "run a gateway with this configuration, or cellgate import --cell "+u.conf.Cell+" --once")...)
 	}
@@ -119,27 +115,17 @@ func checkClaims(u *upgrade) (out results) {
 // checkUnknownInstances names hosts whose agents do not know their instances: for them Nova's
 // tables say which are there, and nobody once the cell is out of gateway.legacy.
 func checkUnknownInstances(u *upgrade) results {
-	var unknown []*cellgatev1.Host
+	var names []string
 	for _, h := range u.hosts {
 		if h.GetInstancesUnknown() {
-			unknown = append(unknown, h)
+			names = append(names, h.GetServiceHost())
 		}
 	}
-	if len(unknown) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	slices.SortFunc(unknown, func(a, b *cellgatev1.Host) int {
-		return cmp.Or(cmp.Compare(a.GetServiceHost(), b.GetServiceHost()), cmp.Compare(a.GetHostUuid(), b.GetHostUuid()))
-	})
-	var names []string
-	for _, h := range unknown {
-		names = append(names, h.GetServiceHost())
-	}
-	have := "has an agent that does not know its instances"
-	if len(unknown) > 1 {
-		have = "have agents that do not know their instances"
-	}
-	return diagnose(warned, fmt.Sprintf("%s %s: a gateway adopts and releases their claims by Nova's rows, NATIVE too, and stops when the cell is taken out of gateway.legacy: %s", counted(len(unknown), "host"), have, firstOf(names)),
+	slices.Sort(names)
+	return diagnose(warned, fmt.Sprintf("%s whose agent does not know its instances: a gateway adopts and releases their claims by Nova's rows, NATIVE too, and stops when the cell is taken out of gateway.legacy: %s", counted(len(names), "host"), firstOf(names)),
 		"leave the cell in gateway.legacy, and a gateway running; or give each of these agents an instances_dir with a file for every instance of its host first")
 }
 

@@ -82,7 +82,7 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	if r := rows["cell1 gone host3"]; strings.Contains(r.Do, "evacuate") || !strings.Contains(r.Do, "need nothing") {
 		t.Errorf("what to do of another uuid is %q", r.Do)
 	}
-	must(t, rows, "cell1 instances of agents", warned, "2 hosts have agents that do not know their instances")
+	must(t, rows, "cell1 instances of agents", warned, "2 hosts whose agent does not know its instances")
 	must(t, rows, "cell1 agent of host8", warned, "it is not up, or out of service")
 	for name := range rows {
 		if strings.Contains(name, "host6") {

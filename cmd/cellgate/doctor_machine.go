@@ -25,20 +25,23 @@ const (
 	leastFiles, manyFiles = 1024, 8192
 )
 
-// shardState is what was seen of the directory of a cell's shard: at is it, or the nearest
-// directory above that is there.
-type shardState struct {
-	seen  pebbleshard.Inspection
-	err   error
-	at    string
-	atErr error
+// atLeast judges an amount by the least that works and by what is enough.
+func atLeast(n, least, enough uint64, what, do string) results {
+	switch {
+	case n < least:
+		return diagnose(unhealthy, what, do)
+	case n < enough:
+		return diagnose(warned, what, do)
+	}
+	return good("%s", what)
 }
 
-func hasDatabase(p *localProcess) bool  { return p.conf.Cell.Store != "" }
-func hasDirectory(p *localProcess) bool { return p.conf.Cell.Store == "" }
-
+// checkDatabase examines a shard in a database.
 func checkDatabase(p *localProcess) (out results) {
 	c := p.conf.Cell
+	if c.Store == "" {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, databaseLimit)
 	defer cancel()
 	opts := databaseOptions(c)
@@ -60,64 +63,56 @@ func checkDatabase(p *localProcess) (out results) {
 	return out.named("shard " + shardPlace(c))
 }
 
-func checkShardDir(p *localProcess) (out results) {
-	switch s := p.shard; {
-	case s.err != nil:
-		out = diagnose(unhealthy, s.err.Error(), "do what it says; nothing of it was changed")
-	case !s.seen.Exists:
-		out = good("is not there yet; it will be made")
-	default:
-		out = good("is of cell %s, format version %d", p.conf.Cell.Name, pebbleshard.FormatVersion)
-	}
-	return out.named("shard " + p.conf.Cell.Data)
-}
-
-func checkLock(p *localProcess) results {
-	seen := p.shard.seen
-	holder := cmp.Or(seen.Holder, "which has not said its name")
+// checkDirectory examines an embedded shard: what is there, who has its lock, and the clock.
+func checkDirectory(p *localProcess) results {
+	c, seen, ahead := p.conf.Cell, p.shard, p.shard.Newest.Sub(p.now())
 	switch {
-	case p.shard.err != nil:
+	case c.Store != "":
 		return nil
+	case p.shardErr != nil:
+		return diagnose(unhealthy, p.shardErr.Error(), "do what it says; nothing of it was changed").named("shard " + c.Data)
+	}
+	out, lock := good("is of cell %s, format version %d", c.Name, pebbleshard.FormatVersion), good("is free")
+	if !seen.Exists {
+		out = good("is not there yet; it will be made")
+	}
+	if out = out.named("shard " + c.Data); ahead > clockApart {
+		out = append(out, diagnose(unhealthy, fmt.Sprintf("the shard was written %v from now: the clock was set back, or is wrong", ahead.Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say").named("clock and shard")...)
+	}
+	holder := fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, cmp.Or(seen.Holder, "which has not said its name"))
+	switch {
 	case seen.HeldBy != 0 && p.served:
-		return good("is held by process %d (%s): already running", seen.HeldBy, holder)
+		lock = good("%s: already running", holder)
 	case seen.HeldBy != 0:
-		return diagnose(warned, fmt.Sprintf("is held by process %d (%s), which does not serve the ports of this configuration", seen.HeldBy, holder), "stop that process before this one starts: a shard has one")
+		lock = diagnose(warned, holder+", which does not serve the ports of this configuration", "stop that process before this one starts: a shard has one")
 	case seen.Holder != "":
-		return diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", holder), "")
+		lock = diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
 	}
-	return good("is free")
-}
-
-func checkShardClock(p *localProcess) results {
-	newest, now := p.shard.seen.Newest, p.now()
-	if newest.Sub(now) > clockApart {
-		return diagnose(unhealthy, fmt.Sprintf("the shard was written at %v, which is %v from now: the clock was set back, or is wrong", newest.UTC().Format(time.RFC3339), newest.Sub(now).Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say")
-	}
-	if !p.shard.seen.Exists {
-		return nil
-	}
-	return good("nothing of the shard is from the future")
+	return append(out, lock.named("lock of the shard")...)
 }
 
 func checkDisk(p *localProcess) results {
-	if p.shard.atErr != nil {
-		return diagnose(unhealthy, p.shard.atErr.Error(), "give a directory on a disk that is there")
-	}
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(p.shard.at, &fs); err != nil {
-		return diagnose(warned, fmt.Sprintf("free space under %s is not known: %v", p.shard.at, err), "look at it yourself")
+	switch {
+	case p.conf.Cell.Store != "":
+		return nil
+	case p.directoryErr != nil:
+		return diagnose(unhealthy, p.directoryErr.Error(), "give a directory on a disk that is there")
+	}
+	if err := syscall.Statfs(p.at, &fs); err != nil {
+		return diagnose(warned, fmt.Sprintf("free space under %s is not known: %v", p.at, err), "look at it yourself")
 	}
 	free := uint64(fs.Bavail) * uint64(fs.Bsize)
-	return atLeast(free, leastFree, enoughFree, fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), p.shard.at), "make room: a shard that cannot write ends its cell")
+	return atLeast(free, leastFree, enoughFree, fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), p.at), "make room: a shard that cannot write ends its cell")
 }
 
 func checkDiskSpeed(p *localProcess) results {
-	if p.shard.atErr != nil {
+	if p.conf.Cell.Store != "" || p.directoryErr != nil {
 		return nil
 	}
 	// Never inside the shard, whose directory has the shard's files only.
-	beside, dir := p.shard.at, p.conf.Cell.Data
-	if beside == filepath.Clean(dir) || sameFile(beside, dir) {
+	beside := p.at
+	if _, err := os.Stat(p.conf.Cell.Data); err == nil {
 		beside = filepath.Dir(beside)
 	}
 	median, err := bench.SyncMedian(beside, syncs)
@@ -129,12 +124,6 @@ func checkDiskSpeed(p *localProcess) results {
 		return diagnose(warned, what, "use a disk with a safe write cache: every claim waits for a sync or more, though more of them share one under load")
 	}
 	return good("%s", what)
-}
-
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // nearest gives a directory, or the nearest one above it that is there.
@@ -157,20 +146,20 @@ func nearest(dir string) (string, error) {
 }
 
 // checkHost reads the machine and its identity, as its agent would.
-func checkHost(p *localProcess) (out results) {
+func checkHost(p *localProcess) results {
 	c := p.conf.Agent
+	if c.Hosts > 0 {
+		return nil
+	}
 	report, id, err := readHost(c)
 	if err != nil {
-		for _, e := range split(err) {
-			out = append(out, diagnose(unhealthy, chain(e), "correct it; cellgate agent --print shows what is read")...)
-		}
-		return out
+		return each(err, "correct it; cellgate agent --print shows what is read")
 	}
 	var amounts []string
 	for _, i := range report.State.GetProviders()[0].GetInventories() {
 		amounts = append(amounts, fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()))
 	}
-	out = good("%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
+	out := good("%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
 	for _, n := range report.Notes {
 		out = append(out, diagnose(warned, n, "correct it, or leave it out")...)
 	}

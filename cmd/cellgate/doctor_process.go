@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -28,36 +29,63 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-func collectGateway(p *localProcess) {
+// askWithin bounds one question to another process.
+const askWithin = 2 * time.Second
+
+// localProcess is the evidence of one process that is to run here.
+type localProcess struct {
+	ctx  context.Context
+	now  func() time.Time
+	conf config.Config
+	// server is how it is called, client how it calls others; clientAt is where that is
+	// configured, role what it must be known as, dial nil when its files cannot be used.
+	server   config.ServerTLS
+	client   config.ClientTLS
+	clientAt string
+	role     security.Role
+	dial     dialFunc
+	// ports are the results of the addresses to listen on; served: the process runs already.
+	ports  results
+	served bool
+	// shard is what was seen of the directory of a cell's shard; at is it, or the nearest directory
+	// above that is there.
+	shard        pebbleshard.Inspection
+	at           string
+	shardErr     error
+	directoryErr error
+}
+
+func gatherGateway(p *localProcess) {
 	g := p.conf.Gateway
-	p.server, p.client, p.clientAt, p.role = g.TLS, g.CellTLS, "gateway.cell_tls", security.Gateway
+	p.server = g.TLS
+	p.calls(g.CellTLS, "gateway.cell_tls", security.Gateway)
 	is := processOfGateway(g, "gateway")
 	p.listen("gateway.grpc", g.GRPC, is)
 	p.listen("gateway.http", g.HTTP, is)
-	p.dial, _ = dialer(g.CellTLS) // checkFiles says why not
 }
 
-func collectCell(p *localProcess) {
+func gatherCell(p *localProcess) {
 	c := p.conf.Cell
 	p.server = c.TLS
-	if s := &p.shard; c.Store == "" {
-		s.seen, s.err = pebbleshard.Inspect(c.Data, shardOptions(c))
-		s.at, s.atErr = nearest(c.Data)
+	if c.Store == "" {
+		p.shard, p.shardErr = pebbleshard.Inspect(c.Data, shardOptions(c))
+		p.at, p.directoryErr = nearest(c.Data)
 	}
 	is := processOfCell(c, "cell")
 	p.listen("cell.grpc", c.GRPC, is)
-	if c.Metrics != "" {
-		p.listen("cell.metrics", c.Metrics, is)
-	}
+	p.listen("cell.metrics", c.Metrics, is)
 }
 
-func collectAgent(p *localProcess) {
+func gatherAgent(p *localProcess) {
 	a := p.conf.Agent
-	p.client, p.clientAt, p.role = a.TLS, "agent.tls", security.Agent
-	if a.Metrics != "" {
-		p.listen("agent.metrics", a.Metrics, processOfAgent(a, "agent"))
-	}
-	p.dial, _ = dialer(a.TLS) // checkFiles says why not
+	p.calls(a.TLS, "agent.tls", security.Agent)
+	p.listen("agent.metrics", a.Metrics, processOfAgent(a, "agent"))
+}
+
+// calls says how the process calls others.
+func (p *localProcess) calls(c config.ClientTLS, at string, role security.Role) {
+	p.client, p.clientAt, p.role = c, at, role
+	p.dial, _ = dialer(c) // checkFiles says why not
 }
 
 type dialFunc func(target string) (*grpc.ClientConn, error)
@@ -70,24 +98,13 @@ func dialer(c config.ClientTLS) (dialFunc, error) {
 	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
 }
 
-func canDial(p *localProcess) bool { return p.dial != nil }
-
 // checkFiles reads certificates, keys and tokens as the process would.
 func checkFiles(p *localProcess) (out results) {
-	var s *security.ServerConfig
-	var c *security.ClientConfig
-	if p.server != (config.ServerTLS{}) {
-		own := securityServer(p.server, config.Ingress{})
-		s = &own
-	}
-	if p.client != (config.ClientTLS{}) {
-		own := security.ClientConfig(p.client)
-		c = &own
-	}
-	if s == nil && c == nil {
+	if p.server == (config.ServerTLS{}) && p.client == (config.ClientTLS{}) {
 		return good("no certificates, no tokens: for loopback only")
 	}
-	for _, f := range security.Check(s, c, p.now()) {
+	server, client := securityServer(p.server, config.Ingress{}), security.ClientConfig(p.client)
+	for _, f := range security.Check(&server, &client, p.now()) {
 		if f.Bad {
 			out = append(out, diagnose(unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/reference/security.md"))...)
 		} else {
@@ -96,13 +113,6 @@ func checkFiles(p *localProcess) (out results) {
 	}
 	if out == nil {
 		return good("certificates, keys and tokens are valid, fit each other, and are kept from others")
-	}
-	return out
-}
-
-func checkLegacyFiles(p *localProcess) (out results) {
-	for _, err := range split(legacyFiles(p.conf.Gateway)) {
-		out = append(out, diagnose(unhealthy, err.Error(), "put the file there, or correct the path: a gateway does not start without it")...)
 	}
 	return out
 }
@@ -121,7 +131,14 @@ func checkIdentity(p *localProcess) results {
 	case id.Role != p.role:
 		return diagnose(unhealthy, fmt.Sprintf("%s is of the role %s, not %s", p.client.Cert, id.Role, p.role), fmt.Sprintf("give one with the URI cellgate://%s/NAME", p.role))
 	}
-	hosts := p.serviceHosts()
+	var hosts []string
+	if a := p.conf.Agent; p.role == security.Agent && a.Hosts == 0 {
+		hosts = []string{serviceHost(a.Host)}
+	} else {
+		for i := range a.Hosts {
+			hosts = append(hosts, agent.Simulate(a.Seed, a.Cell, i).GetServiceHost())
+		}
+	}
 	if foreign := slices.DeleteFunc(slices.Clone(hosts), id.SpeaksFor); len(foreign) > 0 {
 		return diagnose(unhealthy, fmt.Sprintf("%s is of the agent of %s, not of %s (and %d more of %d hosts)", p.client.Cert, strings.Join(id.Hosts, ", "), foreign[0], len(foreign)-1, len(hosts)),
 			"give one with a URI cellgate://agent/SERVICE_HOST for each host; a * may end it")
@@ -129,20 +146,11 @@ func checkIdentity(p *localProcess) results {
 	return good("is of the role %s", id.Role)
 }
 
-// serviceHosts are the hosts that an agent reports.
-func (p *localProcess) serviceHosts() (all []string) {
-	a := p.conf.Agent
-	if p.role == security.Agent && a.Hosts == 0 {
-		return []string{serviceHost(a.Host)}
-	}
-	for i := range a.Hosts {
-		all = append(all, agent.Simulate(a.Seed, a.Cell, i).GetServiceHost())
-	}
-	return all
-}
-
 // checkAccepted asks the agent that runs whether its cell accepts its reports.
 func checkAccepted(p *localProcess) (out results) {
+	if !p.served {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
 	report, _ := webReport(ctx, "http://"+p.conf.Agent.Metrics+"/readyz", nil)
@@ -154,31 +162,33 @@ func checkAccepted(p *localProcess) (out results) {
 	return out
 }
 
-// listen examines an address to listen on: it is free, or the process want has it already.
+func checkPorts(p *localProcess) results { return p.ports }
+
+// listen examines an address to listen on, if there is one: it is free, or the process want has it
+// already.
 func (p *localProcess) listen(key, addr string, want health.Process) {
-	var out results
-	l, err := net.Listen("tcp", addr)
-	switch {
+	if addr == "" {
+		return
+	}
+	out := good("is free")
+	switch l, err := net.Listen("tcp", addr); {
 	case err == nil:
 		_ = l.Close() // it was never served
-		out = good("is free")
 	case errors.Is(err, syscall.EADDRINUSE):
 		out = p.inUse(addr, want, "stop what uses it, or give "+key+" another address")
 	case errors.Is(err, syscall.EACCES):
 		out = diagnose(unhealthy, "this user may not listen there", "give a port above 1023")
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		out = diagnose(unhealthy, "this machine does not have that address", "give one of its addresses, or 0.0.0.0 for all")
 	default:
-		out = diagnose(unhealthy, err.Error(), "give another address")
+		out = diagnose(unhealthy, err.Error(), "give one of this machine's addresses, or 0.0.0.0 for all")
 	}
 	p.ports = append(p.ports, out.named(key+" "+addr)...)
 }
 
-// inUse compares the process that serves an address with the one that is to. Certificates are
-// not verified: nothing is trusted to the server, and nothing secret is shown to it.
+// inUse compares the process that serves an address with the one that is to.
 func (p *localProcess) inUse(addr string, want health.Process, another string) results {
 	is, known := p.processAt(addr)
-	is.Cells, want.Cells = slices.Sorted(slices.Values(is.Cells)), slices.Sorted(slices.Values(want.Cells))
+	slices.Sort(is.Cells)
+	slices.Sort(want.Cells)
 	shared := slices.ContainsFunc(is.Cells, func(c string) bool { return slices.Contains(want.Cells, c) })
 	switch {
 	case known && is.String() == want.String():
@@ -194,37 +204,28 @@ func (p *localProcess) inUse(addr string, want health.Process, another string) r
 	return diagnose(unhealthy, "is in use by something that does not answer as a cellgate would", another)
 }
 
-// processAt asks for the process that serves an address, by gRPC and by HTTP.
+// processAt asks for the process that serves an address, by gRPC and by HTTP. Certificates are not
+// verified: nothing is trusted to the server, and nothing secret is shown to it.
 func (p *localProcess) processAt(addr string) (is health.Process, known bool) {
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
 	creds, scheme, config := insecure.NewCredentials(), "http://", (*tls.Config)(nil)
 	if p.server.Cert != "" {
-		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see inUse
+		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // as said above
 		creds, scheme = credentials.NewTLS(config.Clone()), "https://"
 	}
-	if is, known = servedBy(ctx, addr, creds); known {
-		return is, true
+	if conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy()); err == nil {
+		defer func() { _ = conn.Close() }()
+		var header metadata.MD
+		if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header)); err == nil && len(header.Get(health.ProcessHeader)) > 0 {
+			return health.DecodeProcess(header.Get(health.ProcessHeader)[0])
+		}
 	}
-	report, ok := webReport(ctx, scheme+addr+"/healthz", config)
-	if ok {
+	report, known := webReport(ctx, scheme+addr+"/healthz", config)
+	if known {
 		is = *report.Process
 	}
-	return is, ok
-}
-
-// servedBy gives the process whose gRPC health service answers.
-func servedBy(ctx context.Context, addr string, creds credentials.TransportCredentials) (health.Process, bool) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
-	if err != nil {
-		return health.Process{}, false
-	}
-	defer func() { _ = conn.Close() }()
-	var header metadata.MD
-	if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header)); err != nil || len(header.Get(health.ProcessHeader)) == 0 {
-		return health.Process{}, false
-	}
-	return health.DecodeProcess(header.Get(health.ProcessHeader)[0])
+	return is, known
 }
 
 // webReport is what a process reports of its health by HTTP; false for what is no cellgate's.

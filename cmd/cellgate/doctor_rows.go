@@ -41,10 +41,9 @@ func remedyOf(l *novadb.LeftOut) string {
 // checkLeftOut names the rows of compute_nodes that are no hosts.
 func checkLeftOut(u *upgrade) (out results) {
 	for i := range u.rows.LeftOut {
-		l := &u.rows.LeftOut[i]
-		out = append(out, leftOutResult(l).in("compute_nodes: "+string(l.Reason))...)
+		out = append(out, leftOutResult(&u.rows.LeftOut[i])...)
 	}
-	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.group, b.group) })
+	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.What, b.What) }) // by reason
 	return out
 }
 
@@ -60,7 +59,7 @@ func checkAggregates(u *upgrade) (out results) {
 		out = append(out, diagnose(noted, fmt.Sprintf("%q: its uuid %s; %s stands for it", a.Name, a.Why, a.UUID),
 			fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID)).named(fmt.Sprintf("aggregate %d", a.ID))...)
 	}
-	return out.in("aggregates")
+	return out
 }
 
 // instanceRemedies are what to do about instances that cannot be imported.
@@ -73,17 +72,20 @@ var instanceRemedies = map[importer.Reason]struct{ status, do string }{
 }
 
 func checkInstances(u *upgrade) (out results) {
+	if u.imported == nil {
+		return nil
+	}
 	for _, l := range u.imported.LeftOut {
 		name, remedy := "host "+l.Host, instanceRemedies[l.Reason]
 		if l.Instance {
 			name = "instance " + l.UUID + " on " + l.Host
 		}
-		out = append(out, diagnose(cmp.Or(remedy.status, warned), l.Detail, remedy.do).named(name).in("instances: "+string(l.Reason))...)
+		out = append(out, diagnose(cmp.Or(remedy.status, warned), l.Detail, remedy.do).named(name)...)
 	}
 	if len(out) == 0 {
 		return good("%s on hosts, each on a host with a row", counted(u.imported.Instances, "instance"))
 	}
-	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.group, b.group) })
+	slices.SortStableFunc(out, func(a, b result) int { return cmp.Compare(a.Do, b.Do) }) // by reason
 	return out
 }
 

@@ -234,38 +234,6 @@ func otherProcess(t *testing.T, line string, args ...string) string {
 	return ""
 }
 
-// Traces that go nowhere are told: a file that cannot be written fails, a collector
-// that is not there is a warning.
-func TestDoctorFollowsTheTraces(t *testing.T) {
-	dir := t.TempDir()
-	file, collector := testca.Put(dir, "file", nil), testaddr.Dead(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	args := append([]string{"cell"}, cellArgs(filepath.Join(dir, "data"))[1:]...)
-	for _, c := range []struct {
-		kind, at, status, words string
-		exit                    int
-	}{
-		{"file", filepath.Join(file, "spans"), unhealthy, "traces cannot be written there: ", exitRefused},
-		{"file", filepath.Join(dir, "none", "spans"), unhealthy, "no such file or directory", exitRefused},
-		{"file", dir, unhealthy, "is a directory", exitRefused},
-		{"file", filepath.Join(dir, "spans"), found, "can be written", exitDone},
-		{"file", file, found, "can be written", exitDone},
-		{"otlp", "http://" + collector, warned, "is not reached", exitDone},
-		{"otlp", "http://" + l.Addr().String(), found, "takes connections", exitDone},
-	} {
-		key := map[string]string{"file": "file", "otlp": "endpoint"}[c.kind]
-		rows := diagnoses(t, c.exit, append(args, "--traces", c.kind, "--traces-"+key, c.at)...)
-		must(t, rows, "telemetry."+key+" "+c.at, c.status, c.words)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "spans")); err == nil {
-		t.Error("the doctor made the file")
-	}
-}
-
 // A shard with a damaged table or an empty MANIFEST, and a directory that cannot be
 // made, fail.
 func TestDoctorReadsTheShard(t *testing.T) {

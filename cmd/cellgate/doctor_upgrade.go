@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,27 +22,33 @@ import (
 
 // upgradeChecks look at one cell, in this order.
 var upgradeChecks = []check[*upgrade]{
-	{name: "scheduler", run: checkScheduler},
-	{name: "gate", run: checkGate, when: isAnswered},
-	{name: "claims without an instance", run: checkAwaitedClaims, when: isAnswered},
-	{name: "legacy database", run: checkDatabaseAge},
-	{name: "services", run: checkServices, when: hasRows},
-	{name: "nova-compute without a row", run: checkServicesWithoutRows, when: hasRows},
-	{name: "agents", run: checkAgents, when: hasBoth},
-	{name: "differences", run: checkDifferences, when: isAnswered},
-	{name: "out of service", run: checkOutOfService, when: hasRows},
-	{name: "hosts without a row", run: checkHostsWithoutRows, when: hasRows},
-	{name: "instances of agents", run: checkUnknownInstances, when: hasRows},
-	{name: "compute_nodes", run: checkLeftOut, when: hasRows},
-	{name: "aggregates", run: checkAggregates, when: hasRows},
-	{name: "ratios", run: checkRatios, when: hasRows},
-	{name: "instances", run: checkInstances, when: func(u *upgrade) bool { return u.imported != nil }},
-	{name: "claims", run: checkClaims, when: func(u *upgrade) bool { return u.imported != nil && u.listed }},
+	{"scheduler", checkScheduler},
+	{"gate", checkGate},
+	{"claims without an instance", checkAwaitedClaims},
+	{"legacy database", checkDatabaseAge},
+	{"services", withRows(checkServices)},
+	{"nova-compute without a row", withRows(checkServicesWithoutRows)},
+	{"agents", withRows(checkAgents)},
+	{"differences", checkDifferences},
+	{"agents without a row", withRows(checkAgentsWithoutRows)},
+	{"gone hosts", withRows(checkGoneHosts)},
+	{"instances of agents", checkUnknownInstances},
+	{"compute_nodes", withRows(checkLeftOut)},
+	{"aggregates", withRows(checkAggregates)},
+	{"ratios", withRows(checkRatios)},
+	{"instances", checkInstances},
+	{"claims", checkClaims},
 }
 
-func isAnswered(u *upgrade) bool { return u.listed }
-func hasRows(u *upgrade) bool    { return u.rows != nil }
-func hasBoth(u *upgrade) bool    { return u.rows != nil && u.listed }
+// withRows is a check of what was read of the legacy database.
+func withRows(run func(*upgrade) results) func(*upgrade) results {
+	return func(u *upgrade) results {
+		if u.rows == nil {
+			return nil
+		}
+		return run(u)
+	}
+}
 
 // upgrade is the evidence of one cell's upgrade.
 type upgrade struct {
@@ -53,29 +58,45 @@ type upgrade struct {
 	down time.Duration
 
 	// scheduler are the cell's replicas, nil when it has none. listed: they listed the cell's
-	// hosts, by uuid; else schedulerErr says why not.
+	// hosts, in order and by uuid; else schedulerErr says why not.
 	scheduler    *replicas
 	listed       bool
 	schedulerErr error
-	hosts        map[string]*cellgatev1.Host
+	hosts        []*cellgatev1.Host
+	byUUID       map[string]*cellgatev1.Host
 	// gate is nil when the cell has none, or gateErr says why it is not known.
 	gate    *cellgatev1.Gate
 	gateErr error
 	awaited []*cellv1.AwaitedClaim
 
 	// rows are what was read of the legacy database, nil when err says why not.
-	rows    *novadb.Snapshot
-	err     error
-	deleted int
-	// silent says, by the id of a service, why it does not hold the gate, and silentHost by
-	// its host; tooOld are the hosts of those that do and are too old.
-	silent     map[int64]string
-	silentHost map[string]string
-	tooOld     map[string]bool
-	// imported is what a dry run of the importer came to.
+	rows *novadb.Snapshot
+	err  error
+	// imported is what a dry run of the importer came to, nil for none.
 	imported     *importer.Report
 	unclaimed    []importer.UnclaimedInstance
 	unclaimedErr error
+}
+
+// silence says why a service does not hold the gate; "" when it does.
+func (u *upgrade) silence(s *novadb.Service) string {
+	now := u.rows.At
+	switch up := s.Up(now, u.down); {
+	case s.ForcedDown:
+		return "it is forced down"
+	case up:
+		return ""
+	case s.Disabled:
+		return "it is disabled and down"
+	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*u.down:
+		return "it is down for long"
+	}
+	return ""
+}
+
+// isTooOld reports whether a service holds the gate by its version.
+func (u *upgrade) isTooOld(s *novadb.Service) bool {
+	return s.Version < int64(u.conf.RequiredVersion) && u.silence(s) == ""
 }
 
 func newDoctorUpgrade(t terminal) *cobra.Command {
@@ -130,7 +151,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		for _, l := range cells {
 			u := &upgrade{conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute)}
 			u.collect(ctx, g.CellTLS)
-			out = append(out, examine(l.Cell+" ", u, upgradeChecks...)...)
+			out = append(out, examine(l.Cell+" ", u, upgradeChecks)...)
 		}
 		return out.print(cmd.OutOrStdout(), asJSON)
 	}
@@ -162,41 +183,40 @@ func (u *upgrade) collect(ctx context.Context, tls config.ClientTLS) {
 		u.err = err
 		return
 	}
-	conf.MaxLeftOut = 100_000 // all of them: each kind is reported apart
+	conf.MaxLeftOut = 100_000 // all of them
 	if !u.conf.Only {
 		if u.scheduler, u.schedulerErr = dialReplicas(tls, u.cell); u.schedulerErr == nil {
 			defer func() { _ = u.scheduler.Close() }() // its calls are over
-			u.askScheduler(ctx)
+			u.schedulerErr = u.askScheduler(ctx)
 		}
 	}
 	u.err = u.readTables(ctx, conf)
 }
 
-func (u *upgrade) askScheduler(ctx context.Context) {
-	u.hosts = map[string]*cellgatev1.Host{}
+func (u *upgrade) askScheduler(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for in, more := (&cellv1.ListHostsRequest{PageSize: maxPage}), true; more; {
 		page, err := u.scheduler.ListHosts(within, in)
 		if err != nil {
-			u.schedulerErr = err
-			return
+			return err
 		}
-		for _, h := range page.GetHosts() {
-			u.hosts[h.GetHostUuid()] = h
-			in.AfterServiceHost, in.AfterHostUuid = h.GetServiceHost(), h.GetHostUuid()
+		u.hosts = append(u.hosts, page.GetHosts()...)
+		if more = page.GetMore() && len(page.GetHosts()) > 0; more {
+			last := u.hosts[len(u.hosts)-1]
+			in.AfterServiceHost, in.AfterHostUuid = last.GetServiceHost(), last.GetHostUuid()
 		}
-		more = page.GetMore() && len(page.GetHosts()) > 0
 	}
-	u.listed = true
+	u.listed, u.byUUID = true, map[string]*cellgatev1.Host{}
+	for _, h := range u.hosts {
+		u.byUUID[h.GetHostUuid()] = h
+	}
 	resp, err := ofAny(within, u.scheduler, &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}, cellv1.CellSchedulerClient.ReportLegacy)
-	if err != nil {
-		u.gateErr = err
-		return
-	}
-	u.gate, u.awaited = resp.GetGate(), resp.GetWithoutInstance()
+	u.gate, u.awaited, u.gateErr = resp.GetGate(), resp.GetWithoutInstance(), err
+	return nil
 }
 
+// readTables reads the legacy database and runs an import that writes nothing.
 func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
 	reader, err := novadb.Open(ctx, conf)
 	if err != nil {
@@ -207,61 +227,49 @@ func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
 	if err != nil {
 		return err
 	}
-	u.rows, u.silent, u.silentHost, u.tooOld = x, map[int64]string{}, map[string]string{}, map[string]bool{}
-	for i := range x.Services {
-		s := &x.Services[i]
-		why := silence(s, x.At, u.down)
-		u.silent[s.ID], u.silentHost[s.Host] = why, why
-		if s.Version < int64(u.conf.RequiredVersion) && why == "" {
-			u.tooOld[s.Name()] = true
-		}
-	}
-	if u.conf.RequiredVersion > 0 {
-		u.deleted, err = reader.DeletedServices(ctx, int64(u.conf.RequiredVersion))
-	}
-	return errors.Join(err, u.tryImport(ctx, reader))
-}
-
-// tryImport runs an import that writes nothing, and asks the cell which instances have no claim.
-func (u *upgrade) tryImport(ctx context.Context, reader *novadb.Reader) error {
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: reader, StepHosts: max(len(u.rows.Hosts), 1), MaxLeftOut: 100_000})
+	u.rows = x
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: reader, StepHosts: max(len(x.Hosts), 1), MaxLeftOut: 100_000})
 	if err != nil {
 		return err
 	}
-	r, err := m.Step(ctx, u.rows, dryCell{})
+	r, err := m.Step(ctx, x, dryCell{})
 	if err != nil {
 		return err
 	}
-	if u.imported = &r; !u.listed {
-		return nil
+	if u.imported = &r; u.listed {
+		return u.findUnclaimed(ctx, reader, m)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	all, err := m.FindUnclaimed(ctx, u.rows, u.scheduler)
-	if err == nil && len(all.Found) > 0 {
-		// Some may be about to be deleted: those that stay count.
-		select {
-		case <-time.After(lookOnceMore):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		x, err := reader.Refresh(ctx, u.rows)
-		if err == nil {
-			_, err = m.Step(ctx, x, dryCell{})
-		}
-		if err != nil {
-			return err
-		}
-		all, u.unclaimedErr = m.FindUnclaimed(ctx, x, u.scheduler)
-		u.unclaimed = slices.DeleteFunc(all.Found, func(i importer.UnclaimedInstance) bool { return !i.Lasting })
-		return nil
-	}
-	u.unclaimedErr = err
 	return nil
 }
 
 // lookOnceMore is how long after a look that found something the next one is made.
 const lookOnceMore = 3 * time.Second
+
+// findUnclaimed asks the cell which instances have no claim. Some may be about to be deleted: those count that
+// a second look finds too.
+func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *importer.Importer) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	all, err := m.FindUnclaimed(ctx, u.rows, u.scheduler)
+	if u.unclaimedErr = err; err != nil || len(all.Found) == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(lookOnceMore):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	x, err := reader.Refresh(ctx, u.rows)
+	if err == nil {
+		_, err = m.Step(ctx, x, dryCell{})
+	}
+	if err != nil {
+		return err
+	}
+	all, u.unclaimedErr = m.FindUnclaimed(ctx, x, u.scheduler)
+	u.unclaimed = slices.DeleteFunc(all.Found, func(i importer.UnclaimedInstance) bool { return !i.Lasting })
+	return nil
+}
 
 // dryCell takes hosts and does nothing.
 type dryCell struct{}
@@ -281,33 +289,4 @@ func problemOf(err error) string {
 		text += " (" + string(t) + ")"
 	}
 	return strings.ReplaceAll(text, "\n", "; ")
-}
-
-// silence says why an old service does not hold the gate; "" when it does.
-func silence(s *novadb.Service, now time.Time, down time.Duration) string {
-	switch up := s.Up(now, down); {
-	case s.ForcedDown:
-		return "it is forced down"
-	case up:
-		return ""
-	case s.Disabled:
-		return "it is disabled and down"
-	case s.LastSeenUp.IsZero() || now.Sub(s.LastSeenUp) >= 2*down:
-		return "it is down for long"
-	}
-	return ""
-}
-
-func age(now, seen time.Time) string {
-	if seen.IsZero() {
-		return "never"
-	}
-	d := now.Sub(seen)
-	switch {
-	case d > 48*time.Hour:
-		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-	case d > time.Minute:
-		return d.Round(time.Minute).String() + " ago"
-	}
-	return max(d, 0).Round(time.Second).String() + " ago"
 }

@@ -1,9 +1,6 @@
 package novadb
 
-import (
-	"context"
-	"database/sql"
-)
+import "database/sql"
 
 // RatioUse is what becomes of the rows that have no allocation ratio of a resource, NULL
 // or 0.0.
@@ -38,17 +35,4 @@ func (x *Snapshot) Ratios() []RatioUse {
 		}
 	}
 	return all
-}
-
-// DeletedServices counts the soft-deleted nova-compute rows whose version is below one.
-// Nova's own gate counted them (bug 1668310); no snapshot has them.
-func (r *Reader) DeletedServices(ctx context.Context, below int64) (n int, err error) {
-	s, err := r.cell.openSession(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer s.close(ctx)
-	_, err = s.each(ctx, `SELECT count(*) FROM services WHERE deleted <> 0 AND "binary" = 'nova-compute' AND coalesce(version, 0) < ?`, []any{below},
-		func(rows *sql.Rows) error { return rows.Scan(&n) })
-	return n, err
 }
