@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,32 +30,81 @@ type told struct {
 	placement novaconf.Placement
 }
 
-// novaOptions says which option of nova.conf a key of gateway.nova is.
-var novaOptions = []struct {
-	key, option string
-	take        func(*config.NovaOptions, novaconf.Options)
-}{
-	{"host_subset_size", "[filter_scheduler] host_subset_size", func(c *config.NovaOptions, o novaconf.Options) { c.HostSubsetSize = o.HostSubsetSize }},
-	{"max_io_ops_per_host", "[filter_scheduler] max_io_ops_per_host", func(c *config.NovaOptions, o novaconf.Options) { c.MaxIOOpsPerHost = o.MaxIOOpsPerHost }},
-	{"max_instances_per_host", "[filter_scheduler] max_instances_per_host", func(c *config.NovaOptions, o novaconf.Options) { c.MaxInstancesPerHost = o.MaxInstancesPerHost }},
-	{"isolated_hosts", "[filter_scheduler] isolated_hosts", func(c *config.NovaOptions, o novaconf.Options) { c.IsolatedHosts = o.IsolatedHosts }},
-	{"isolated_images", "[filter_scheduler] isolated_images", func(c *config.NovaOptions, o novaconf.Options) { c.IsolatedImages = o.IsolatedImages }},
-	{"restrict_isolated_hosts_to_isolated_images", "[filter_scheduler] restrict_isolated_hosts_to_isolated_images", func(c *config.NovaOptions, o novaconf.Options) { c.RestrictIsolated = o.RestrictIsolated }},
-	{"image_properties_default_architecture", "[filter_scheduler] image_properties_default_architecture", func(c *config.NovaOptions, o novaconf.Options) { c.DefaultArchitecture = o.DefaultArchitecture }},
-	{"aggregate_image_properties_isolation_namespace", "[filter_scheduler] aggregate_image_properties_isolation_namespace", func(c *config.NovaOptions, o novaconf.Options) { c.ImageIsolationNamespace = o.ImageIsolationNamespace }},
-	{"aggregate_image_properties_isolation_separator", "[filter_scheduler] aggregate_image_properties_isolation_separator", func(c *config.NovaOptions, o novaconf.Options) { c.ImageIsolationSeparator = o.ImageIsolationSeparator }},
-	{"image_props_weight_setting", "[filter_scheduler] image_props_weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.ImagePropertySetting = o.ImagePropertySetting }},
-	{"limit_tenants_to_placement_aggregate", "[scheduler] limit_tenants_to_placement_aggregate", func(c *config.NovaOptions, o novaconf.Options) { c.LimitTenants = o.LimitTenants }},
-	{"placement_aggregate_required_for_tenants", "[scheduler] placement_aggregate_required_for_tenants", func(c *config.NovaOptions, o novaconf.Options) { c.TenantsRequireAggregate = o.TenantsRequireAggregate }},
-	{"query_placement_for_image_type_support", "[scheduler] query_placement_for_image_type_support", func(c *config.NovaOptions, o novaconf.Options) { c.ImageTypeSupport = o.ImageTypeSupport }},
-	{"enable_isolated_aggregate_filtering", "[scheduler] enable_isolated_aggregate_filtering", func(c *config.NovaOptions, o novaconf.Options) { c.IsolateAggregates = o.IsolateAggregates }},
-	{"image_metadata_prefilter", "[scheduler] image_metadata_prefilter", func(c *config.NovaOptions, o novaconf.Options) { c.ImageMetadata = o.ImageMetadata }},
-	{"query_placement_for_routed_network_aggregates", "[scheduler] query_placement_for_routed_network_aggregates", func(c *config.NovaOptions, o novaconf.Options) { c.RoutedNetworks = o.RoutedNetworks }},
-	{"pci_in_placement", "[filter_scheduler] pci_in_placement", func(c *config.NovaOptions, o novaconf.Options) { c.PCIInPlacement = o.PCIInPlacement }},
-	{"disable_fallback_pcpu_query", "[workarounds] disable_fallback_pcpu_query", func(c *config.NovaOptions, o novaconf.Options) { c.NoPCPUFallback = o.NoPCPUFallback }},
-	{"metrics_weight_setting", "[metrics] weight_setting", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsSetting = o.MetricsSetting }},
-	{"metrics_required", "[metrics] required", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsRequired = o.MetricsRequired }},
-	{"metrics_weight_of_unavailable", "[metrics] weight_of_unavailable", func(c *config.NovaOptions, o novaconf.Options) { c.MetricsUnavailable = o.MetricsUnavailable }},
+// novaKey is a key of the gateway that nova.conf says too: key is below gateway, option Nova's name.
+type novaKey struct{ key, option string }
+
+// novaKeys are all of them.
+var novaKeys = []novaKey{
+	{"filters", "[filter_scheduler] enabled_filters"},
+	{"weighers", "[filter_scheduler] weight_classes"},
+	{"pci_alias", "[pci] alias"},
+	{"default_availability_zone", "[DEFAULT] default_availability_zone"},
+	{"nova.host_subset_size", "[filter_scheduler] host_subset_size"},
+	{"nova.max_io_ops_per_host", "[filter_scheduler] max_io_ops_per_host"},
+	{"nova.max_instances_per_host", "[filter_scheduler] max_instances_per_host"},
+	{"nova.isolated_hosts", "[filter_scheduler] isolated_hosts"},
+	{"nova.isolated_images", "[filter_scheduler] isolated_images"},
+	{"nova.restrict_isolated_hosts_to_isolated_images", "[filter_scheduler] restrict_isolated_hosts_to_isolated_images"},
+	{"nova.image_properties_default_architecture", "[filter_scheduler] image_properties_default_architecture"},
+	{"nova.aggregate_image_properties_isolation_namespace", "[filter_scheduler] aggregate_image_properties_isolation_namespace"},
+	{"nova.aggregate_image_properties_isolation_separator", "[filter_scheduler] aggregate_image_properties_isolation_separator"},
+	{"nova.image_props_weight_setting", "[filter_scheduler] image_props_weight_setting"},
+	{"nova.limit_tenants_to_placement_aggregate", "[scheduler] limit_tenants_to_placement_aggregate"},
+	{"nova.placement_aggregate_required_for_tenants", "[scheduler] placement_aggregate_required_for_tenants"},
+	{"nova.query_placement_for_image_type_support", "[scheduler] query_placement_for_image_type_support"},
+	{"nova.enable_isolated_aggregate_filtering", "[scheduler] enable_isolated_aggregate_filtering"},
+	{"nova.image_metadata_prefilter", "[scheduler] image_metadata_prefilter"},
+	{"nova.query_placement_for_routed_network_aggregates", "[scheduler] query_placement_for_routed_network_aggregates"},
+	{"nova.pci_in_placement", "[filter_scheduler] pci_in_placement"},
+	{"nova.disable_fallback_pcpu_query", "[workarounds] disable_fallback_pcpu_query"},
+	{"nova.metrics_weight_setting", "[metrics] weight_setting"},
+	{"nova.metrics_required", "[metrics] required"},
+	{"nova.metrics_weight_of_unavailable", "[metrics] weight_of_unavailable"},
+	{"bus.transport_url", "[DEFAULT] transport_url"},
+	{"bus.control_exchange", "[DEFAULT] control_exchange"},
+	{"bus.durable_queues", "[oslo_messaging_rabbit] amqp_durable_queues"},
+	{"bus.auto_delete", "[oslo_messaging_rabbit] amqp_auto_delete"},
+	{"bus.ha_queues", "[oslo_messaging_rabbit] rabbit_ha_queues"},
+	{"bus.quorum_queue", "[oslo_messaging_rabbit] rabbit_quorum_queue"},
+	{"bus.quorum_delivery_limit", "[oslo_messaging_rabbit] rabbit_quorum_delivery_limit"},
+	{"bus.quorum_max_memory_length", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_length"},
+	{"bus.quorum_max_memory_bytes", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_bytes"},
+	{"bus.transient_queues_ttl", "[oslo_messaging_rabbit] rabbit_transient_queues_ttl"},
+	{"bus.heartbeat", "[oslo_messaging_rabbit] heartbeat_timeout_threshold"},
+	{"bus.ssl", "[oslo_messaging_rabbit] ssl"},
+	{"bus.ca", "[oslo_messaging_rabbit] ssl_ca_file"},
+	{"bus.cert", "[oslo_messaging_rabbit] ssl_cert_file"},
+	{"bus.key", "[oslo_messaging_rabbit] ssl_key_file"},
+	{"bus.verify_host", "[oslo_messaging_rabbit] ssl_enforce_hostname_verification"},
+	{"bus.max_attempts", "[scheduler] max_attempts"},
+}
+
+// fill gives the key the value that nova.conf says.
+func (k *novaKey) fill(c *config.Config, s *novaconf.Settings) {
+	g := &c.Gateway
+	switch k.key {
+	case "filters":
+		g.Filters = s.Filters
+	case "weighers":
+		g.Weighers = nil
+		for _, w := range s.Weighers {
+			g.Weighers = append(g.Weighers, config.Weigher(w))
+		}
+	case "pci_alias":
+		g.PCIAliases = nil
+		for _, alias := range s.PCIAliases {
+			g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
+		}
+	default:
+		value := s.Values[k.option]
+		switch n, _ := value.(int); k.key {
+		case "bus.transient_queues_ttl", "bus.heartbeat":
+			value = max(time.Duration(n), 1) * time.Second
+		case "bus.max_attempts":
+			value = min(n, 33)
+		}
+		config.Set(c, "gateway."+k.key, value)
+	}
 }
 
 // knownToNova says what this program has of Nova's names, and which aliases are wrong.
@@ -72,64 +122,6 @@ func knownToNova() novaconf.Known {
 			return rules.CheckPCIAliases(list)
 		},
 	}
-}
-
-// novaKey is a key of the gateway that nova.conf says too.
-type novaKey struct {
-	// key is below gateway.
-	key, option string
-	take        func(*config.Gateway, *novaconf.Settings)
-}
-
-// novaKeys are all of them.
-func novaKeys() []novaKey {
-	keys := []novaKey{
-		{"filters", "[filter_scheduler] enabled_filters", func(g *config.Gateway, s *novaconf.Settings) { g.Filters = s.Filters }},
-		{"weighers", "[filter_scheduler] weight_classes", func(g *config.Gateway, s *novaconf.Settings) {
-			g.Weighers = nil
-			for _, w := range s.Weighers {
-				g.Weighers = append(g.Weighers, config.Weigher(w))
-			}
-		}},
-		{"pci_alias", "[pci] alias", func(g *config.Gateway, s *novaconf.Settings) {
-			g.PCIAliases = nil
-			for _, alias := range s.PCIAliases {
-				g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
-			}
-		}},
-		{"default_availability_zone", "[DEFAULT] default_availability_zone", func(g *config.Gateway, s *novaconf.Settings) { g.DefaultAvailabilityZone = s.DefaultAvailabilityZone }},
-	}
-	for _, o := range novaOptions {
-		keys = append(keys, novaKey{"nova." + o.key, o.option, func(g *config.Gateway, s *novaconf.Settings) { o.take(&g.Nova, s.Options) }})
-	}
-	for _, b := range novaBus {
-		keys = append(keys, novaKey{"bus." + b.key, b.option, func(g *config.Gateway, s *novaconf.Settings) { b.take(&g.Bus, s.Bus) }})
-	}
-	return keys
-}
-
-// novaBus says which option of nova.conf a key of gateway.bus is.
-var novaBus = []struct {
-	key, option string
-	take        func(*config.Bus, novaconf.Bus)
-}{
-	{"transport_url", "[DEFAULT] transport_url", func(c *config.Bus, b novaconf.Bus) { c.TransportURL = b.TransportURL }},
-	{"control_exchange", "[DEFAULT] control_exchange", func(c *config.Bus, b novaconf.Bus) { c.Exchange = b.Exchange }},
-	{"durable_queues", "[oslo_messaging_rabbit] amqp_durable_queues", func(c *config.Bus, b novaconf.Bus) { c.DurableQueues = b.Durable }},
-	{"auto_delete", "[oslo_messaging_rabbit] amqp_auto_delete", func(c *config.Bus, b novaconf.Bus) { c.AutoDelete = b.AutoDelete }},
-	{"ha_queues", "[oslo_messaging_rabbit] rabbit_ha_queues", func(c *config.Bus, b novaconf.Bus) { c.HAQueues = b.HA }},
-	{"quorum_queue", "[oslo_messaging_rabbit] rabbit_quorum_queue", func(c *config.Bus, b novaconf.Bus) { c.QuorumQueue = b.Quorum }},
-	{"quorum_delivery_limit", "[oslo_messaging_rabbit] rabbit_quorum_delivery_limit", func(c *config.Bus, b novaconf.Bus) { c.DeliveryLimit = b.DeliveryLimit }},
-	{"quorum_max_memory_length", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_length", func(c *config.Bus, b novaconf.Bus) { c.MemoryLength = b.MemoryLength }},
-	{"quorum_max_memory_bytes", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_bytes", func(c *config.Bus, b novaconf.Bus) { c.MemoryBytes = b.MemoryBytes }},
-	{"transient_queues_ttl", "[oslo_messaging_rabbit] rabbit_transient_queues_ttl", func(c *config.Bus, b novaconf.Bus) { c.TransientTTL = b.TransientTTL }},
-	{"heartbeat", "[oslo_messaging_rabbit] heartbeat_timeout_threshold", func(c *config.Bus, b novaconf.Bus) { c.Heartbeat = b.Heartbeat }},
-	{"ssl", "[oslo_messaging_rabbit] ssl", func(c *config.Bus, b novaconf.Bus) { c.SSL = b.SSL }},
-	{"ca", "[oslo_messaging_rabbit] ssl_ca_file", func(c *config.Bus, b novaconf.Bus) { c.CA = b.CA }},
-	{"cert", "[oslo_messaging_rabbit] ssl_cert_file", func(c *config.Bus, b novaconf.Bus) { c.Cert = b.Cert }},
-	{"key", "[oslo_messaging_rabbit] ssl_key_file", func(c *config.Bus, b novaconf.Bus) { c.Key = b.Key }},
-	{"verify_host", "[oslo_messaging_rabbit] ssl_enforce_hostname_verification", func(c *config.Bus, b novaconf.Bus) { c.VerifyHost = b.VerifyHost }},
-	{"max_attempts", "[scheduler] max_attempts", func(c *config.Bus, b novaconf.Bus) { c.MaxAttempts = min(b.MaxAttempts, 33) }},
 }
 
 // where is the line, or the lines, of nova.conf that say the key; "" for none.
@@ -244,12 +236,11 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
 		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
 	}
-	own := c.Gateway
-	theirs := own
-	for _, k := range novaKeys() {
-		k.take(&theirs, s)
+	own, theirs := c.Gateway, config.Config{Gateway: c.Gateway}
+	for _, k := range novaKeys {
+		k.fill(&theirs, s)
 	}
-	for _, k := range novaKeys() {
+	for _, k := range novaKeys {
 		path, where := "gateway."+k.key, k.where(s)
 		written := section == "gateway" && from[path] != ""
 		switch {
@@ -258,12 +249,12 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		case where == "":
 			continue // Nova's default gives way
 		default:
-			if why := k.contradicts(own, theirs, where); why != "" {
+			if why := k.contradicts(own, theirs.Gateway, where); why != "" {
 				bad = append(bad, fault.Field{Path: path, Problem: why})
 				continue
 			}
 		}
-		k.take(&c.Gateway, s)
+		k.fill(c, s)
 	}
 	return bad
 }

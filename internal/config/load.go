@@ -122,11 +122,7 @@ func sectionOf(name string) string {
 
 // setKey sets a key from text that came from the environment or a flag.
 func (l *loader) setKey(k Key, text, from string) {
-	field := reflect.ValueOf(l.config).Elem()
-	for name := range strings.SplitSeq(k.Path, ".") {
-		field, _ = fieldByKey(field, name)
-	}
-	if err := setText(field, text); err != nil {
+	if err := setText(field(l.config, k.Path), text); err != nil {
 		l.problems.add("%s: %s: %v", from, k.Path, err)
 		return
 	}

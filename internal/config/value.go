@@ -7,24 +7,27 @@ import (
 
 // Value gives the value of a key (Key.Path).
 func Value(c Config, path string) reflect.Value {
-	v := reflect.ValueOf(&c).Elem()
+	return field(&c, path)
+}
+
+// field finds the field of a key.
+func field(c *Config, path string) reflect.Value {
+	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		v, _ = fieldByKey(v, name)
 	}
 	return v
 }
 
+// Set gives a key a value of its type.
+func Set(c *Config, path string, value any) { field(c, path).Set(reflect.ValueOf(value)) }
+
 // Lasting is a section's configuration without the keys that SIGHUP changes: what counts until
 // a restart.
 func Lasting(c Config, section string) Config {
-	all := reflect.ValueOf(&c).Elem()
 	for _, k := range Keys(section) {
 		if k.Reload == "SIGHUP" {
-			v := all
-			for name := range strings.SplitSeq(k.Path, ".") {
-				v, _ = fieldByKey(v, name)
-			}
-			v.SetZero()
+			field(&c, k.Path).SetZero()
 		}
 	}
 	return c

@@ -2,14 +2,12 @@ package novaconf
 
 import (
 	"strings"
-	"time"
 
 	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
 )
 
-// option is one of Nova's options, and what becomes of it here. One of set, idle
-// and missing is given.
+// option is one of Nova's options, and what becomes of it here: it counts unless idle or missing is given.
 type option struct {
 	place
 	kind kind
@@ -28,8 +26,6 @@ type option struct {
 	needed bool
 	// words, when given, are all values that Nova takes besides none.
 	words []string
-	// set takes the value into the settings.
-	set func(*Settings, value)
 	// refuses says which requests are refused while it is true.
 	refuses string
 	// idle says why it has no effect here.
@@ -38,8 +34,6 @@ type option struct {
 	// refused.
 	missing string
 }
-
-func least(n float64) *float64 { return &n }
 
 const (
 	filters   = "filter_scheduler"
@@ -66,29 +60,23 @@ func opt(p place, old []place, k kind, standard string) option {
 	return option{place: p, old: old, kind: k, standard: standard}
 }
 
-func (o option) from(n float64) option              { o.least = least(n); return o }
-func (o option) upTo(n int64) option                { o.most = n; return o }
-func (o option) ofFactors() option                  { o.factors = true; return o }
-func (o option) oneOf(words []string) option        { o.words = words; return o }
-func (o option) to(f func(*Settings, value)) option { o.set = f; return o }
-func (o option) refusing(requests string, f func(*Settings, value)) option {
-	o.refuses, o.set = requests, f
-	return o
-}
-func (o option) noEffect(why string) option { o.idle = why; return o }
-func (o option) notYet(what string) option  { o.missing = what; return o }
+func (o option) from(n float64) option           { o.least = &n; return o }
+func (o option) upTo(n int64) option             { o.most = n; return o }
+func (o option) ofFactors() option               { o.factors = true; return o }
+func (o option) oneOf(words []string) option     { o.words = words; return o }
+func (o option) weighs(weigher string) option    { o.weigher = weigher; return o }
+func (o option) refusing(requests string) option { o.refuses = requests; return o }
+func (o option) noEffect(why string) option      { o.idle = why; return o }
+func (o option) notYet(what string) option       { o.missing = what; return o }
 
 // multiplier is the option of a weigher's multiplier.
 func multiplier(weigher, name, standard string, old ...string) option {
 	p, places := in(filters, name, old...)
-	o := opt(p, places, number, standard)
-	o.weigher = weigher
-	return o.to(func(s *Settings, v value) { s.multipliers[weigher] = v.num })
+	return opt(p, places, number, standard).weighs(weigher)
 }
 
 // tableOfOptions has every option of the sections that Nova's scheduler reads,
-// today's and those of older releases that configurations still carry. A row is
-// switched on by giving it a set.
+// today's and those of older releases that configurations still carry.
 func tableOfOptions() []option {
 	o := func(group, name string, k kind, standard string, old ...string) option {
 		p, places := in(group, name, old...)
@@ -117,90 +105,60 @@ func tableOfOptions() []option {
 		multiplier("ServerGroupSoftAntiAffinityWeigher", "soft_anti_affinity_weight_multiplier", "1.0", "soft_anti_affinity_weight_multiplier").from(0),
 		multiplier("BuildFailureWeigher", "build_failure_weight_multiplier", "1000000.0"),
 		multiplier("CrossCellWeigher", "cross_cell_move_weight_multiplier", "1000000.0"),
-		o(metrics, "weight_multiplier", number, "1.0").to(func(s *Settings, v value) { s.multipliers["MetricsWeigher"] = v.num }),
+		o(metrics, "weight_multiplier", number, "1.0").weighs("MetricsWeigher"),
 
-		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).upTo(limits.Subset).
-			to(func(s *Settings, v value) { s.Options.HostSubsetSize = int(v.int) }),
-		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0).
-			to(func(s *Settings, v value) { s.Options.MaxIOOpsPerHost = int(v.int) }),
-		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1).
-			to(func(s *Settings, v value) { s.Options.MaxInstancesPerHost = int(v.int) }),
-		o(filters, "isolated_images", list, "", "isolated_images").
-			to(func(s *Settings, v value) { s.Options.IsolatedImages = v.list }),
-		o(filters, "isolated_hosts", list, "", "isolated_hosts").
-			to(func(s *Settings, v value) { s.Options.IsolatedHosts = v.list }),
-		o(filters, "restrict_isolated_hosts_to_isolated_images", boolean, "true", "restrict_isolated_hosts_to_isolated_images").
-			to(func(s *Settings, v value) { s.Options.RestrictIsolated = v.bool }),
-		o(filters, "aggregate_image_properties_isolation_namespace", text, "", "aggregate_image_properties_isolation_namespace").
-			to(func(s *Settings, v value) { s.Options.ImageIsolationNamespace = v.text }),
-		o(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator").
-			to(func(s *Settings, v value) { s.Options.ImageIsolationSeparator = v.text }),
-		o(filters, "image_properties_default_architecture", text, "").oneOf(architectures).
-			to(func(s *Settings, v value) { s.Options.DefaultArchitecture = v.text }),
-		o(filters, "image_props_weight_setting", list, "").ofFactors().
-			to(func(s *Settings, v value) { s.Options.ImagePropertySetting = v.list }),
-		o(metrics, "weight_setting", list, "").ofFactors().
-			to(func(s *Settings, v value) { s.Options.MetricsSetting = v.list }),
-		o(metrics, "required", boolean, "true").
-			to(func(s *Settings, v value) { s.Options.MetricsRequired = v.bool }),
-		o(metrics, "weight_of_unavailable", number, "-10000.0").
-			to(func(s *Settings, v value) { s.Options.MetricsUnavailable = v.num }),
-		{
-			place: place{"DEFAULT", "default_availability_zone"}, standard: "nova", needed: true,
-			set: func(s *Settings, v value) { s.DefaultAvailabilityZone = v.text },
-		},
+		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).upTo(limits.Subset),
+		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0),
+		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1),
+		o(filters, "isolated_images", list, "", "isolated_images"),
+		o(filters, "isolated_hosts", list, "", "isolated_hosts"),
+		o(filters, "restrict_isolated_hosts_to_isolated_images", boolean, "true", "restrict_isolated_hosts_to_isolated_images"),
+		o(filters, "aggregate_image_properties_isolation_namespace", text, "", "aggregate_image_properties_isolation_namespace"),
+		o(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator"),
+		o(filters, "image_properties_default_architecture", text, "").oneOf(architectures),
+		o(filters, "image_props_weight_setting", list, "").ofFactors(),
+		o(metrics, "weight_setting", list, "").ofFactors(),
+		o(metrics, "required", boolean, "true"),
+		o(metrics, "weight_of_unavailable", number, "-10000.0"),
+		{place: place{"DEFAULT", "default_availability_zone"}, standard: "nova", needed: true},
 		elsewhere("service_down_time", "60", "a cell says when a host counts as down: its cell.service_down_time"),
 		elsewhere("report_interval", "10", "agents say how often they report"),
 		elsewhere("cpu_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
-		o("DEFAULT", "transport_url", text, "rabbit://").to(func(s *Settings, v value) { s.Bus.TransportURL = v.text }),
-		{
-			place: place{"DEFAULT", "control_exchange"}, standard: "nova", needed: true,
-			set: func(s *Settings, v value) { s.Bus.Exchange = v.text },
-		},
-		o(rabbit, "amqp_durable_queues", boolean, "false").to(func(s *Settings, v value) { s.Bus.Durable = v.bool }),
-		o(rabbit, "amqp_auto_delete", boolean, "false").to(func(s *Settings, v value) { s.Bus.AutoDelete = v.bool }),
-		o(rabbit, "rabbit_ha_queues", boolean, "false").to(func(s *Settings, v value) { s.Bus.HA = v.bool }),
-		o(rabbit, "rabbit_quorum_queue", boolean, "false").to(func(s *Settings, v value) { s.Bus.Quorum = v.bool }),
-		o(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.DeliveryLimit = int(v.int) }),
-		o(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.MemoryLength = int(v.int) }),
-		o(rabbit, "rabbit_quroum_max_memory_bytes", integer, "0").from(0).to(func(s *Settings, v value) { s.Bus.MemoryBytes = int(v.int) }),
-		o(rabbit, "rabbit_transient_queues_ttl", integer, "1800").from(1).
-			to(func(s *Settings, v value) { s.Bus.TransientTTL = time.Duration(v.int) * time.Second }),
-		o(rabbit, "heartbeat_timeout_threshold", integer, "60").from(0).upTo(3600).
-			to(func(s *Settings, v value) { s.Bus.Heartbeat = max(time.Duration(v.int), 1) * time.Second }),
-		o(rabbit, "ssl", boolean, "false").to(func(s *Settings, v value) { s.Bus.SSL = v.bool }),
-		o(rabbit, "ssl_ca_file", text, "").to(func(s *Settings, v value) { s.Bus.CA = v.text }),
-		o(rabbit, "ssl_cert_file", text, "").to(func(s *Settings, v value) { s.Bus.Cert = v.text }),
-		o(rabbit, "ssl_key_file", text, "").to(func(s *Settings, v value) { s.Bus.Key = v.text }),
-		o(rabbit, "ssl_enforce_hostname_verification", boolean, "false").to(func(s *Settings, v value) { s.Bus.VerifyHost = v.bool }),
+		o("DEFAULT", "transport_url", text, "rabbit://"),
+		{place: place{"DEFAULT", "control_exchange"}, standard: "nova", needed: true},
+		o(rabbit, "amqp_durable_queues", boolean, "false"),
+		o(rabbit, "amqp_auto_delete", boolean, "false"),
+		o(rabbit, "rabbit_ha_queues", boolean, "false"),
+		o(rabbit, "rabbit_quorum_queue", boolean, "false"),
+		o(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0),
+		o(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0),
+		o(rabbit, "rabbit_quroum_max_memory_bytes", integer, "0").from(0),
+		o(rabbit, "rabbit_transient_queues_ttl", integer, "1800").from(1),
+		o(rabbit, "heartbeat_timeout_threshold", integer, "60").from(0).upTo(3600),
+		o(rabbit, "ssl", boolean, "false"),
+		o(rabbit, "ssl_ca_file", text, ""),
+		o(rabbit, "ssl_cert_file", text, ""),
+		o(rabbit, "ssl_key_file", text, ""),
+		o(rabbit, "ssl_enforce_hostname_verification", boolean, "false"),
 
 		{place: place{pci, "alias"}, kind: several},
-		o(filters, "pci_in_placement", boolean, "false").
-			refusing("for PCI devices by alias", func(s *Settings, v value) { s.Options.PCIInPlacement = v.bool }),
-		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.LimitTenants = v.bool }),
-		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.TenantsRequireAggregate = v.bool }),
-		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.IsolateAggregates = v.bool }),
-		o(scheduler, "query_placement_for_image_type_support", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.ImageTypeSupport = v.bool }),
-		o(scheduler, "image_metadata_prefilter", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.ImageMetadata = v.bool }),
-		o(workarounds, "disable_fallback_pcpu_query", boolean, "false").
-			to(func(s *Settings, v value) { s.Options.NoPCPUFallback = v.bool }),
-		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").
-			refusing("that name ports or networks", func(s *Settings, v value) { s.Options.RoutedNetworks = v.bool }),
+		o(filters, "pci_in_placement", boolean, "false").refusing("for PCI devices by alias"),
+		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false"),
+		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false"),
+		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false"),
+		o(scheduler, "query_placement_for_image_type_support", boolean, "false"),
+		o(scheduler, "image_metadata_prefilter", boolean, "false"),
+		o(workarounds, "disable_fallback_pcpu_query", boolean, "false"),
+		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").refusing("that name ports or networks"),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
 			noEffect("computes cast to schedulers by their own option: a gateway on the message bus reads Nova's tables at each cast"),
 		o(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
 			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
-		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1).
-			to(func(s *Settings, v value) { s.Bus.MaxAttempts = int(v.int) }),
+		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1),
 		o(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
 			noEffect("a host is known once its agent has reported to its cell"),
 		o(scheduler, "max_placement_results", integer, "1000").

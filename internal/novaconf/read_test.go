@@ -75,13 +75,16 @@ func TestNothingSetIsNovasDefault(t *testing.T) {
 	if !slices.Equal(s.Weighers, want) {
 		t.Errorf("weighers %v", s.Weighers)
 	}
-	options := Options{
-		HostSubsetSize: 1, MaxIOOpsPerHost: 8, MaxInstancesPerHost: 50, RestrictIsolated: true, ImageIsolationSeparator: ".",
-		MetricsRequired: true, MetricsUnavailable: -10000, IsolatedHosts: []string{}, IsolatedImages: []string{},
-		MetricsSetting: []string{}, ImagePropertySetting: []string{},
-	}
-	if !reflect.DeepEqual(s.Options, options) || s.DefaultAvailabilityZone != "nova" {
-		t.Errorf("options %+v, zone %q", s.Options, s.DefaultAvailabilityZone)
+	for name, want := range map[string]any{
+		"[filter_scheduler] host_subset_size": 1, "[filter_scheduler] max_io_ops_per_host": 8, "[filter_scheduler] max_instances_per_host": 50,
+		"[filter_scheduler] restrict_isolated_hosts_to_isolated_images": true, "[filter_scheduler] aggregate_image_properties_isolation_separator": ".",
+		"[metrics] required": true, "[metrics] weight_of_unavailable": -10000.0, "[filter_scheduler] isolated_hosts": []string{}, "[filter_scheduler] isolated_images": []string{},
+		"[metrics] weight_setting": []string{}, "[filter_scheduler] image_props_weight_setting": []string{}, "[DEFAULT] default_availability_zone": "nova",
+		"[scheduler] limit_tenants_to_placement_aggregate": false, "[scheduler] image_metadata_prefilter": false, "[filter_scheduler] pci_in_placement": false,
+	} {
+		if got := s.Values[name]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %#v, want %#v", name, got, want)
+		}
 	}
 	if len(s.Notes) != 0 || len(s.From) != 0 {
 		t.Errorf("notes %v, from %v", s.Notes, s.From)
@@ -96,7 +99,7 @@ func TestFilesOfDeployments(t *testing.T) {
 		// filters enabled after those that always run; weights by name; notes.
 		filters []string
 		weights map[string]float64
-		options func(*Options)
+		values  map[string]any
 		zone    string
 		notes   []string
 	}{
@@ -156,7 +159,7 @@ max_io_ops_per_host=16
 `},
 			filters: append([]string{"RetryFilter", "RamFilter", "CoreFilter", "DiskFilter"}, novas...),
 			weights: map[string]float64{"RAMWeigher": -1},
-			options: func(o *Options) { o.HostSubsetSize, o.MaxIOOpsPerHost = 10, 16 },
+			values:  map[string]any{"[filter_scheduler] host_subset_size": 10, "[filter_scheduler] max_io_ops_per_host": 16},
 			notes: []string{
 				"b.conf:4 [DEFAULT] scheduler_default_filters: is [filter_scheduler] enabled_filters today",
 				"b.conf:4 RetryFilter: redundant: delete it from enabled_filters; a build that failed",
@@ -187,10 +190,10 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 `},
 			filters: append(slices.Clone(novas), "IsolatedHostsFilter"),
 			weights: map[string]float64{"RAMWeigher": 1, "MetricsWeigher": 1},
-			options: func(o *Options) {
-				o.IsolatedHosts = []string{"win1", "win2"}
-				o.IsolatedImages = []string{"342b492c-128f-4a42-8d3a-c5088cf27d13", "ebd267a6-ca86-4d6c-9a0e-bd132d6b7d09"}
-				o.MetricsSetting = []string{"cpu.percent=1.0", "memory.bandwidth=-2"}
+			values: map[string]any{
+				"[filter_scheduler] isolated_hosts":  []string{"win1", "win2"},
+				"[filter_scheduler] isolated_images": []string{"342b492c-128f-4a42-8d3a-c5088cf27d13", "ebd267a6-ca86-4d6c-9a0e-bd132d6b7d09"},
+				"[metrics] weight_setting":           []string{"cpu.percent=1.0", "memory.bandwidth=-2"},
 			},
 		},
 	} {
@@ -209,18 +212,23 @@ weight_setting = cpu.percent=1.0, memory.bandwidth=-2
 			if strings.Contains(strings.Join(c.texts, ""), "weight_classes") && len(s.Weighers) != len(c.weights) {
 				t.Errorf("weighers %v", s.Weighers)
 			}
-			options := settings(t, everything(), "").Options
-			if c.options != nil {
-				c.options(&options)
-			}
-			if !reflect.DeepEqual(s.Options, options) {
-				t.Errorf("options\n %+v, want\n %+v", s.Options, options)
+			for name, standard := range settings(t, everything(), "").Values {
+				if strings.HasPrefix(name, "[DEFAULT]") || name == "[scheduler] max_attempts" || strings.HasSuffix(name, "_filters") || name == "[filter_scheduler] weight_classes" {
+					continue
+				}
+				want, other := c.values[name]
+				if !other {
+					want = standard
+				}
+				if !reflect.DeepEqual(s.Values[name], want) {
+					t.Errorf("%s is %v, want %v", name, s.Values[name], want)
+				}
 			}
 			if c.zone == "" {
 				c.zone = "nova"
 			}
-			if s.DefaultAvailabilityZone != c.zone {
-				t.Errorf("zone %q, want %q", s.DefaultAvailabilityZone, c.zone)
+			if s.Values["[DEFAULT] default_availability_zone"] != c.zone {
+				t.Errorf("zone %q, want %q", s.Values["[DEFAULT] default_availability_zone"], c.zone)
 			}
 			lines := strings.FieldsFunc(s.notesText(), func(r rune) bool { return r == '\n' })
 			if len(lines) != len(c.notes) {
@@ -310,8 +318,8 @@ func TestMissingFileAndStrayLines(t *testing.T) {
 
 func TestRead_OptionThatRefusesRequests_IsSetAndNoted(t *testing.T) {
 	s := settings(t, everything(), "[scheduler]\nquery_placement_for_routed_network_aggregates = yes\n[filter_scheduler]\npci_in_placement = yes\n")
-	if !s.Options.RoutedNetworks || !s.Options.PCIInPlacement {
-		t.Errorf("options %+v, want both on", s.Options)
+	if !s.Values["[scheduler] query_placement_for_routed_network_aggregates"].(bool) || !s.Values["[filter_scheduler] pci_in_placement"].(bool) {
+		t.Errorf("values %+v, want both on", s.Values)
 	}
 	for _, want := range []string{
 		"a.conf:2 [scheduler] query_placement_for_routed_network_aggregates: is on: requests that name ports or networks are refused",
@@ -366,28 +374,21 @@ func TestLaterFilesAndNamesWin(t *testing.T) {
 	s := settings(t, of(23),
 		"[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n",
 		"[DEFAULT]\nscheduler_host_subset_size = 4\n")
-	if s.Options.HostSubsetSize != 4 {
-		t.Errorf("host_subset_size %d, want 4, of the later file", s.Options.HostSubsetSize)
+	if s.Values["[filter_scheduler] host_subset_size"].(int) != 4 {
+		t.Errorf("host_subset_size %d, want 4, of the later file", s.Values["[filter_scheduler] host_subset_size"].(int))
 	}
 	s = settings(t, of(23), "[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n[DEFAULT]\nscheduler_host_subset_size = 4\n")
-	if s.Options.HostSubsetSize != 3 {
-		t.Errorf("host_subset_size %d, want 3, today's name and the last of them", s.Options.HostSubsetSize)
+	if s.Values["[filter_scheduler] host_subset_size"].(int) != 3 {
+		t.Errorf("host_subset_size %d, want 3, today's name and the last of them", s.Values["[filter_scheduler] host_subset_size"].(int))
 	}
 }
 
-// Each row says exactly one thing, and its default can be read.
+// A row counts, or says why it does not; and its default can be read.
 func TestTableOfOptions(t *testing.T) {
 	seen := map[place]bool{}
 	for _, o := range tableOfOptions() {
-		says := 0
-		for _, b := range []bool{o.set != nil, o.idle != "", o.missing != ""} {
-			if b {
-				says++
-			}
-		}
-		special := o.name == "enabled_filters" || o.name == "available_filters" || o.name == "weight_classes" || o.group == pci
-		if says != 1 && !special || says != 0 && special {
-			t.Errorf("%s says %d things", o.place, says)
+		if o.idle != "" && o.missing != "" {
+			t.Errorf("%s says two things", o.place)
 		}
 		for _, p := range append([]place{o.place}, o.old...) {
 			if seen[p] {
@@ -407,7 +408,7 @@ func TestTableOfOptions(t *testing.T) {
 // the scheduler's, and no name is told of as unknown.
 func TestWorkarounds(t *testing.T) {
 	s := settings(t, everything(), "[workarounds]\ndisable_fallback_pcpu_query = true\nskip_cpu_compare_on_dest = true\n")
-	if !s.Options.NoPCPUFallback || strings.Contains(s.notesText(), "workarounds") {
-		t.Errorf("fallback off: %v; notes %q", s.Options.NoPCPUFallback, s.notesText())
+	if !s.Values["[workarounds] disable_fallback_pcpu_query"].(bool) || strings.Contains(s.notesText(), "workarounds") {
+		t.Errorf("fallback off: %v; notes %q", s.Values["[workarounds] disable_fallback_pcpu_query"].(bool), s.notesText())
 	}
 }

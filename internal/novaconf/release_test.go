@@ -27,8 +27,8 @@ default-availability-zone = north
 io_ops_weight_multiplier = 2
 `
 	old := settings(t, of(23), text)
-	if old.Options.HostSubsetSize != 7 || old.multipliers["RAMWeigher"] != -1 || !slices.Contains(old.Filters, "JsonFilter") || old.multipliers["IoOpsWeigher"] != 2 {
-		t.Errorf("with Wallaby: %+v, %v, %v", old.Options, old.Filters, old.multipliers)
+	if old.Values["[filter_scheduler] host_subset_size"].(int) != 7 || old.multipliers["RAMWeigher"] != -1 || !slices.Contains(old.Filters, "JsonFilter") || old.multipliers["IoOpsWeigher"] != 2 {
+		t.Errorf("with Wallaby: %+v, %v, %v", old.Values, old.Filters, old.multipliers)
 	}
 	for _, want := range []string{
 		"a.conf:2 [DEFAULT] scheduler_host_subset_size: is [filter_scheduler] host_subset_size today, and counts in Nova 23 (wallaby)",
@@ -40,10 +40,10 @@ io_ops_weight_multiplier = 2
 	}
 	for _, release := range []novarelease.Release{novarelease.Xena, 0} {
 		s := settings(t, of(release), text)
-		if s.Options.HostSubsetSize != 1 || s.multipliers["RAMWeigher"] != 1 || slices.Contains(s.Filters, "JsonFilter") || s.multipliers["IoOpsWeigher"] != 2 {
-			t.Errorf("with %s: %+v, %v, %v", release, s.Options, s.Filters, s.multipliers)
+		if s.Values["[filter_scheduler] host_subset_size"].(int) != 1 || s.multipliers["RAMWeigher"] != 1 || slices.Contains(s.Filters, "JsonFilter") || s.multipliers["IoOpsWeigher"] != 2 {
+			t.Errorf("with %s: %+v, %v, %v", release, s.Values, s.Filters, s.multipliers)
 		}
-		if s.DefaultAvailabilityZone != "nova" {
+		if s.Values["[DEFAULT] default_availability_zone"] != "nova" {
 			t.Errorf("with %s a name with dashes counts", release)
 		}
 		for _, want := range []string{

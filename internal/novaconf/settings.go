@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"cellgate/internal/novarelease"
 )
@@ -18,15 +17,14 @@ type Settings struct {
 	// Filters to run, in order: those that always run, then those enabled.
 	Filters []string
 	// Weighers in the order their scores are added.
-	Weighers                []Weigher
-	DefaultAvailabilityZone string
-	Options                 Options
+	Weighers []Weigher
+	// Values are those of the other options that count here, by name ("[filter_scheduler]
+	// host_subset_size"): a string, bool, int, float64 or []string.
+	Values map[string]any
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
 	// Placement is [placement].
 	Placement Placement
-	// Bus is what the files say of the message bus.
-	Bus Bus
 	// Notes are what an operator should know and may delete.
 	Notes []Note
 	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
@@ -53,46 +51,6 @@ type PCIAlias struct {
 	NUMAPolicy     string
 	CapabilityType string
 	LiveMigratable string
-}
-
-// Options are the options of filters and weighers, by Nova's meaning.
-type Options struct {
-	HostSubsetSize          int
-	MaxIOOpsPerHost         int
-	MaxInstancesPerHost     int
-	IsolatedHosts           []string
-	IsolatedImages          []string
-	RestrictIsolated        bool
-	DefaultArchitecture     string
-	ImageIsolationNamespace string
-	ImageIsolationSeparator string
-	// MetricsSetting and ImagePropertySetting are name=factor.
-	MetricsSetting       []string
-	MetricsRequired      bool
-	MetricsUnavailable   float64
-	ImagePropertySetting []string
-	// Of request filters.
-	LimitTenants            bool
-	TenantsRequireAggregate bool
-	ImageTypeSupport        bool
-	IsolateAggregates       bool
-	RoutedNetworks          bool
-	PCIInPlacement          bool
-	ImageMetadata           bool
-	NoPCPUFallback          bool
-}
-
-// Bus are options of [DEFAULT], [scheduler] and [oslo_messaging_rabbit], by Nova's meaning.
-type Bus struct {
-	TransportURL, Exchange          string
-	Durable, AutoDelete, HA, Quorum bool
-	DeliveryLimit                   int
-	MemoryLength, MemoryBytes       int
-	TransientTTL, Heartbeat         time.Duration
-	SSL, VerifyHost                 bool
-	CA, Cert, Key                   string
-	// MaxAttempts is that of [scheduler].
-	MaxAttempts int
 }
 
 // Note is something about the files that is not an error.
@@ -141,7 +99,7 @@ func Read(files []string, known Known) (*Settings, error) {
 		src.files = append(src.files, all)
 		src.problems = append(src.problems, problems...)
 	}
-	s := &Settings{From: map[string]string{}, multipliers: map[string]float64{}}
+	s := &Settings{From: map[string]string{}, Values: map[string]any{}, multipliers: map[string]float64{}}
 	t := &translation{Settings: s, source: src, known: known, values: map[place]value{}, set: map[place]*assignment{}}
 	t.options()
 	t.filters()

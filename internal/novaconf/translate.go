@@ -43,8 +43,11 @@ func (t *translation) options() {
 			v = t.given(&o, a, v)
 		}
 		t.values[o.place] = v
-		if o.set != nil {
-			o.set(t.Settings, v)
+		switch {
+		case o.weigher != "":
+			t.multipliers[o.weigher] = v.num
+		case o.idle == "" && o.missing == "":
+			t.Values[o.place.String()] = v.plain(o.kind)
 		}
 	}
 }
@@ -283,7 +286,7 @@ func (t *translation) weighers() {
 	for _, name := range chosen {
 		m := t.multipliers[name]
 		// Without a setting MetricsWeigher weighs nothing.
-		unset := name == "MetricsWeigher" && len(t.Options.MetricsSetting) == 0
+		unset := name == "MetricsWeigher" && len(t.values[place{metrics, "weight_setting"}].list) == 0
 		switch {
 		case unset:
 		case t.known.Weigher(name):

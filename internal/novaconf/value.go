@@ -31,6 +31,21 @@ type value struct {
 	list []string
 }
 
+// plain is the value as Settings.Values has it.
+func (v value) plain(k kind) any {
+	switch k {
+	case boolean:
+		return v.bool
+	case integer:
+		return int(v.int)
+	case number:
+		return v.num
+	case list:
+		return v.list
+	}
+	return v.text
+}
+
 // read reads a value as oslo.config's types do.
 func (o *option) read(s string) (value, error) {
 	v := value{text: s}

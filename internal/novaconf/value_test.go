@@ -15,16 +15,18 @@ func TestValuesThatCountOtherwise(t *testing.T) {
 		note string
 		is   func(*Settings) bool
 	}{
-		"[filter_scheduler]\nhost_subset_size = 10000": {"", func(s *Settings) bool { return s.Options.HostSubsetSize == 10_000 }},
+		"[filter_scheduler]\nhost_subset_size = 10000": {"", func(s *Settings) bool { return s.Values["[filter_scheduler] host_subset_size"].(int) == 10_000 }},
 		"[filter_scheduler]\nhost_subset_size = 10001": {
 			"a.conf:2 [filter_scheduler] host_subset_size: counts as 10000, the most",
-			func(s *Settings) bool { return s.Options.HostSubsetSize == 10_000 },
+			func(s *Settings) bool { return s.Values["[filter_scheduler] host_subset_size"].(int) == 10_000 },
 		},
 		"[filter_scheduler]\nhost_subset_size = 99999999999999999999": {
-			"counts as 10000", func(s *Settings) bool { return s.Options.HostSubsetSize == 10_000 },
+			"counts as 10000", func(s *Settings) bool { return s.Values["[filter_scheduler] host_subset_size"].(int) == 10_000 },
 		},
 		"[filter_scheduler]\nmax_io_ops_per_host = 9223372036854775807": {
-			"", func(s *Settings) bool { return s.Options.MaxIOOpsPerHost == math.MaxInt64 },
+			"", func(s *Settings) bool {
+				return s.Values["[filter_scheduler] max_io_ops_per_host"].(int) == math.MaxInt64
+			},
 		},
 		"[metrics]\nweight_setting = cpu.percent=1.0,,cpu.user.percent= 2 ,x,=3,y=abc,z=0x1p3": {
 			`a.conf:2 [metrics] weight_setting: "" does not count, as in Nova: it is not NAME=NUMBER
@@ -34,26 +36,30 @@ a.conf:2 [metrics] weight_setting: "y=abc" does not count, as in Nova: it is not
 a.conf:2 [metrics] weight_setting: "z=0x1p3" does not count, as in Nova: it is not NAME=NUMBER
 `,
 			func(s *Settings) bool {
-				return slices.Equal(s.Options.MetricsSetting, []string{"cpu.percent=1.0", "cpu.user.percent= 2"})
+				return slices.Equal(s.Values["[metrics] weight_setting"].([]string), []string{"cpu.percent=1.0", "cpu.user.percent= 2"})
 			},
 		},
 		"[filter_scheduler]\nimage_props_weight_setting = os_distro": {
 			`image_props_weight_setting: "os_distro" does not count`,
-			func(s *Settings) bool { return len(s.Options.ImagePropertySetting) == 0 },
+			func(s *Settings) bool {
+				return len(s.Values["[filter_scheduler] image_props_weight_setting"].([]string)) == 0
+			},
 		},
 		// It is a number to Nova: the check of the configuration refuses it.
-		"[metrics]\nweight_setting = a=inf,b=1e999": {"", func(s *Settings) bool { return len(s.Options.MetricsSetting) == 2 }},
+		"[metrics]\nweight_setting = a=inf,b=1e999": {"", func(s *Settings) bool { return len(s.Values["[metrics] weight_setting"].([]string)) == 2 }},
 		"[DEFAULT]\ndefault_availability_zone =": {
 			"a.conf:2 [DEFAULT] default_availability_zone: is empty: cellgate has no zone without a name",
-			func(s *Settings) bool { return s.DefaultAvailabilityZone == "nova" },
+			func(s *Settings) bool { return s.Values["[DEFAULT] default_availability_zone"] == "nova" },
 		},
 		"[filter_scheduler]\naggregate_image_properties_isolation_namespace = \"": {
-			"", func(s *Settings) bool { return s.Options.ImageIsolationNamespace == "" },
+			"", func(s *Settings) bool {
+				return s.Values["[filter_scheduler] aggregate_image_properties_isolation_namespace"].(string) == ""
+			},
 		},
 	} {
 		s := settings(t, everything(), text)
 		if !c.is(s) || c.note == "" && len(s.Notes) > 0 || !strings.Contains(s.notesText(), c.note) {
-			t.Errorf("%s: %+v, zone %q, notes\n%s", text, s.Options, s.DefaultAvailabilityZone, s.notesText())
+			t.Errorf("%s: %+v, zone %q, notes\n%s", text, s.Values, s.Values["[DEFAULT] default_availability_zone"], s.notesText())
 		}
 	}
 }
