@@ -25,20 +25,21 @@ func (p place) facts(m model) *agentv1.Facts {
 	slices.Sort(features)
 	numa, pci := m.hardware()
 	return &agentv1.Facts{
-		CpuInfo: jsonText(map[string]any{
+		CpuInfo: JSONText(map[string]any{
 			"arch": "x86_64", "vendor": vendor, "model": cpu, "features": features,
 			"topology": map[string]any{"cells": max(2, m.nodes), "sockets": 1, "cores": int(m.threads) / 2 / max(2, m.nodes), "threads": 2},
 		}),
 		SupportedInstances: `[["i686", "kvm", "hvm"], ["x86_64", "kvm", "hvm"]]`,
-		Stats:              jsonText(map[string]any{"rack": fmt.Sprintf("r%02d", p.rack), "machine": m.name}),
+		Stats:              JSONText(map[string]any{"rack": fmt.Sprintf("r%02d", p.rack), "machine": m.name}),
 		NumaTopology:       numa,
 		PciStats:           pci,
 	}
 }
 
-func jsonText(v any) string {
+// JSONText is a value of texts and whole numbers as JSON.
+func JSONText(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // Of strings and numbers: cannot be.
+	if err != nil { // of such values: cannot be
 		panic(err)
 	}
 	return string(b)

@@ -48,18 +48,18 @@ func (m *model) numaText() string {
 		memory := int(m.memoryMB) / m.nodes
 		pages2M := (memory/hugeShare - pages1G<<10) / 2
 		pages := func(sizeKB, total int) any {
-			return novaObject("NUMAPagesTopology", "1.1", map[string]any{"size_kb": sizeKB, "total": total, "used": 0, "reserved": 0})
+			return NovaObject("NUMAPagesTopology", "1.1", map[string]any{"size_kb": sizeKB, "total": total, "used": 0, "reserved": 0})
 		}
-		cells[n] = novaObject("NUMACell", "1.5", map[string]any{
+		cells[n] = NovaObject("NUMACell", "1.5", map[string]any{
 			"id": n, "cpuset": cpus, "pcpuset": cpus, "memory": memory, "cpu_usage": 0, "memory_usage": 0,
 			"pinned_cpus": []int{}, "siblings": siblings, "socket": n,
 			"mempages": []any{
 				pages(smallPageKB, (memory-memory/hugeShare)<<10/smallPageKB), pages(2<<10, pages2M), pages(1<<20, pages1G),
 			},
-			"network_metadata": novaObject("NetworkMetadata", "1.0", map[string]any{"physnets": []string{}, "tunneled": false}),
+			"network_metadata": NovaObject("NetworkMetadata", "1.0", map[string]any{"physnets": []string{}, "tunneled": false}),
 		})
 	}
-	return jsonText(novaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
+	return JSONText(NovaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
 }
 
 // pciText is the column pci_stats of a machine with devices, evenly over its nodes; ""
@@ -70,16 +70,16 @@ func (m *model) pciText() string {
 	}
 	pools := make([]any, m.nodes)
 	for n := range pools {
-		pools[n] = novaObject("PciDevicePool", "1.1", map[string]any{
+		pools[n] = NovaObject("PciDevicePool", "1.1", map[string]any{
 			"vendor_id": m.vendor, "product_id": m.product, "numa_node": n,
 			"tags": map[string]string{"dev_type": "type-PCI"}, "count": m.devices / m.nodes,
 		})
 	}
-	return jsonText(novaObject("PciDevicePoolList", "1.1", map[string]any{"objects": pools}))
+	return JSONText(NovaObject("PciDevicePoolList", "1.1", map[string]any{"objects": pools}))
 }
 
-// novaObject is the primitive of one of Nova's versioned objects.
-func novaObject(name, version string, data map[string]any) map[string]any {
+// NovaObject is the primitive of one of Nova's versioned objects.
+func NovaObject(name, version string, data map[string]any) map[string]any {
 	return map[string]any{
 		"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version,
 		"nova_object.data": data, "nova_object.changes": slices.Sorted(maps.Keys(data)),

@@ -1,6 +1,7 @@
 package hostprobe
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +29,9 @@ func parseCPUInfo(text string) cpuInfo {
 		value = strings.TrimSpace(value)
 		switch strings.TrimSpace(key) {
 		case "vendor_id", "CPU implementer":
-			c.vendor = orFirst(c.vendor, value)
+			c.vendor = cmp.Or(c.vendor, value)
 		case "model name":
-			c.model = orFirst(c.model, value)
+			c.model = cmp.Or(c.model, value)
 		case "address sizes":
 			if bits, _, ok := strings.Cut(value, " bits physical"); ok && c.physBits == 0 {
 				if n, err := strconv.Atoi(bits); err == nil && n > 0 && n <= 64 {
@@ -49,13 +50,6 @@ func parseCPUInfo(text string) cpuInfo {
 		}
 	}
 	return c
-}
-
-func orFirst(first, value string) string {
-	if first != "" {
-		return first
-	}
-	return value
 }
 
 // both gives what two ordered lists share.

@@ -3,6 +3,7 @@ package hostprobe
 import (
 	"slices"
 
+	"cellgate/agent"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -22,7 +23,7 @@ func (m *Machine) cpuInfoText() string {
 	if m.info.physBits > 0 {
 		info["maxphysaddr"] = map[string]any{"mode": "emulate", "bits": m.info.physBits}
 	}
-	return jsonText(info)
+	return agent.JSONText(info)
 }
 
 // supportedText is the column supported_instances as libvirt gives it on most machines: what
@@ -46,7 +47,7 @@ func (s *Settings) supportedText(m *Machine) string {
 			all = append(all, [3]string{arch, kind, "hvm"})
 		}
 	}
-	return jsonText(all)
+	return agent.JSONText(all)
 }
 
 // cpusOf are the CPUs for VCPU and those for PCPU, and those of the latter that the
@@ -77,7 +78,7 @@ func (s *settled) numaText(m *Machine, u *usage) string {
 		}
 		mempages := make([]any, len(n.pages))
 		for k, p := range n.pages {
-			mempages[k] = novaObject("NUMAPagesTopology", "1.1", map[string]any{
+			mempages[k] = agent.NovaObject("NUMAPagesTopology", "1.1", map[string]any{
 				"size_kb": p.sizeKB, "total": p.total, "used": used.pages[p.sizeKB], "reserved": s.pages[pageKey{n.id, p.sizeKB}],
 			})
 		}
@@ -85,14 +86,14 @@ func (s *settled) numaText(m *Machine, u *usage) string {
 		if id, one := m.socketOf(n); one {
 			socket = id
 		}
-		cells[i] = novaObject("NUMACell", "1.5", map[string]any{
+		cells[i] = agent.NovaObject("NUMACell", "1.5", map[string]any{
 			"id": n.id, "cpuset": n.cpus.and(shared).list(), "pcpuset": n.cpus.and(pinnable).list(),
 			"memory": n.memoryKB >> 10, "cpu_usage": used.cpus, "memory_usage": used.memoryMB,
 			"pinned_cpus": used.pinned.list(), "siblings": siblings, "mempages": mempages, "socket": socket,
-			"network_metadata": novaObject("NetworkMetadata", "1.0", map[string]any{"physnets": []string{}, "tunneled": false}),
+			"network_metadata": agent.NovaObject("NetworkMetadata", "1.0", map[string]any{"physnets": []string{}, "tunneled": false}),
 		})
 	}
-	return jsonText(novaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
+	return agent.JSONText(agent.NovaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
 }
 
 // facts of the machine, with what instances have of it.

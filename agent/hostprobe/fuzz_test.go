@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cellgate/internal/config"
 )
 
 // What one form writes the other reads: a set survives being written as a list.
@@ -65,8 +67,8 @@ func FuzzDeviceSpec(f *testing.F) {
 	f.Add("", "", "", "00000:00:00.0")
 	f.Add("g", "-1", "*:*:*.*.*", "x")
 	f.Fuzz(func(t *testing.T, vendor, product, address, of string) {
-		s := DeviceSpec{VendorID: vendor, ProductID: product, Address: address}
-		out, problems := s.parse("x")
+		s := config.PCIDevice{VendorID: vendor, ProductID: product, Address: address}
+		out, problems := parseSpec(&s, "x")
 		if len(problems) > 0 {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"cellgate/internal/config"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
@@ -21,14 +22,14 @@ var update = flag.Bool("update", false, "write testdata/*.json anew")
 func sriov() Settings {
 	s := plain()
 	s.SharedCPUs, s.DedicatedCPUs = "0-1,8-9", "2-3,10-11,4-7,12-15,^7"
-	s.ReservedPages = []ReservedPages{{Node: 0, Size: "2MB", Count: 64}, {Node: 1, Size: "1GB", Count: 1}}
-	s.PCIDevices = []DeviceSpec{
-		{VendorID: "8086", ProductID: "154c", Address: "*:81:02.*", Tags: map[string]string{"physical_network": "physnet1", "trusted": "true"}},
-		{VendorID: "10de", Tags: map[string]string{"custom": "gpu"}},
-		{Address: "0000:c1:00.0", Tags: map[string]string{"physical_network": "physnet2"}},
+	s.ReservedHugePages = []config.ReservedPages{{Node: 0, Size: "2MB", Count: 64}, {Node: 1, Size: "1GB", Count: 1}}
+	s.PCIDevices = []config.PCIDevice{
+		{VendorID: "8086", ProductID: "154c", Address: "*:81:02.*", Tags: []string{"physical_network=physnet1", "trusted=true"}},
+		{VendorID: "10de", Tags: []string{"custom=gpu"}},
+		{Address: "0000:c1:00.0", Tags: []string{"physical_network=physnet2"}},
 	}
 	s.Traits = []string{"CUSTOM_GOLD"}
-	s.Aggregates = []Aggregate{{UUID: "a0000000-0000-4000-8000-000000000001", Name: "az1", Metadata: map[string]string{"availability_zone": "az1"}}}
+	s.Aggregates = []config.Aggregate{{UUID: "a0000000-0000-4000-8000-000000000001", Name: "az1", Metadata: []string{"availability_zone=az1"}}}
 	s.HypervisorVersion, s.HostIP = "8.2.2", "192.0.2.7"
 	return s
 }
@@ -285,7 +286,7 @@ func TestEveryFileThatCannotBeReadIsNamed(t *testing.T) {
 		return slices.ContainsFunc(list, func(part string) bool { return strings.Contains(path, part) })
 	}
 	s := sriov()
-	s.PCIDevices = append(s.PCIDevices, DeviceSpec{DevName: "ens1f0"})
+	s.PCIDevices = append(s.PCIDevices, config.PCIDevice{DevName: "ens1f0"})
 	files := tree(t, "two-nodes")
 	tried := 0
 	for path, file := range files {

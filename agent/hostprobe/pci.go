@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"cellgate/internal/config"
 )
 
 // device is a PCI device. Texts are as Nova has them: hexadecimal in lower case.
@@ -123,7 +125,7 @@ func (r *Reader) readFunction(d *device) error {
 var vdpaName = regexp.MustCompile(`^vdpa[0-9]+$`)
 
 // readInterfaces reads the addresses of the interfaces that devices are named by.
-func (r *Reader) readInterfaces(m *Machine, specs []DeviceSpec) error {
+func (r *Reader) readInterfaces(m *Machine, specs []config.PCIDevice) error {
 	m.interfaces = map[string]string{}
 	for _, s := range specs {
 		if s.DevName == "" {

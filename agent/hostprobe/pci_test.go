@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"cellgate/internal/config"
 )
 
 // poolsOf are the pools of a host as one line each.
-func poolsOf(t *testing.T, specs []DeviceSpec, instances ...Instance) ([]string, *Report) {
+func poolsOf(t *testing.T, specs []config.PCIDevice, instances ...Instance) ([]string, *Report) {
 	t.Helper()
 	s := plain()
 	s.PCIDevices = specs
@@ -40,23 +42,23 @@ func TestDeviceSpecs(t *testing.T) {
 		pf  = "1 8086:1572 type-PF at 1"
 	)
 	for _, c := range []struct {
-		specs []DeviceSpec
+		specs []config.PCIDevice
 		want  []string
 		notes int
 	}{
-		{[]DeviceSpec{{VendorID: "8086", ProductID: "1572"}}, []string{pf}, 0},
-		{[]DeviceSpec{{VendorID: "0x8086", ProductID: "154C"}}, []string{vfs, vfs}, 0},
-		{[]DeviceSpec{{Address: "0000:81:00.0"}}, []string{pf, vfs, vfs}, 0}, // and its functions
-		{[]DeviceSpec{{Address: "0:81:0.0", ProductID: "154c"}}, []string{vfs, vfs}, 0},
-		{[]DeviceSpec{{Address: "81:00.*"}}, []string{pf}, 0},
-		{[]DeviceSpec{{Address: ":02.1"}}, []string{"1 8086:154c type-VF at 1"}, 0},
-		{[]DeviceSpec{{Address: "*:*:02.3"}}, []string{"1 8086:154c type-VF at 1"}, 0},
-		{[]DeviceSpec{{DevName: "ens1f0"}}, []string{pf, vfs, vfs}, 0},
-		{[]DeviceSpec{{DevName: "eth9"}, {DevName: "none0"}, {VendorID: "10de"}}, []string{"2 10de:2235 type-PCI at 0"}, 2},
-		{[]DeviceSpec{{Address: "0000:c1:00.2"}}, []string{"1 15b3:101e vdpa at 1"}, 0},
-		{[]DeviceSpec{{Address: "0000:00:00.0"}}, []string{"1 8086:2020 type-PCI at <nil>"}, 0},
-		{[]DeviceSpec{{VendorID: "dead"}}, nil, 1},
-		{[]DeviceSpec{{ProductID: "2235", Address: "3b:*.*"}, {ProductID: "2235", Tags: map[string]string{"x": "y"}}}, []string{"1 10de:2235 type-PCI at 0", "1 10de:2235 type-PCI at 0"}, 0},
+		{[]config.PCIDevice{{VendorID: "8086", ProductID: "1572"}}, []string{pf}, 0},
+		{[]config.PCIDevice{{VendorID: "0x8086", ProductID: "154C"}}, []string{vfs, vfs}, 0},
+		{[]config.PCIDevice{{Address: "0000:81:00.0"}}, []string{pf, vfs, vfs}, 0}, // and its functions
+		{[]config.PCIDevice{{Address: "0:81:0.0", ProductID: "154c"}}, []string{vfs, vfs}, 0},
+		{[]config.PCIDevice{{Address: "81:00.*"}}, []string{pf}, 0},
+		{[]config.PCIDevice{{Address: ":02.1"}}, []string{"1 8086:154c type-VF at 1"}, 0},
+		{[]config.PCIDevice{{Address: "*:*:02.3"}}, []string{"1 8086:154c type-VF at 1"}, 0},
+		{[]config.PCIDevice{{DevName: "ens1f0"}}, []string{pf, vfs, vfs}, 0},
+		{[]config.PCIDevice{{DevName: "eth9"}, {DevName: "none0"}, {VendorID: "10de"}}, []string{"2 10de:2235 type-PCI at 0"}, 2},
+		{[]config.PCIDevice{{Address: "0000:c1:00.2"}}, []string{"1 15b3:101e vdpa at 1"}, 0},
+		{[]config.PCIDevice{{Address: "0000:00:00.0"}}, []string{"1 8086:2020 type-PCI at <nil>"}, 0},
+		{[]config.PCIDevice{{VendorID: "dead"}}, nil, 1},
+		{[]config.PCIDevice{{ProductID: "2235", Address: "3b:*.*"}, {ProductID: "2235", Tags: []string{"x=y"}}}, []string{"1 10de:2235 type-PCI at 0", "1 10de:2235 type-PCI at 0"}, 0},
 	} {
 		got, r := poolsOf(t, c.specs)
 		if !slices.Equal(got, c.want) || len(r.Notes) != c.notes {
@@ -65,7 +67,7 @@ func TestDeviceSpecs(t *testing.T) {
 	}
 	// All devices of the machine: none is lost or doubled.
 	total := 0
-	all, _ := poolsOf(t, []DeviceSpec{{}})
+	all, _ := poolsOf(t, []config.PCIDevice{{}})
 	for _, p := range all {
 		n := 0
 		if _, err := fmt.Sscan(p, &n); err != nil {
@@ -83,7 +85,7 @@ func TestDeviceSpecs(t *testing.T) {
 
 func TestBadDeviceSpecsAreNamed(t *testing.T) {
 	s := plain()
-	s.PCIDevices = []DeviceSpec{
+	s.PCIDevices = []config.PCIDevice{
 		{VendorID: "80866"},
 		{ProductID: "xyz"},
 		{Address: "1:2:3:4.5"},
@@ -91,8 +93,8 @@ func TestBadDeviceSpecsAreNamed(t *testing.T) {
 		{Address: "0:0:0.8"},
 		{Address: "x"},
 		{Address: "81:00.0", DevName: "ens1f0"},
-		{Tags: map[string]string{"count": "1"}},
-		{Tags: map[string]string{"remote_managed": "true"}},
+		{Tags: []string{"count=1"}},
+		{Tags: []string{"remote_managed=true"}},
 	}
 	problems := s.Problems()
 	var paths []string
@@ -111,7 +113,7 @@ func TestBadDeviceSpecsAreNamed(t *testing.T) {
 // What an instance has is not free: its device, the whole of which that is a part, and
 // the parts of which it is the whole (nova/pci/stats.py, _handle_device_dependents).
 func TestDevicesOfInstancesAreNotFree(t *testing.T) {
-	all := []DeviceSpec{{Address: "0000:81:00.0"}, {VendorID: "10de"}}
+	all := []config.PCIDevice{{Address: "0000:81:00.0"}, {VendorID: "10de"}}
 	with := func(addresses ...string) Instance {
 		return Instance{UUID: "11111111-0000-4000-8000-000000000001", PCIDevices: addresses}
 	}
@@ -157,7 +159,7 @@ func (v vanishing) ReadFile(name string) ([]byte, error) {
 func TestDevicesThatGoWhileTheyAreRead(t *testing.T) {
 	files := tree(t, "two-nodes")
 	s := plain()
-	s.PCIDevices = []DeviceSpec{{VendorID: "10de"}}
+	s.PCIDevices = []config.PCIDevice{{VendorID: "10de"}}
 	r, err := report(t, vanishing{files, "sys/bus/pci/devices/0000:3c:00.0"}, s)
 	if err != nil || !strings.Contains(r.State.GetFacts().GetPciStats(), `"count":1`) {
 		t.Errorf("a device that goes: %v %v", r, err)

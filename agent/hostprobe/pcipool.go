@@ -1,10 +1,11 @@
 package hostprobe
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+
+	"cellgate/agent"
 )
 
 // pool is devices that are alike in everything that can be asked for.
@@ -92,25 +93,9 @@ func (p *pool) tagList() []string {
 func poolText(pools []pool) string {
 	objects := make([]any, len(pools))
 	for i, p := range pools {
-		objects[i] = novaObject("PciDevicePool", "1.1", map[string]any{
+		objects[i] = agent.NovaObject("PciDevicePool", "1.1", map[string]any{
 			"vendor_id": p.vendor, "product_id": p.product, "numa_node": p.node, "tags": p.tags, "count": p.count,
 		})
 	}
-	return jsonText(novaObject("PciDevicePoolList", "1.1", map[string]any{"objects": objects}))
-}
-
-// novaObject is the primitive of one of Nova's versioned objects.
-func novaObject(name, version string, data map[string]any) map[string]any {
-	return map[string]any{
-		"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version,
-		"nova_object.data": data, "nova_object.changes": slices.Sorted(maps.Keys(data)),
-	}
-}
-
-func jsonText(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil { // Of texts and whole numbers: cannot be.
-		panic(err)
-	}
-	return string(b)
+	return agent.JSONText(agent.NovaObject("PciDevicePoolList", "1.1", map[string]any{"objects": objects}))
 }

@@ -6,25 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 )
 
-// DeviceSpec names PCI devices that instances may have, as one of Nova's [pci]
-// device_spec does (nova/pci/devspec.py). Empty means any.
-type DeviceSpec struct {
-	// VendorID and ProductID are hexadecimal, or *.
-	VendorID, ProductID string
-	// Address is domain:bus:slot.function, where each part may be *, and those in
-	// front may be left out. With DevName it is not given.
-	Address string
-	// DevName is a network interface: its device, and the virtual functions of it.
-	DevName string
-	// Tags are told with the devices, for requests to ask for: physical_network,
-	// trusted, and any others.
-	Tags map[string]string
-}
-
-// spec is a DeviceSpec, read.
+// spec is a config.PCIDevice, read: one of Nova's [pci] device_spec (nova/pci/devspec.py).
 type spec struct {
 	vendor, product string
 	// address has domain, bus, slot and function; anything is *.
@@ -38,12 +24,18 @@ const anything = "*"
 // reservedTags are what a pool has already, and what only Nova can know.
 var reservedTags = []string{"vendor_id", "product_id", "address", "devname", "numa_node", "count", "dev_type", "parent_ifname", "remote_managed"}
 
-// parse reads a spec; path names it in problems.
-func (s *DeviceSpec) parse(path string) (out spec, problems []fault.Field) {
+// parseSpec reads a spec; path names it in problems.
+func parseSpec(s *config.PCIDevice, path string) (out spec, problems []fault.Field) {
 	bad := func(field, format string, args ...any) {
 		problems = append(problems, fault.Field{Path: path + "." + field, Problem: fmt.Sprintf(format, args...)})
 	}
-	out = spec{devName: s.DevName, tags: s.Tags, address: [4]string{anything, anything, anything, anything}}
+	tags, _ := config.Pairs(s.Tags) // the configuration's check reads them too
+	for tag, value := range map[string]string{"physical_network": s.PhysicalNetwork, "trusted": s.Trusted} {
+		if value != "" && tags != nil {
+			tags[tag] = value
+		}
+	}
+	out = spec{devName: s.DevName, tags: tags, address: [4]string{anything, anything, anything, anything}}
 	var ok bool
 	if out.vendor, ok = parseHex(s.VendorID, 4); !ok {
 		bad("vendor_id", "%q is neither a hexadecimal number of 4 digits nor *", s.VendorID)
@@ -59,7 +51,7 @@ func (s *DeviceSpec) parse(path string) (out spec, problems []fault.Field) {
 			bad("address", "%q is not domain:bus:slot.function, in hexadecimal or *", s.Address)
 		}
 	}
-	for tag := range s.Tags {
+	for tag := range tags {
 		if tag == "" || slices.Contains(reservedTags, tag) {
 			bad("tags", "%q cannot be a tag", tag)
 		}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/agent"
+	"cellgate/internal/config"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -215,7 +216,7 @@ func TestThisMachine(t *testing.T) {
 		t.Skip("this machine has no /proc or /sys of Linux")
 	}
 	s := plain()
-	s.DiskPath, s.ReservedMemoryMB, s.PCIDevices = t.TempDir(), 1, []DeviceSpec{{}}
+	s.DiskPath, s.ReservedMemoryMB, s.PCIDevices = t.TempDir(), 1, []config.PCIDevice{{}}
 	got, err := Read(hostUUID, Config{Settings: s}, r.Read)
 	if err != nil {
 		t.Fatal(err)

@@ -8,59 +8,17 @@ import (
 	"strconv"
 	"strings"
 
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/hoststate"
 	"cellgate/schedule"
 )
 
-// Settings is what the operator says of the host. Names and meanings are Nova's
-// ([DEFAULT], [compute] and [pci] of nova.conf) where it has them.
+// Settings is what the operator says of the host, and the name of its cell. The names of the host, and its
+// address, are not empty.
 type Settings struct {
-	Cell        string
-	ServiceHost string
-	NodeName    string
-	HostIP      string
-	// Disabled takes the host out of service, with a reason.
-	Disabled       bool
-	DisabledReason string
-	// DiskPath is a directory on the disk of the instances; empty reports no DISK_GB.
-	DiskPath string
-	// ReserveUsedDisk: what the disk has in use besides the instances whose directories are in DiskPath is
-	// reserved, where that is more than ReservedDiskMB.
-	ReserveUsedDisk bool
-
-	ReservedCPUs, ReservedMemoryMB, ReservedDiskMB int
-	CPURatio, MemoryRatio, DiskRatio               float64
-	// SharedCPUs are for VCPU, DedicatedCPUs for PCPU ("0-3,^2"). Without the first
-	// all online CPUs are VCPU, or none when there is the second.
-	SharedCPUs, DedicatedCPUs string
-	ReservedPages             []ReservedPages
-	PCIDevices                []DeviceSpec
-	// Traits are had besides those that are read.
-	Traits     []string
-	Aggregates []Aggregate
-	// VirtType is kvm or qemu; empty: kvm when the kernel has it, else qemu.
-	VirtType          string
-	HypervisorType    string
-	HypervisorVersion string
-	// SupportedInstances, when not empty, is told instead of what VirtType gives: JSON as in
-	// the column.
-	SupportedInstances string
-}
-
-// ReservedPages keeps memory pages of a NUMA node from instances.
-type ReservedPages struct {
-	Node int
-	// Size is in KiB, or with a unit: 2048, 2MB, 1GB.
-	Size  string
-	Count int
-}
-
-// Aggregate is an aggregate that the host is in. The metadata key availability_zone
-// names a zone.
-type Aggregate struct {
-	UUID, Name string
-	Metadata   map[string]string
+	config.Host
+	Cell string
 }
 
 // settled is Settings, read.
@@ -118,7 +76,7 @@ func (s *Settings) settle() (out settled, problems []fault.Field) {
 		bad("cpu_dedicated_set", "has CPUs of cpu_shared_set too: %v", twice)
 	}
 	out.pages = map[pageKey]int64{}
-	for i, p := range s.ReservedPages {
+	for i, p := range s.ReservedHugePages {
 		path := fmt.Sprintf("reserved_huge_pages[%d]", i)
 		size, ok := parseSize(p.Size)
 		key := pageKey{p.Node, size}
@@ -135,7 +93,7 @@ func (s *Settings) settle() (out settled, problems []fault.Field) {
 		}
 	}
 	for i := range s.PCIDevices {
-		spec, wrong := s.PCIDevices[i].parse(fmt.Sprintf("pci_devices[%d]", i))
+		spec, wrong := parseSpec(&s.PCIDevices[i], fmt.Sprintf("pci_devices[%d]", i))
 		out.specs = append(out.specs, spec)
 		problems = append(problems, wrong...)
 	}

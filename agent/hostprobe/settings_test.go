@@ -5,17 +5,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cellgate/internal/config"
 )
 
 // What every cell refuses of names and aggregates is a problem of the settings, and keeps a
 // former configuration.
 func TestSettingsThatEveryCellRefuses(t *testing.T) {
-	aggregate := Aggregate{UUID: "abcdef12-0000-4000-8000-00000000abcd", Name: "a"}
+	aggregate := config.Aggregate{UUID: "abcdef12-0000-4000-8000-00000000abcd", Name: "a"}
 	for path, change := range map[string]func(s *Settings){
 		"nodename":     func(s *Settings) { s.NodeName = "   " },
 		"service_host": func(s *Settings) { s.ServiceHost = "a\tb" },
 		"aggregates[1].uuid": func(s *Settings) {
-			s.Aggregates = []Aggregate{aggregate, {UUID: strings.ToUpper(aggregate.UUID), Name: "b"}}
+			s.Aggregates = []config.Aggregate{aggregate, {UUID: strings.ToUpper(aggregate.UUID), Name: "b"}}
 		},
 	} {
 		s := plain()
@@ -34,7 +36,7 @@ func TestSettingsThatEveryCellRefuses(t *testing.T) {
 		})
 	}
 	s := plain()
-	s.Aggregates = []Aggregate{{UUID: strings.ToUpper(aggregate.UUID), Name: "a"}}
+	s.Aggregates = []config.Aggregate{{UUID: strings.ToUpper(aggregate.UUID), Name: "a"}}
 	if r, err := report(t, tree(t, "one-node"), s); err != nil || r.State.GetAggregates()[0].GetUuid() != aggregate.UUID {
 		t.Errorf("in capitals: %v %v", r, err)
 	}

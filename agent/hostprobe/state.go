@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellgate/agent"
+	"cellgate/internal/config"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -42,7 +43,7 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 	}
 	online("cpu_shared_set", with.shared)
 	online("cpu_dedicated_set", with.dedicated)
-	for i, p := range s.ReservedPages {
+	for i, p := range s.ReservedHugePages {
 		if size, ok := parseSize(p.Size); ok && !m.hasPages(p.Node, size, int64(p.Count)) {
 			bad(fmt.Sprintf("reserved_huge_pages[%d]", i), "node %d does not have %d pages of %d KiB", p.Node, p.Count, size)
 		}
@@ -64,7 +65,8 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 		Providers: []*agentv1.Provider{{Uuid: hostUUID, Name: s.NodeName, Traits: s.traits(m), Inventories: inventories}},
 	}
 	for _, a := range s.Aggregates {
-		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: strings.ToLower(a.UUID), Name: a.Name, Metadata: a.Metadata})
+		metadata, _ := config.Pairs(a.Metadata) // the configuration's check reads it too
+		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: strings.ToLower(a.UUID), Name: a.Name, Metadata: metadata})
 	}
 	for i := range instances {
 		told, err := instances[i].reported(hostUUID, inventories)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"cellgate/internal/config"
 )
 
 // tree reads a machine of testdata: "PATH = TEXT" is a file, "PATH <<" begins one of
@@ -57,10 +59,10 @@ func reader(t testing.TB, files fs.FS) Reader {
 
 // plain is the settings of a host where nothing is configured.
 func plain() Settings {
-	return Settings{
-		Cell: "cell1", ServiceHost: "compute1", NodeName: "compute1.example", DiskPath: "/var/lib/nova/instances",
+	return Settings{Cell: "cell1", Host: config.Host{
+		ServiceHost: "compute1", NodeName: "compute1.example", DiskPath: "/var/lib/nova/instances",
 		ReservedMemoryMB: 512, CPURatio: 4, MemoryRatio: 1, DiskRatio: 1, HypervisorType: "QEMU",
-	}
+	}}
 }
 
 const hostUUID = "c0a80101-0000-4000-8000-000000000001"

@@ -105,7 +105,7 @@ func identityOf(h config.Host) hostprobe.IdentityConfig {
 
 // hostConfig is what a probe reads, with what only this machine knows.
 func hostConfig(c config.Agent) (hostprobe.Config, error) {
-	cfg := hostprobe.Config{Settings: settingsOf(c), Every: c.Host.PollEvery}
+	cfg := hostprobe.Config{Settings: hostprobe.Settings{Host: c.Host, Cell: c.Cell}, Every: c.Host.PollEvery}
 	s := &cfg.Settings
 	s.ServiceHost = serviceHost(c.Host)
 	s.NodeName = cmp.Or(c.Host.NodeName, s.ServiceHost)
@@ -123,45 +123,12 @@ func hostConfig(c config.Agent) (hostprobe.Config, error) {
 	return cfg, nil
 }
 
-// settingsOf is what the configuration itself says of the host. Pairs have been checked
-// with the configuration.
-func settingsOf(c config.Agent) hostprobe.Settings {
-	h := c.Host
-	s := hostprobe.Settings{
-		Cell: c.Cell, Disabled: h.Disabled, DisabledReason: h.DisabledReason, DiskPath: h.DiskPath,
-		ReservedCPUs: h.ReservedCPUs, ReservedMemoryMB: h.ReservedMemoryMB, ReservedDiskMB: h.ReservedDiskMB, ReserveUsedDisk: h.ReserveUsedDisk,
-		CPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio,
-		SharedCPUs: h.SharedCPUs, DedicatedCPUs: h.DedicatedCPUs, Traits: h.Traits,
-		VirtType: h.VirtType, HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion, SupportedInstances: h.SupportedInstances,
-	}
-	for _, p := range h.ReservedHugePages {
-		s.ReservedPages = append(s.ReservedPages, hostprobe.ReservedPages(p))
-	}
-	for _, d := range h.PCIDevices {
-		tags, _ := config.Pairs(d.Tags)
-		for tag, value := range map[string]string{"physical_network": d.PhysicalNetwork, "trusted": d.Trusted} {
-			if value != "" && tags != nil {
-				tags[tag] = value
-			}
-		}
-		s.PCIDevices = append(s.PCIDevices, hostprobe.DeviceSpec{
-			VendorID: d.VendorID, ProductID: d.ProductID, Address: d.Address, DevName: d.DevName, Tags: tags,
-		})
-	}
-	for _, a := range h.Aggregates {
-		metadata, _ := config.Pairs(a.Metadata)
-		s.Aggregates = append(s.Aggregates, hostprobe.Aggregate{UUID: a.UUID, Name: a.Name, Metadata: metadata})
-	}
-	return s
-}
-
 // hostProblems reports what is wrong with a host's settings by themselves.
 func hostProblems(c config.Config) []fault.Field {
 	if c.Agent.Hosts > 0 {
 		return nil
 	}
-	s := settingsOf(c.Agent)
-	s.ServiceHost, s.NodeName = c.Agent.Host.ServiceHost, c.Agent.Host.NodeName
+	s := hostprobe.Settings{Host: c.Agent.Host}
 	bad := s.Problems()
 	for i := range bad {
 		bad[i].Path = "agent.host." + bad[i].Path
