@@ -34,20 +34,6 @@ type bounded struct {
 	in *ingress.Ingress
 }
 
-// ingressOf gives the last of the options' Ingress; one of its own without.
-func ingressOf(options []grpc.ServerOption) *ingress.Ingress {
-	in := (*ingress.Ingress)(nil)
-	for _, o := range options {
-		if b, ok := o.(bounded); ok {
-			in = b.in
-		}
-	}
-	if in == nil {
-		in = ingress.New(ingress.Limits{})
-	}
-	return in
-}
-
 // request is a message that is about to be received. What is wrong with it is in err: gRPC
 // would answer an error of its codec by itself, as INTERNAL.
 type request struct {

@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -54,61 +56,32 @@ func foreignStatus(err error) (*status.Status, bool) {
 
 const unreachable = "could not be reached"
 
-// plainly says what a foreign status means.
-func plainly(s *status.Status) string {
-	switch s.Code() {
-	case codes.Unavailable:
-		for _, text := range ended {
-			if strings.Contains(s.Message(), text) {
-				return "closed the connection"
-			}
-		}
-		return unreachable
-	case codes.DeadlineExceeded:
-		return "did not answer in time"
-	case codes.Canceled:
-		return "was not waited for"
-	case codes.Unimplemented:
-		return "does not serve this call"
-	case codes.ResourceExhausted:
-		return "refused the call, or the answer is too large"
-	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		return "refused the call as invalid"
-	case codes.NotFound:
-		return "does not have it"
-	case codes.AlreadyExists:
-		return "has it already"
-	case codes.Aborted:
-		return "aborted the call"
-	case codes.Unauthenticated:
-		return "does not know the caller"
-	case codes.PermissionDenied:
-		return "does not allow the call"
-	default:
-		return "failed; the log has the cause"
-	}
+// foreignCodes are the kind nearest to a code, and what a status of it means; any other is a defect there.
+var foreignCodes = map[codes.Code]struct {
+	kind  fault.Kind
+	means string
+}{
+	codes.Unavailable:        {fault.CellUnavailable, unreachable},
+	codes.DeadlineExceeded:   {fault.CellUnavailable, "did not answer in time"},
+	codes.Canceled:           {fault.CellUnavailable, "was not waited for"},
+	codes.Unimplemented:      {fault.CellUnavailable, "does not serve this call"},
+	codes.ResourceExhausted:  {fault.Overloaded, "refused the call, or the answer is too large"},
+	codes.InvalidArgument:    {fault.InvalidRequest, "refused the call as invalid"},
+	codes.OutOfRange:         {fault.InvalidRequest, "refused the call as invalid"},
+	codes.FailedPrecondition: {fault.Internal, "refused the call as invalid"},
+	codes.NotFound:           {fault.NotFound, "does not have it"},
+	codes.AlreadyExists:      {fault.AlreadyExists, "has it already"},
+	codes.Aborted:            {fault.Contended, "aborted the call"},
+	codes.Unauthenticated:    {fault.Unauthenticated, "does not know the caller"},
+	codes.PermissionDenied:   {fault.PermissionDenied, "does not allow the call"},
 }
 
-// kindOf is the kind nearest to a code.
-func kindOf(c codes.Code) fault.Kind {
-	switch c {
-	case codes.InvalidArgument, codes.OutOfRange:
-		return fault.InvalidRequest
-	case codes.NotFound:
-		return fault.NotFound
-	case codes.AlreadyExists:
-		return fault.AlreadyExists
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unimplemented:
-		return fault.CellUnavailable
-	case codes.ResourceExhausted:
-		return fault.Overloaded
-	case codes.Aborted:
-		return fault.Contended
-	case codes.Unauthenticated:
-		return fault.Unauthenticated
-	case codes.PermissionDenied:
-		return fault.PermissionDenied
-	default:
-		return fault.Internal
+// plainly says what a foreign status means.
+func plainly(s *status.Status) string {
+	if s.Code() == codes.Unavailable && slices.ContainsFunc(ended, func(text string) bool { return strings.Contains(s.Message(), text) }) {
+		return "closed the connection"
 	}
+	return cmp.Or(foreignCodes[s.Code()].means, "failed; the log has the cause")
 }
+
+func kindOf(c codes.Code) fault.Kind { return cmp.Or(foreignCodes[c].kind, fault.Internal) }

@@ -60,15 +60,14 @@ type guarded struct {
 	check func(ctx context.Context) error
 }
 
-// guardOf gives the last guard among options; one that admits all without.
-func guardOf(options []grpc.ServerOption) func(context.Context) error {
-	check := func(context.Context) error { return nil }
+// lastOf gives the last of the options of a type; the zero one without.
+func lastOf[O grpc.ServerOption](options []grpc.ServerOption) (last O) {
 	for _, o := range options {
-		if g, ok := o.(guarded); ok {
-			check = g.check
+		if is, ok := o.(O); ok {
+			last = is
 		}
 	}
-	return check
+	return last
 }
 
 // Plain makes a server spare requests the check by their schema that sure is sure about:
@@ -79,17 +78,6 @@ func Plain(sure func(req any) bool) grpc.ServerOption { return plain{sure: sure}
 type plain struct {
 	grpc.EmptyServerOption
 	sure func(req any) bool
-}
-
-// plainOf gives the last of the options' ways to be sure; one that never is without.
-func plainOf(options []grpc.ServerOption) func(any) bool {
-	sure := func(any) bool { return false }
-	for _, o := range options {
-		if p, ok := o.(plain); ok {
-			sure = p.sure
-		}
-	}
-	return sure
 }
 
 // Server is a gRPC server that can refuse a unary call before it reads the request, and
@@ -149,7 +137,10 @@ func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 // *fault.Error becomes a status, defects of ours are logged. Reflection is
 // registered; for the health service, see ServeHealth.
 func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
-	guard, sure, in := guardOf(extra), plainOf(extra), ingressOf(extra)
+	guard, sure, in := lastOf[guarded](extra).check, lastOf[plain](extra).sure, lastOf[bounded](extra).in
+	if in == nil {
+		in = ingress.New(ingress.Limits{})
+	}
 	turns := make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(ingress.MaxMessage),
@@ -176,7 +167,7 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 func serveUnary(log *slog.Logger, sure func(any) bool) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		defer func() { err = leave(ctx, log, info.FullMethod, err, recover()) }()
-		if m, ok := req.(proto.Message); ok && !sure(req) {
+		if m, ok := req.(proto.Message); ok && (sure == nil || !sure(req)) {
 			if err := Validate(m); err != nil {
 				return nil, err
 			}
@@ -219,6 +210,9 @@ func (s *guardedStream) RecvMsg(m any) error {
 	}
 	if r.err != nil {
 		return r.err
+	}
+	if s.guard == nil {
+		return nil
 	}
 	return s.guard(s.Context())
 }
