@@ -29,6 +29,7 @@ type Client struct {
 	roots *reloaded[authorities]
 	pair  *reloaded[tls.Certificate]
 	token *reloaded[string]
+	files []poller
 }
 
 // NewClient reads the files. Every problem is reported at once.
@@ -40,34 +41,23 @@ func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
 	}
 	if cfg.CA != "" && cfg.CA != systemCA {
 		c.roots = &reloaded[authorities]{what: "the CAs of servers", files: []file{{key: "ca", path: cfg.CA}}, parse: parsePool}
+		c.files = append(c.files, c.roots)
 	}
 	if cfg.Cert != "" && cfg.Key != "" {
 		c.pair = &reloaded[tls.Certificate]{
 			what:  "the client's certificate",
 			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
 		}
+		c.files = append(c.files, c.pair)
 	}
 	if cfg.TokenFile != "" {
 		c.token = &reloaded[string]{what: "the token", files: []file{{key: "token_file", path: cfg.TokenFile, secret: true}}, parse: parseSecret}
+		c.files = append(c.files, c.token)
 	}
-	if err := errors.Join(append(errs, loadAll(c.pollers()))...); err != nil {
+	if err := errors.Join(append(errs, loadAll(c.files))...); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-func (c *Client) pollers() []poller {
-	var all []poller
-	if c.roots != nil {
-		all = append(all, c.roots)
-	}
-	if c.pair != nil {
-		all = append(all, c.pair)
-	}
-	if c.token != nil {
-		all = append(all, c.token)
-	}
-	return all
 }
 
 // Certificate gives who the client's certificate says it is; nil without one.
@@ -80,7 +70,7 @@ func (c *Client) Certificate() (*Identity, error) {
 }
 
 // Run reads the files again while they change, until ctx ends.
-func (c *Client) Run(ctx context.Context) error { return pollAll(ctx, c.log, c.pollers()) }
+func (c *Client) Run(ctx context.Context) error { return pollAll(ctx, c.log, c.files) }
 
 // Options are those of a gRPC connection: TLS, and the token with each call.
 func (c *Client) Options() []grpc.DialOption {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cellgate/internal/ingress"
+	"cellgate/internal/throttle"
 )
 
 // ServerConfig names the files of a Server, as config.ServerTLS does. All empty: a
@@ -31,6 +32,7 @@ type Server struct {
 	tokens  *reloaded[tokens]
 	refused refusals
 	in      *ingress.Ingress
+	files   []poller
 }
 
 // NewServer reads the files. Every problem is reported at once. A certificate that
@@ -38,21 +40,24 @@ type Server struct {
 // good tomorrow, or for callers who do not look.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
-	s.refused.log = log
+	s.refused.log = throttle.New(log, time.Now, tellEvery)
 	if cfg.Cert != "" {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",
 			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
 			hear: s.judge,
 		}
+		s.files = append(s.files, s.pair)
 	}
 	if cfg.ClientCA != "" {
 		s.callers = &reloaded[callers]{what: "the CAs of callers", files: []file{{key: "client_ca", path: cfg.ClientCA}}, parse: parseCallers}
+		s.files = append(s.files, s.callers)
 	}
 	if cfg.Tokens != "" {
 		s.tokens = &reloaded[tokens]{what: "the tokens", files: []file{{key: "tokens", path: cfg.Tokens, secret: true}}, parse: parseTokens}
+		s.files = append(s.files, s.tokens)
 	}
-	if err := loadAll(s.pollers()); err != nil {
+	if err := loadAll(s.files); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -67,22 +72,8 @@ func (s *Server) judge(pair *tls.Certificate) {
 	}
 }
 
-func (s *Server) pollers() []poller {
-	var all []poller
-	if s.pair != nil {
-		all = append(all, s.pair)
-	}
-	if s.callers != nil {
-		all = append(all, s.callers)
-	}
-	if s.tokens != nil {
-		all = append(all, s.tokens)
-	}
-	return all
-}
-
 // Run reads the files again while they change, until ctx ends.
-func (s *Server) Run(ctx context.Context) error { return pollAll(ctx, s.log, s.pollers()) }
+func (s *Server) Run(ctx context.Context) error { return pollAll(ctx, s.log, s.files) }
 
 // Encrypts reports whether callers must speak TLS, Authenticates whether they must
 // prove who they are.

@@ -283,7 +283,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		c.Tokens, c.ClientCertOptional = testca.Put(r.dir, "tokens", line(first, "role: reader, name: a")), true
 	})
 	poll := func() {
-		for _, p := range r.s.pollers() {
+		for _, p := range r.s.files {
 			p.poll(r.s.log)
 		}
 	}
