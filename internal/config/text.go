@@ -67,15 +67,39 @@ func setNumber(v reflect.Value, text string) error {
 func setTable(v reflect.Value, entries []string) error {
 	all := reflect.MakeSlice(v.Type(), len(entries), len(entries))
 	for i, text := range entries {
-		u, ok := all.Index(i).Addr().Interface().(encoding.TextUnmarshaler)
-		if !ok {
-			return fmt.Errorf("can only be set in the file")
+		err := error(nil)
+		if u, ok := all.Index(i).Addr().Interface().(encoding.TextUnmarshaler); ok {
+			err = u.UnmarshalText([]byte(text))
+		} else {
+			err = setEntry(all.Index(i), text)
 		}
-		if err := u.UnmarshalText([]byte(text)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	v.Set(all)
+	return nil
+}
+
+// setEntry sets a struct of texts from name=value,…: what is no field goes into its list, if it has one.
+func setEntry(v reflect.Value, text string) error {
+	pairs := split(text, ",")
+	if _, err := Pairs(pairs); err != nil {
+		return err
+	}
+	list := v.Field(v.NumField() - 1)
+	for _, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		field, known := fieldByKey(v, strings.TrimSpace(name))
+		switch {
+		case known && kindOf(field.Type()) == Text:
+			field.SetString(strings.TrimSpace(value))
+		case kindOf(list.Type()) == List:
+			list.Set(reflect.Append(list, reflect.ValueOf(pair)))
+		default:
+			return fmt.Errorf("%q: there is no %s; there are %s", text, name, strings.Join(names(v.Type()), ", "))
+		}
+	}
 	return nil
 }
 
@@ -116,23 +140,6 @@ func (c *LegacyCell) UnmarshalText(text []byte) error {
 
 // String writes a legacy cell as a flag takes it.
 func (c LegacyCell) String() string { return c.Cell + "=" + c.Database }
-
-// UnmarshalText reads name=N,vendor_id=V,….
-func (a *PCIAlias) UnmarshalText(text []byte) error {
-	fields, err := Pairs(split(string(text), ","))
-	if err != nil {
-		return err
-	}
-	*a = PCIAlias{}
-	for key, value := range fields {
-		field, ok := fieldByKey(reflect.ValueOf(a).Elem(), key)
-		if !ok {
-			return fmt.Errorf("%q is not name=N,vendor_id=V,product_id=P,device_type=T,numa_policy=P", text)
-		}
-		field.SetString(value)
-	}
-	return nil
-}
 
 // String writes an alias as a flag takes it.
 func (a PCIAlias) String() string {
