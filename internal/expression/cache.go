@@ -2,10 +2,10 @@ package expression
 
 import "sync"
 
-// maxCached is how many texts a generation of a Cache has; two are kept.
-const maxCached = 512
+// maxCached is how many texts of a kind a Cache has; it begins anew when it is full.
+const maxCached = 1024
 
-// Cache keeps what was made of the texts asked for last. The zero value is ready.
+// Cache keeps what was made of texts. The zero value is ready.
 // Safe for concurrent use.
 type Cache struct {
 	programs texts[*Program]
@@ -21,38 +21,27 @@ func (c *Cache) CompileWeight(text string) (*Weight, error) {
 }
 
 // texts keeps what was made of texts, pointers.
-type texts[P comparable] struct {
-	mu         sync.Mutex
-	young, old map[string]P
+type texts[P any] struct {
+	mu   sync.Mutex
+	made map[string]P
 }
 
 func (c *texts[P]) compile(text string, compile func(string) (P, error)) (P, error) {
-	var none P
 	c.mu.Lock()
-	found := c.young[text]
-	if found == none {
-		if found = c.old[text]; found != none {
-			c.put(text, found)
-		}
-	}
+	found, ok := c.made[text]
 	c.mu.Unlock()
-	if found != none {
+	if ok {
 		return found, nil
 	}
 	made, err := compile(text)
 	if err != nil {
-		return none, err
+		return made, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.put(text, made)
-	return made, nil
-}
-
-// put needs mu.
-func (c *texts[P]) put(text string, p P) {
-	if c.young == nil || len(c.young) >= maxCached {
-		c.old, c.young = c.young, make(map[string]P, maxCached)
+	if c.made == nil || len(c.made) >= maxCached {
+		c.made = make(map[string]P, maxCached)
 	}
-	c.young[text] = p
+	c.made[text] = made
+	return made, nil
 }
