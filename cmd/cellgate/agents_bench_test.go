@@ -135,7 +135,7 @@ func (b *agentsBench) run() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &stoppable{Churn: agent.Churn{
+	source := &stoppable{churn: churn{
 		Simulation: sim, Every: 10 * time.Second, Burst: min(3000, b.hosts/3), BurstEvery: 10 * time.Second,
 	}, pace: make(chan pace)}
 	f, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: []string{b.grpc}}, agent.FleetDeps{
@@ -196,7 +196,7 @@ func (b *agentsBench) run() {
 // stoppable is a churn that does what it was told last: nothing, changes, or changes
 // and bursts.
 type stoppable struct {
-	agent.Churn
+	churn
 	pace chan pace
 }
 
@@ -221,7 +221,7 @@ func (s *stoppable) Run(ctx context.Context) error {
 			if p == still {
 				continue
 			}
-			c := s.Churn
+			c := s.churn
 			if p == steady {
 				c.Burst = 0
 			}

@@ -140,7 +140,7 @@ func (b *stallsBench) startSystem() {
 			b.uuids = append(b.uuids, state.GetHostUuid())
 		}
 	}
-	b.source = &stoppable{Churn: agent.Churn{
+	b.source = &stoppable{churn: churn{
 		Simulation: sim, Every: 10 * time.Second, Burst: min(3000, b.hosts/3), BurstEvery: 3 * time.Second,
 	}, pace: make(chan pace)}
 	b.agents = &agentsBench{t: t, hosts: b.hosts, cell: s.cells[0], back: map[*agent.Host]bool{}, refused: map[string]float64{}}

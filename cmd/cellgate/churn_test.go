@@ -1,4 +1,4 @@
-package agent
+package main
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/agent"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -13,19 +16,19 @@ import (
 // that it has from the start.
 const churnInstances = 3
 
-// Churn is a Source of made-up hosts whose states change: each about once in Every, one
+// churn is a Source of made-up hosts whose states change: each about once in Every, one
 // after the other; and, once in BurstEvery, the next Burst of them at once, as after a
 // rack's power came back. Instances come and go, builds begin and end. The seed decides
 // what changes.
-type Churn struct {
-	*Simulation
+type churn struct {
+	*agent.Simulation
 	Seed              uint64
 	Every, BurstEvery time.Duration
 	Burst             int
 }
 
 // Run changes states until ctx ends.
-func (c *Churn) Run(ctx context.Context) error {
+func (c *churn) Run(ctx context.Context) error {
 	dice := rand.New(rand.NewPCG(c.Seed, 0))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -35,9 +38,9 @@ func (c *Churn) Run(ctx context.Context) error {
 		defer t.Stop()
 		burst = t.C
 	}
-	began, done, next := time.Now(), 0, 0
+	began, done, next, hosts := time.Now(), 0, 0, c.Hosts()
 	change := func() {
-		h := c.hosts[next%len(c.hosts)]
+		h := hosts[next%len(hosts)]
 		next++
 		state, _ := h.State()
 		h.Put(churned(state, dice))
@@ -47,7 +50,7 @@ func (c *Churn) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			due := int(time.Since(began).Seconds() / c.Every.Seconds() * float64(len(c.hosts)))
+			due := int(time.Since(began).Seconds() / c.Every.Seconds() * float64(len(hosts)))
 			for ; done < due; done++ {
 				change()
 			}
@@ -61,7 +64,7 @@ func (c *Churn) Run(ctx context.Context) error {
 
 // churned is the state after one change. DisabledReason numbers the changes.
 func churned(s *agentv1.FullState, dice *rand.Rand) *agentv1.FullState {
-	next := sharing(s)
+	next := proto.CloneOf(s)
 	next.IoWorkload = dice.Int32N(5)
 	next.DisabledReason = fmt.Sprintf("change %d", s.GetVersion())
 	id := churnInstance(s.GetHostUuid(), dice.IntN(churnInstances))
