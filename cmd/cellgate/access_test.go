@@ -332,9 +332,11 @@ func (s *secured) rest(t *testing.T, at string, c *security.Client, call string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := c.Transport()
-	defer (&http.Client{Transport: transport}).CloseIdleConnections()
-	resp, err := transport.RoundTrip(req)
+	if s.webs[c] == nil { // a handshake for each call would take most of the test's time
+		s.webs[c] = c.Transport()
+		t.Cleanup((&http.Client{Transport: s.webs[c]}).CloseIdleConnections)
+	}
+	resp, err := s.webs[c].RoundTrip(req)
 	if err != nil {
 		return noConnection
 	}

@@ -53,7 +53,7 @@ func TestBenchMeasuresASystemOfItsOwn(t *testing.T) {
 func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
 	_, _, api := launchDev(t, t.TempDir())
 	before := len(claimsOf(t, api))
-	out, stderr, status := typed(t.Context(), "", "bench", "--addr", api, "--callers", "2", "--duration", "2s", "--warmup", "0s", "--release", "end", "--shape", "same", "--timeout", testwait.Limit.String())
+	out, stderr, status := typed(t.Context(), "", "bench", "--addr", api, "--callers", "2", "--duration", "500ms", "--warmup", "0s", "--release", "end", "--shape", "same", "--timeout", testwait.Limit.String())
 	if status != exitDone || !strings.Contains(out, "SELECTIONS/S") || !strings.Contains(out, "RELEASES/S") {
 		t.Fatalf("status %d\n%s%s", status, out, stderr)
 	}

@@ -11,44 +11,42 @@ import (
 // A nova-compute that is up holds the gate while no row of compute_nodes is its host: each is
 // named, with what to do. One that is disabled holds nothing.
 func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		c := newNovaCell(t, k, 6, (&listingCell{}).registered(1, 2, 3, 4, 5, 6).serve(t))
-		for _, change := range []string{
-			"UPDATE compute_nodes SET deleted = id WHERE id IN (2, 3, 4)",
-			"UPDATE services SET disabled = true WHERE id = 3",
-			"UPDATE services SET forced_down = true WHERE id = 4",
-			"UPDATE compute_nodes SET free_disk_gb = NULL WHERE id = 5",
-			"UPDATE compute_nodes SET uuid = NULL WHERE id = 6",
-		} {
-			c.cell.Exec(t, change)
+	c := newNovaCell(t, legacytest.MariaDB, 6, (&listingCell{}).registered(1, 2, 3, 4, 5, 6).serve(t))
+	for _, change := range []string{
+		"UPDATE compute_nodes SET deleted = id WHERE id IN (2, 3, 4)",
+		"UPDATE services SET disabled = true WHERE id = 3",
+		"UPDATE services SET forced_down = true WHERE id = 4",
+		"UPDATE compute_nodes SET free_disk_gb = NULL WHERE id = 5",
+		"UPDATE compute_nodes SET uuid = NULL WHERE id = 6",
+	} {
+		c.cell.Exec(t, change)
+	}
+	nameless := func(id, version int, host any) legacytest.Row {
+		return legacytest.Row{
+			"id": id, "host": host, "binary": "nova-compute", "topic": "compute", "report_count": 1, "disabled": false, "forced_down": false, "deleted": 0,
+			"version": version, "created_at": c.now, "last_seen_up": c.now,
 		}
-		nameless := func(id, version int, host any) legacytest.Row {
-			return legacytest.Row{
-				"id": id, "host": host, "binary": "nova-compute", "topic": "compute", "report_count": 1, "disabled": false, "forced_down": false, "deleted": 0,
-				"version": version, "created_at": c.now, "last_seen_up": c.now,
-			}
+	}
+	c.cell.Insert(t, "services", nameless(70, 61, nil), nameless(71, 55, ""))
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 host host2", unhealthy, "is enabled and up, and has no row in compute_nodes")
+	if do := rows["cell1 host host2"].Do; !strings.Contains(do, "--disable host2 nova-compute") {
+		t.Errorf("what to do is %q", do)
+	}
+	must(t, rows, "cell1 host (no host: row 70 of services)", unhealthy, "has no row in compute_nodes")
+	must(t, rows, "cell1 host (no host: row 71 of services)", unhealthy, "nova-compute is of version 55")
+	for _, id := range []string{"70", "71"} {
+		if do := rows["cell1 host (no host: row "+id+" of services)"].Do; do != "openstack compute service delete "+id {
+			t.Errorf("what to do of row %s is %q", id, do)
 		}
-		c.cell.Insert(t, "services", nameless(70, 61, nil), nameless(71, 55, ""))
-		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-		must(t, rows, "cell1 host host2", unhealthy, "is enabled and up, and has no row in compute_nodes")
-		if do := rows["cell1 host host2"].Do; !strings.Contains(do, "--disable host2 nova-compute") {
-			t.Errorf("what to do is %q", do)
+	}
+	must(t, rows, "cell1 host host5", unhealthy, "none of its rows in compute_nodes is a host (row 5: not_reported)")
+	must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "bad_uuid")
+	for _, host := range []string{"host1", "host3", "host4", "host6"} {
+		if d, is := rows["cell1 host "+host]; is {
+			t.Errorf("%s has a row, or holds nothing, or its row is told of: %+v", host, d)
 		}
-		must(t, rows, "cell1 host (no host: row 70 of services)", unhealthy, "has no row in compute_nodes")
-		must(t, rows, "cell1 host (no host: row 71 of services)", unhealthy, "nova-compute is of version 55")
-		for _, id := range []string{"70", "71"} {
-			if do := rows["cell1 host (no host: row "+id+" of services)"].Do; do != "openstack compute service delete "+id {
-				t.Errorf("what to do of row %s is %q", id, do)
-			}
-		}
-		must(t, rows, "cell1 host host5", unhealthy, "none of its rows in compute_nodes is a host (row 5: not_reported)")
-		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "bad_uuid")
-		for _, host := range []string{"host1", "host3", "host4", "host6"} {
-			if d, is := rows["cell1 host "+host]; is {
-				t.Errorf("%s has a row, or holds nothing, or its row is told of: %+v", host, d)
-			}
-		}
-	})
+	}
 }
 
 // Of hosts whose services are old it says whether they have an agent; of hosts that have no row
@@ -97,38 +95,36 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 // those of hosts without an agent are on their way, and a cell that does not know the
 // question is told of.
 func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		cell := (&listingCell{}).registered(1, 2, 3)
-		cell.hosts[1].Imported, cell.hosts[2].Imported, cell.hosts[2].AgentVersion = true, true, 0
-		c := newNovaCell(t, k, 3, cell.serve(t))
-		for i := 1; i <= 7; i++ {
-			c.cell.Insert(t, "instances", c.instance(i, fmt.Sprintf("host%d", 1+i%2)))
-			cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
+	cell := (&listingCell{}).registered(1, 2, 3)
+	cell.hosts[1].Imported, cell.hosts[2].Imported, cell.hosts[2].AgentVersion = true, true, 0
+	c := newNovaCell(t, legacytest.MariaDB, 3, cell.serve(t))
+	for i := 1; i <= 7; i++ {
+		c.cell.Insert(t, "instances", c.instance(i, fmt.Sprintf("host%d", 1+i%2)))
+		cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
+	}
+	null := c.instance(8, "host2") // nobody imports it, and its agent does not list it
+	null["vcpus"] = nil
+	gone := c.instance(9, "host7") // of a host that there is not
+	c.cell.Insert(t, "instances", null, gone, c.instance(10, "host3"), c.instance(11, "host1"))
+	for _, i := range []int{8, 9, 10} {
+		cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
+	}
+	rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
+	must(t, rows, "cell1 claims on host1", unhealthy, "3 instances of Nova's rows on this agent's host have no claim in the shard")
+	must(t, rows, "cell1 claims on host2", unhealthy, "5 instances of Nova's rows")
+	must(t, rows, "cell1 claims on host2", unhealthy, "d0000000-0000-4000-8000-000000000001, d0000000-0000-4000-8000-000000000003, d0000000-0000-4000-8000-000000000005, …")
+	must(t, rows, "cell1 claims", warned, "1 instance of hosts without an agent")
+	if do := rows["cell1 claims on host1"].Do; !strings.Contains(do, "instances_dir") {
+		t.Errorf("what to do is %q", do)
+	}
+	if do := rows["cell1 claims on host2"].Do; !strings.Contains(do, "run a gateway") {
+		t.Errorf("what to do where Nova's rows speak for the host is %q", do)
+	}
+	for name, r := range rows {
+		if strings.Contains(r.What, "000000000009") && strings.HasPrefix(name, "cell1 claims") {
+			t.Errorf("an instance of no host is named: %s %+v", name, r)
 		}
-		null := c.instance(8, "host2") // nobody imports it, and its agent does not list it
-		null["vcpus"] = nil
-		gone := c.instance(9, "host7") // of a host that there is not
-		c.cell.Insert(t, "instances", null, gone, c.instance(10, "host3"), c.instance(11, "host1"))
-		for _, i := range []int{8, 9, 10} {
-			cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
-		}
-		rows := diagnoses(t, exitRefused, "upgrade", "--config", c.config)
-		must(t, rows, "cell1 claims on host1", unhealthy, "3 instances of Nova's rows on this agent's host have no claim in the shard")
-		must(t, rows, "cell1 claims on host2", unhealthy, "5 instances of Nova's rows")
-		must(t, rows, "cell1 claims on host2", unhealthy, "d0000000-0000-4000-8000-000000000001, d0000000-0000-4000-8000-000000000003, d0000000-0000-4000-8000-000000000005, …")
-		must(t, rows, "cell1 claims", warned, "1 instance of hosts without an agent")
-		if do := rows["cell1 claims on host1"].Do; !strings.Contains(do, "instances_dir") {
-			t.Errorf("what to do is %q", do)
-		}
-		if do := rows["cell1 claims on host2"].Do; !strings.Contains(do, "run a gateway") {
-			t.Errorf("what to do where Nova's rows speak for the host is %q", do)
-		}
-		for name, r := range rows {
-			if strings.Contains(r.What, "000000000009") && strings.HasPrefix(name, "cell1 claims") {
-				t.Errorf("an instance of no host is named: %s %+v", name, r)
-			}
-		}
-		cell.unasked = true
-		must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 claims", warned, "the cell does not say")
-	})
+	}
+	cell.unasked = true
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 claims", warned, "the cell does not say")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -11,11 +10,9 @@ import (
 	"cellgate/internal/testaddr"
 )
 
-// A port that something else serves is no port to start on, whatever serves it: another
+// doctorKnowsWhoseAPortIs: a port that something else serves is no port to start on, whatever serves it: another
 // cell, replica, gateway or fleet, `cellgate dev`, or a program that is no cellgate.
-func TestDoctorKnowsWhoseAPortIs(t *testing.T) {
-	s := startSystem(t, 2, 2, nil)
-	s.awaitServing()
+func doctorKnowsWhoseAPortIs(t *testing.T, s *realSystem) {
 	door, other := s.cells[0].args[6], s.cells[1].args[6]
 	cell := func(status int, at, name, uuid string, more ...string) result {
 		t.Helper()
@@ -88,16 +85,4 @@ func TestDoctorKnowsAFleetAndDevAtAPort(t *testing.T) {
 	must(t, rows, "gateway.grpc "+api, unhealthy, "is served by a gateway over cell1, of cellgate dev, not by a gateway over cell1")
 	rows = diagnoses(t, exitRefused, append([]string{"cell"}, append(cellArgs(t.TempDir())[1:], "--grpc", door)...)...)
 	must(t, rows, "cell.grpc "+door, unhealthy, "of cellgate dev, not by cell cell1 (")
-}
-
-// A port with nobody's answer does not hold the doctor up for long.
-func TestDoctorKnowsAPortThatSaysNothing(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	at := l.Addr().String()
-	rows := diagnoses(t, exitRefused, append([]string{"cell"}, append(cellArgs(t.TempDir())[1:], "--grpc", at)...)...)
-	must(t, rows, "cell.grpc "+at, unhealthy, "does not answer as a cellgate")
 }

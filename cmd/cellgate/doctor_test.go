@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -56,7 +57,7 @@ func must(t *testing.T, rows map[string]result, check, status, words string) {
 	t.Helper()
 	r, ok := rows[check]
 	if !ok || r.Status != status || !strings.Contains(r.What, words) {
-		t.Errorf("check %q: %+v, want %s and %q; all: %v", check, r, status, words, rows)
+		t.Errorf("check %q: %+v, want %s and %q; there are %q", check, r, status, words, slices.Sorted(maps.Keys(rows)))
 	}
 }
 
@@ -111,6 +112,8 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	must(t, rows, "cell cell1 at "+other, unhealthy, "is cell cell2, which refuses the agents of cell cell1")
 	rows = diagnoses(t, exitRefused, "agent", "--cell", "cell1", "--hosts", "2", "--replica", s.api)
 	must(t, rows, "cell cell1 at "+s.api, unhealthy, "is no cell")
+
+	t.Run("whose a port is", func(t *testing.T) { doctorKnowsWhoseAPortIs(t, s) })
 
 	s.cells[0].kill()
 	future := time.Now().Add(time.Hour)
@@ -317,25 +320,27 @@ func TestDoctorCounts(t *testing.T) {
 	}
 }
 
+// A port of something that is no cellgate, or says nothing, does not hold the doctor up for long.
 func TestDoctorKnowsAPortThatIsNotCellgates(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close()
+	for name, serve := range map[string]func(net.Conn){"hangs up": func(c net.Conn) { _ = c.Close() }, "says nothing": func(net.Conn) {}} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	addr := l.Addr().String()
-	args := append([]string{"cell"}, cellArgs(t.TempDir())[1:]...)
-	rows := diagnoses(t, exitRefused, append(args, "--grpc", addr)...)
-	must(t, rows, "cell.grpc "+addr, unhealthy, "does not answer as a cellgate")
+		defer func() { _ = l.Close() }()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				serve(c)
+			}
+		}()
+		rows := diagnoses(t, exitRefused, append([]string{"cell"}, append(cellArgs(t.TempDir())[1:], "--grpc", l.Addr().String())...)...)
+		t.Log(name)
+		must(t, rows, "cell.grpc "+l.Addr().String(), unhealthy, "does not answer as a cellgate")
+	}
 }
 
 func TestDoctorReadsCertificatesAsTheProcessWould(t *testing.T) {

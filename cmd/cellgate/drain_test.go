@@ -38,13 +38,13 @@ func startDrainWorld(t *testing.T) *drainWorld {
 	s := startSystem(t, 2, 15, func(kind string) []string {
 		switch kind {
 		case "gateway":
-			return []string{"--drain-delay", "3s", "--propose-budget", "5s", "--claim-budget", "8s"}
+			return []string{"--drain-delay", "2s", "--propose-budget", "5s", "--claim-budget", "8s"}
 		case "cell":
 			return []string{"--drain-delay", "300ms"}
 		}
 		return nil
 	})
-	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 24, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
+	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 8, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
 	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 4)}
 	w.client.command("go")
 	w.loaded(100)

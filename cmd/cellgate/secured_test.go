@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,12 +29,14 @@ type secured struct {
 	// cellHTTP is where the cell serves its metrics.
 	cellHTTP string
 	certs    int
+	// webs are the HTTP clients of credentials that were used.
+	webs map[*security.Client]http.RoundTripper
 }
 
 // newSecured makes the files: a CA, certificates of the servers, tokens.
 func newSecured(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{dir: t.TempDir(), ca: testca.New("ours"), foreign: testca.New("foreign"), tokens: map[security.Role]string{}}
+	s := &secured{dir: t.TempDir(), ca: testca.New("ours"), foreign: testca.New("foreign"), tokens: map[security.Role]string{}, webs: map[*security.Client]http.RoundTripper{}}
 	s.caFile = testca.Put(s.dir, "ca.pem", s.ca.PEM)
 	s.ca.Write(s.dir, "server", testca.Leaf{Server: true})
 	var lines strings.Builder
