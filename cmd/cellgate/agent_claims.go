@@ -94,12 +94,9 @@ func hostClaims(ctx context.Context, socket string, timeout time.Duration) (*age
 func showHostClaims(p *page, m *agentv1.ListHostClaimsResponse) {
 	t := p.table("CLAIM", "INSTANCE", "STATE", "OFFERED", "OPERATION", "TAKES")
 	for _, c := range m.GetClaims() {
-		var takes []string
-		for _, u := range c.GetUsages() {
-			takes = append(takes, fmt.Sprintf("%d %s", u.GetAmount(), u.GetResourceClass()))
-		}
+		takes := joined(c.GetUsages(), func(u *agentv1.Usage) string { return fmt.Sprintf("%d %s", u.GetAmount(), u.GetResourceClass()) }, ", ")
 		if v := c.GetVerdict(); v != nil {
-			takes = []string{v.GetReason().String() + ": " + v.GetDetail()}
+			takes = v.GetReason().String() + ": " + v.GetDetail()
 		}
 		offered := ""
 		if c.GetOffered() {
@@ -109,7 +106,7 @@ func showHostClaims(p *page, m *agentv1.ListHostClaimsResponse) {
 		if c.GetConfirmed() {
 			state += ", confirmed"
 		}
-		t.row(c.GetClaimId(), c.GetInstanceUuid(), state, offered, c.GetOperation(), strings.Join(takes, ", "))
+		t.row(c.GetClaimId(), c.GetInstanceUuid(), state, offered, c.GetOperation(), takes)
 	}
 	t.print()
 	p.printf("%d claims\n", len(m.GetClaims()))

@@ -66,7 +66,7 @@ func showReport(p *page, r *hostprobe.Report, isNew bool) {
 	f.row("runs", s.GetFacts().GetSupportedInstances())
 	f.row("cpu", r.CPU)
 	f.row("traits", strings.Join(s.GetProviders()[0].GetTraits(), " "))
-	f.row("aggregates", aggregateNames(s))
+	f.row("aggregates", joined(s.GetAggregates(), (*agentv1.Aggregate).GetName, " "))
 	if s.GetInstancesUnknown() {
 		f.row("instances", "not known: no agent.host.instances_dir")
 	} else {
@@ -89,14 +89,6 @@ func showReport(p *page, r *hostprobe.Report, isNew bool) {
 		d.row(v.Free, v.VendorID, v.ProductID, v.NUMANode, strings.Join(v.Tags, " "))
 	}
 	d.printBelow()
-}
-
-func aggregateNames(s *agentv1.FullState) string {
-	var names []string
-	for _, a := range s.GetAggregates() {
-		names = append(names, a.GetName())
-	}
-	return strings.Join(names, " ")
 }
 
 // versionOf writes Nova's number of a version: 8002002 is 8.2.2.

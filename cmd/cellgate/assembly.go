@@ -30,8 +30,8 @@ type assembly struct {
 	open  []io.Closer
 }
 
-// add adds a part.
-func (a *assembly) add(p lifecycle.Part) { a.parts = append(a.parts, p) }
+// add adds parts.
+func (a *assembly) add(p ...lifecycle.Part) { a.parts = append(a.parts, p...) }
 
 // listen opens a listener; flag is what sets its address.
 func (a *assembly) listen(addr, flag string) (net.Listener, error) {

@@ -128,8 +128,6 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 
 // run measures each number of callers.
 func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grpc.ClientConn, error), t terminal) (report *benchReport, err error) {
-	// A system of its own writes there too, from a goroutine of its own.
-	t.err = &sharedWriter{to: t.err}
 	target := benchTarget{addr: c.addr, data: b.data}
 	if b.self {
 		var s *ownSystem

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -16,16 +14,11 @@ import (
 )
 
 func newClaims(t terminal) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:     "claims",
 		Short:   "List, show, confirm, move and release claims",
 		Example: "  cellgate claims list --cell cell1",
-		Args:    usageArgs(knownCommand),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, errors.New("say what to do: list, doubled, get, confirm, alternate, transfer or release"))
-		},
-		SuggestionsMinimumDistance: 2,
-	}
+	})
 	c := newClient(cmd, t)
 	cmd.AddCommand(newClaimsList(c), newClaimsDoubled(c))
 	cmd.AddCommand(claimVerbs(c)...)
@@ -158,11 +151,10 @@ func showClaims(p *page, m *cellgatev1.ListClaimsResponse) {
 		if v := c.GetVerdict(); v.GetOutcome() == "REJECTED" {
 			state += " (host: " + v.GetReason() + ")"
 		}
-		var amounts []string
-		for _, a := range c.GetAllocations() {
-			amounts = append(amounts, fmt.Sprintf("%s=%d", a.GetResourceClass(), a.GetAmount()))
-		}
-		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), strings.Join(amounts, " "), timeText(c.GetExpiresAt()), c.GetClaimId())
+		amounts := joined(c.GetAllocations(), func(a *cellgatev1.Allocation) string {
+			return fmt.Sprintf("%s=%d", a.GetResourceClass(), a.GetAmount())
+		}, " ")
+		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), amounts, timeText(c.GetExpiresAt()), c.GetClaimId())
 	}
 	t.print()
 	footer(p, "claims", len(m.GetClaims()), m.GetNextPageToken() != "", m.GetUnavailableCells())

@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
@@ -38,73 +38,23 @@ many. Claims that are made or released meanwhile may be missed.`,
 	return cmd
 }
 
-// doubledClaims reads all claims once to find instances with two confirmed ones, and,
-// when there are any, once more for theirs: so it keeps 16 bytes a claim, however many
-// there are.
+// doubledClaims reads all claims and gives those of instances with several confirmed ones.
 func doubledClaims(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
-	once, twice := map[uuid.UUID]struct{}{}, map[uuid.UUID]struct{}{}
-	missing, err := eachConfirmed(ctx, conn, func(id uuid.UUID, _ *cellgatev1.Claim) {
-		if _, there := once[id]; there {
-			twice[id] = struct{}{}
-		}
-		once[id] = struct{}{}
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &cellgatev1.ListClaimsResponse{UnavailableCells: missing}
-	if len(twice) == 0 {
-		return out, nil
-	}
-	var found []*cellgatev1.Claim
-	missing, err = eachConfirmed(ctx, conn, func(id uuid.UUID, claim *cellgatev1.Claim) {
-		if _, there := twice[id]; there {
-			found = append(found, claim)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	out.UnavailableCells = union(out.GetUnavailableCells(), missing)
-	slices.SortFunc(found, func(a, b *cellgatev1.Claim) int {
-		return cmp.Or(cmp.Compare(a.GetConsumerUuid(), b.GetConsumerUuid()), cmp.Compare(a.GetCell(), b.GetCell()))
-	})
-	// Of an instance of which one was released between the two times, one is left.
-	of := func(i int) string {
-		if i < 0 || i >= len(found) {
-			return ""
-		}
-		return found[i].GetConsumerUuid()
-	}
-	for i, claim := range found {
-		if of(i) == of(i-1) || of(i) == of(i+1) {
-			out.Claims = append(out.Claims, claim)
-		}
-	}
-	return out, nil
-}
-
-// eachConfirmed reads all pages of all cells and gives the cells that did not answer.
-func eachConfirmed(ctx context.Context, conn *grpc.ClientConn, do func(uuid.UUID, *cellgatev1.Claim)) (missing []string, err error) {
-	req := &cellgatev1.ListClaimsRequest{PageSize: maxPage}
-	for {
-		page, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		missing = union(missing, page.GetUnavailableCells())
+	out, confirmed := &cellgatev1.ListClaimsResponse{}, map[string][]*cellgatev1.Claim{}
+	err := eachPage(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage}, cellgatev1.NewClaimsClient(conn).ListClaims, func(page *cellgatev1.ListClaimsResponse) bool {
+		out.UnavailableCells = union(out.GetUnavailableCells(), page.GetUnavailableCells())
 		for _, claim := range page.GetClaims() {
-			if claim.GetState() != cellgatev1.ClaimState_CONFIRMED {
-				continue
+			if id := claim.GetConsumerUuid(); claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+				confirmed[id] = append(confirmed[id], claim)
 			}
-			id, err := uuid.Parse(claim.GetConsumerUuid())
-			if err != nil {
-				return nil, err
-			}
-			do(id, claim)
 		}
-		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
-			return missing, nil
+		return true
+	})
+	for _, id := range slices.Sorted(maps.Keys(confirmed)) {
+		if all := confirmed[id]; len(all) > 1 {
+			slices.SortFunc(all, func(a, b *cellgatev1.Claim) int { return cmp.Compare(a.GetCell(), b.GetCell()) })
+			out.Claims = append(out.Claims, all...)
 		}
 	}
+	return out, err
 }

@@ -152,25 +152,13 @@ func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, err
 	}
 	s, err := security.NewClient(security.ClientConfig(c.tls), slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, usage(cmd, flagged(err))
+		return nil, usage(cmd, worded(err, "", asFlag))
 	}
 	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
 }
 
 // asFlag is the flag of a key of TLS.
 func asFlag(key string) string { return "--" + strings.ReplaceAll(key, "_", "-") }
-
-// flagged words the errors of files of TLS: each with its flag, and what to do.
-func flagged(err error) error {
-	var all []error
-	for _, e := range split(err) {
-		if f := (*security.FileError)(nil); errors.As(e, &f) {
-			e = fmt.Errorf("%s: %w; %s", asFlag(f.Key), e, f.Do())
-		}
-		all = append(all, e)
-	}
-	return errors.Join(all...)
-}
 
 // probeTimeout bounds a look at who listens at an address that speaks no gRPC.
 const probeTimeout = 2 * time.Second

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,16 +10,11 @@ import (
 )
 
 func newDecisions(t terminal) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:     "decisions",
 		Short:   "List and show what was decided, and why",
 		Example: "  cellgate decisions list --refused",
-		Args:    usageArgs(knownCommand),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, errors.New("say what to do: list or get"))
-		},
-		SuggestionsMinimumDistance: 2,
-	}
+	})
 	c := newClient(cmd, t)
 	cmd.AddCommand(newDecisionsList(c), newDecisionsGet(c))
 	return cmd

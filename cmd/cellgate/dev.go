@@ -46,17 +46,10 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
   cellgate dev --cells 3 --hosts 1000 --store postgres://postgres@127.0.0.1:5432/cellgate --sample`,
 		Args: usageArgs(cobra.NoArgs),
 	}
-	load := bindTold(cmd, "dev", t.env)
-	printConfig := bindShow(cmd)
+	load := bindServing(cmd, "dev", t)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, told, err := load()
-		if err != nil {
-			return err
-		}
-		if *printConfig {
-			return show(t.out, func(p *page) { told.show(p, c, "dev") })
-		}
-		if err := told.warn(t.err, c.Log); err != nil {
+		c, _, done, err := load()
+		if err != nil || done {
 			return err
 		}
 		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}

@@ -117,7 +117,7 @@ func (r results) print(w io.Writer, asJSON bool) error {
 }
 
 func newDoctor(t terminal) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether a process can run here, and what it needs",
 		Long: `Check a process's configuration and all that it needs: ports, certificates and
@@ -130,14 +130,7 @@ removes it) and may run next to the process itself.
 
 Exit status: 0 when nothing failed (notes and warnings are no failures), 1 otherwise.`,
 		Example: "  cellgate doctor gateway --config deploy/examples/gateway.yaml\n  cellgate doctor cell --config deploy/examples/cell1.yaml -o json",
-		Args:    usageArgs(knownCommand),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage(cmd, errors.New("say what to check: gateway, cell, agent or upgrade"))
-			}
-			return nil
-		},
-	}
+	})
 	for _, d := range doctors {
 		cmd.AddCommand(newDoctorOf(t, d))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -129,27 +128,11 @@ func (p *localProcess) noAnswer(status string, err error) results {
 	}
 	if e := (*fault.Error)(nil); errors.As(err, &e) {
 		what = e.Message
-		if e.Cause != nil {
-			what += " (" + cause(e.Cause) + ")"
-			if why, how := security.Explain(e.Cause, security.ClientConfig(p.client), func(key string) string { return p.clientAt + "." + key }); why != "" {
-				what, do = why+" ("+cause(e.Cause)+")", how
-			}
+		if why, how := security.Explain(e.Cause, security.ClientConfig(p.client), func(key string) string { return p.clientAt + "." + key }); why != "" {
+			what, do = why, how
 		}
 	}
 	return diagnose(status, "gives no answer: "+what, do)
-}
-
-// cause is the end of gRPC's text for a connection that failed: the words of the
-// operating system, or of TLS.
-func cause(err error) string {
-	text := err.Error()
-	for _, before := range []string{"Error while dialing: ", "desc = "} {
-		if i := strings.LastIndex(text, before); i >= 0 {
-			text = strings.TrimPrefix(text[i:], before)
-			break
-		}
-	}
-	return strings.Trim(text, `"`)
 }
 
 // reports examines one replica of a cell, as an agent sees it. Which cell it is, a heartbeat

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cellgate/internal/bench"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard/pebbleshard"
 	"cellgate/shard/sqlshard"
 )
@@ -155,11 +156,8 @@ func checkHost(p *localProcess) results {
 	if err != nil {
 		return each(err, "correct it; cellgate agent --print shows what is read")
 	}
-	var amounts []string
-	for _, i := range report.State.GetProviders()[0].GetInventories() {
-		amounts = append(amounts, fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()))
-	}
-	out := good("%s has %s", report.State.GetServiceHost(), strings.Join(amounts, ", "))
+	amounts := joined(report.State.GetProviders()[0].GetInventories(), func(i *agentv1.Inventory) string { return fmt.Sprintf("%s %d", i.GetResourceClass(), i.GetTotal()) }, ", ")
+	out := good("%s has %s", report.State.GetServiceHost(), amounts)
 	for _, n := range report.Notes {
 		out = append(out, diagnose(warned, n, "correct it, or leave it out")...)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,10 +126,8 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		var contradictions results
 		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
-			contradictions = filtersFromNova(c, from)
-			return nil
+			return (&told{}).fillFromNova(c, "gateway", from)
 		}})
 		if err != nil {
 			return err
@@ -140,7 +137,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		if *only != "" && len(cells) == 0 {
 			return usage(cmd, fmt.Errorf("--cell: %q is none of gateway.legacy", *only))
 		}
-		out := contradictions
+		var out results
 		if len(cells) == 0 {
 			out = append(out, diagnose(noted, "names no cell: none is under upgrade", "").named("gateway.legacy")...)
 		}
@@ -156,24 +153,6 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		return out.print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
-}
-
-// filtersFromNova gives the gateway the filters of nova.conf, and reports what nova.conf and
-// the gateway's own configuration contradict each other in. A file that cannot be read is
-// reported by filtersInForce.
-func filtersFromNova(c *config.Config, from config.Origins) (contradictions results) {
-	only, origins := *c, config.Origins{}
-	maps.Copy(origins, from)
-	problems := (&told{}).fillFromNova(&only, "gateway", origins)
-	for _, p := range problems {
-		if p.Path != "gateway.nova_conf" {
-			contradictions = append(contradictions, diagnose(unhealthy, from[p.Path]+": "+p.Problem, "until then cellgate gateway does not start").named(p.Path)...)
-		}
-	}
-	if len(problems) == 0 {
-		c.Gateway.Filters = only.Gateway.Filters
-	}
-	return contradictions
 }
 
 // collect asks the cell's scheduler and reads the legacy database.

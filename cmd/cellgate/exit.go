@@ -108,6 +108,19 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// group makes a command that only has subcommands: without one it says which there are.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.SuggestionsMinimumDistance = usageArgs(knownCommand), 2
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		names := joined(cmd.Commands(), (*cobra.Command).Name, ", ")
+		if i := strings.LastIndex(names, ", "); i >= 0 {
+			names = names[:i] + " or " + names[i+2:]
+		}
+		return usage(cmd, errors.New("say what to do: "+names))
+	}
+	return cmd
+}
+
 // unknownCommand says that the arguments of a command begin with no subcommand of it; nil when
 // they may be its own. Of a command that takes arguments they are, unless too many or one
 // alike to a subcommand say otherwise.

@@ -32,17 +32,10 @@ flags win.`,
   cellgate gateway --cell cell1=127.0.0.1:9101 --cell cell2=127.0.0.1:9102`,
 		Args: usageArgs(cobra.NoArgs),
 	}
-	load := bindTold(cmd, "gateway", t.env)
-	printConfig := bindShow(cmd)
+	load := bindServing(cmd, "gateway", t)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, told, err := load()
-		if err != nil {
-			return err
-		}
-		if *printConfig {
-			return show(t.out, func(p *page) { told.show(p, c, "gateway") })
-		}
-		if err := told.warn(t.err, c.Log); err != nil {
+		c, told, done, err := load()
+		if err != nil || done {
 			return err
 		}
 		a := &assembly{log: newLog(c.Log, t), drain: c.Gateway.DrainDelay}
@@ -101,6 +94,21 @@ func nameOf(door net.Listener) string {
 	return machine + " (" + door.Addr().String() + ")"
 }
 
+// rulesOf are what a gateway decides by.
+func rulesOf(c config.Gateway) rules.Config {
+	out := rules.Config{
+		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Options: (*rules.Options)(&c.Nova),
+		FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
+	}
+	for _, w := range c.Weighers {
+		out.Weighers = append(out.Weighers, rules.WeigherConfig(w))
+	}
+	for _, alias := range c.PCIAliases {
+		out.PCIAliases = append(out.PCIAliases, rules.PCIAlias(alias))
+	}
+	return out
+}
+
 // addGateway adds a gateway, its gRPC server and its REST server, which reaches
 // the gRPC server over a connection in memory: both are one path.
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
@@ -108,21 +116,12 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		Name:          nameOf(d.grpc),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
-		Config: rules.Config{
-			Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Options: (*rules.Options)(&c.Nova),
-			FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
-		},
+		Config:        rulesOf(c),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),
 	}
 	for _, cell := range c.Cells {
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: cell.Name, UUID: cell.UUID, Replicas: cell.Replicas, Disabled: cell.Disabled})
-	}
-	for _, w := range c.Weighers {
-		cfg.Weighers = append(cfg.Weighers, rules.WeigherConfig(w))
-	}
-	for _, alias := range c.PCIAliases {
-		cfg.PCIAliases = append(cfg.PCIAliases, rules.PCIAlias(alias))
 	}
 	parts, err := legacyParts(c, cfg.Cells, a.log)
 	if err != nil {

@@ -88,13 +88,9 @@ func placementOf(c config.Bus, p novaconf.Placement) (*bus.Placement, error) {
 		out.Auth.Scope.DomainName = p.ProjectDomainName
 	}
 	if p.CAFile != "" {
-		text, err := os.ReadFile(p.CAFile)
+		roots, err := readCAs(p.CAFile)
 		if err != nil {
 			return wrong("cafile: " + err.Error())
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(text) {
-			return wrong("cafile: " + p.CAFile + " has no certificate")
 		}
 		out.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
 	}
@@ -104,21 +100,16 @@ func placementOf(c config.Bus, p novaconf.Placement) (*bus.Placement, error) {
 // busTLS reads the files of TLS.
 func busTLS(c config.Bus) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA != "" {
-		var err error
-		if out.RootCAs, err = x509.SystemCertPool(); err != nil {
-			return nil, fmt.Errorf("gateway.bus.ca: %w", err)
-		}
+	var err error
+	switch c.CA {
+	case "":
+	case config.SystemCA:
+		out.RootCAs, err = x509.SystemCertPool()
+	default:
+		out.RootCAs, err = readCAs(c.CA)
 	}
-	if c.CA != "" && c.CA != "system" {
-		text, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("gateway.bus.ca: %w", err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("gateway.bus.ca: %s has no certificate", c.CA)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("gateway.bus.ca: %w", err)
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)

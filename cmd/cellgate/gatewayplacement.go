@@ -88,20 +88,7 @@ func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.
 		return nil, err
 	}
 	tap := mirror.NewTap(mirror.TapConfig{}, mirror.New(from, cells, 0), front, api, a.log)
-	a.add(lifecycle.Part{Name: "Placement tap", Run: func(ctx context.Context) error {
-		logging := time.NewTicker(time.Minute)
-		defer logging.Stop()
-		ended := make(chan error, 1)
-		go func() { ended <- tap.Run(ctx) }()
-		for {
-			select {
-			case <-logging.C:
-				sayTap(a.log, tap)
-			case err := <-ended:
-				return err
-			}
-		}
-	}})
+	a.add(tapParts(a.log, tap)...)
 	a.log.Info("Placement answers, and what is written to it is copied to the cells", "placement", base)
 	return tap, nil
 }

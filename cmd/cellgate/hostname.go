@@ -45,18 +45,13 @@ func resolveHost(ctx context.Context, conn grpc.ClientConnInterface, in proto.Me
 // hostsNamed gives the hosts with exactly this name, of all cells that answer.
 func hostsNamed(ctx context.Context, conn grpc.ClientConnInterface, name string) (found []*cellgatev1.Host, err error) {
 	req := &cellgatev1.ListHostsRequest{NameContains: name, PageSize: maxPage}
-	for {
-		page, err := cellgatev1.NewHostsClient(conn).ListHosts(ctx, req)
-		if err != nil {
-			return nil, err
-		}
+	err = eachPage(ctx, req, cellgatev1.NewHostsClient(conn).ListHosts, func(page *cellgatev1.ListHostsResponse) bool {
 		for _, h := range page.GetHosts() {
 			if h.GetServiceHost() == name {
 				found = append(found, h)
 			}
 		}
-		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return found, nil
-		}
-	}
+		return true
+	})
+	return found, err
 }

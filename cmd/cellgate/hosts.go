@@ -55,18 +55,10 @@ func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 			r.add(i.GetResourceClass(), int64(i.GetUsed()), capacity(i))
 		}
 		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), r.cpu, r.memory, r.disk,
-			strings.Join(r.other, ", "), hostAggregates(h), h.GetHostUuid())
+			strings.Join(r.other, ", "), joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), h.GetHostUuid())
 	}
 	t.print()
 	footer(p, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
-}
-
-func hostAggregates(h *cellgatev1.Host) string {
-	var names []string
-	for _, a := range h.GetAggregates() {
-		names = append(names, a.GetName())
-	}
-	return strings.Join(names, ",")
 }
 
 // capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.
@@ -137,7 +129,7 @@ func showHost(p *page, m *cellgatev1.GetHostResponse) {
 	showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}})
 	p.printf("\nuuid %s, node %s, generation %d, %s\n%s%saggregates: %s\ntraits: %s\n",
 		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h),
-		hostAggregates(h), strings.Join(h.GetTraits(), " "))
+		joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), strings.Join(h.GetTraits(), " "))
 	// What Nova's tables have in use beside instances is in use to whoever asks.
 	t := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {

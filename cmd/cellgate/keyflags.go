@@ -97,11 +97,7 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 // gatewayProblems reports filters and weighers that there are not, and expressions that
 // cannot be asked.
 func gatewayProblems(c config.Config) []fault.Field {
-	var weighers []rules.WeigherConfig
-	for _, w := range c.Gateway.Weighers {
-		weighers = append(weighers, rules.WeigherConfig(w))
-	}
-	bad := append(rules.UnknownNames(c.Gateway.Filters, weighers),
+	bad := append(rules.UnknownNames(c.Gateway.Filters, rulesOf(c.Gateway).Weighers),
 		rules.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
 	if url := c.Gateway.Bus.TransportURL; c.Gateway.Bus.Enabled && url != "" {
 		if err := bus.CheckTransportURL(url); err != nil {

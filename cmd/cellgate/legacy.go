@@ -81,15 +81,21 @@ func databaseTLS(database, ca string) (*tls.Config, error) {
 	if ca == config.SystemCA {
 		return c, nil
 	}
-	pem, err := os.ReadFile(ca)
+	c.RootCAs, err = readCAs(ca)
+	return c, err
+}
+
+// readCAs reads the CAs of a PEM file.
+func readCAs(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate", ca)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate", path)
 	}
-	return c, nil
+	return pool, nil
 }
 
 // cellOf gives the gateway's cell of a name.

@@ -82,43 +82,59 @@ type listAnswer interface {
 	GetUnavailableCells() []string
 }
 
+// setField sets a field of a message by its name.
+func setField(m proto.Message, name protoreflect.Name, v any) {
+	of := m.ProtoReflect()
+	of.Set(of.Descriptor().Fields().ByName(name), protoreflect.ValueOf(v))
+}
+
+// eachPage calls a list from in's page on, page by page, until there are no more or do is false.
+func eachPage[I proto.Message, M listAnswer](ctx context.Context, in I, call func(context.Context, I, ...grpc.CallOption) (M, error), do func(M) bool) error {
+	for {
+		page, err := call(ctx, in)
+		if err != nil {
+			return err
+		}
+		setField(in, "page_token", page.GetNextPageToken())
+		if !do(page) || page.GetNextPageToken() == "" {
+			return nil
+		}
+	}
+}
+
 // list asks for pages until limit rows are there; 0 means all. rows names the field of the
 // answer that has them. show prints all pages as one.
 func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
 	if err := limit.check(cmd); err != nil {
 		return err
 	}
-	request := in.ProtoReflect()
-	set := func(m protoreflect.Message, field protoreflect.Name, v any) {
-		m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(v))
-	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
-		set(request, "page_token", "") // of an earlier call, with --watch
-		for have, missing := 0, []string(nil); ; {
-			set(request, "page_size", pageSize(limit.n, have))
-			next, err := method(service(conn), ctx, in)
-			if err != nil {
-				return all, err
-			}
-			m := next.ProtoReflect()
-			missing = union(missing, next.GetUnavailableCells())
+		setField(in, "page_token", "") // of an earlier call, with --watch
+		setField(in, "page_size", pageSize(limit.n, 0))
+		have, missing, next := 0, []string(nil), ""
+		err = eachPage(ctx, in, func(ctx context.Context, in I, _ ...grpc.CallOption) (M, error) {
+			return method(service(conn), ctx, in)
+		}, func(page M) bool {
+			missing, next = union(missing, page.GetUnavailableCells()), page.GetNextPageToken()
+			m := page.ProtoReflect()
+			n := m.Get(m.Descriptor().Fields().ByName(rows)).List().Len()
 			if have == 0 {
-				all = next
+				all = page
 			} else {
-				proto.Merge(all, next)
+				proto.Merge(all, page)
 			}
-			have += m.Get(m.Descriptor().Fields().ByName(rows)).List().Len()
-			set(request, "page_token", next.GetNextPageToken())
-			if next.GetNextPageToken() == "" || limit.n > 0 && have >= limit.n {
-				whole := all.ProtoReflect()
-				set(whole, "next_page_token", next.GetNextPageToken())
-				cells := whole.Mutable(whole.Descriptor().Fields().ByName("unavailable_cells")).List()
-				cells.Truncate(0)
-				for _, cell := range missing {
-					cells.Append(protoreflect.ValueOf(cell))
-				}
-				return all, nil
+			have += n
+			setField(in, "page_size", pageSize(limit.n, have))
+			return limit.n == 0 || have < limit.n
+		})
+		if err == nil {
+			setField(all, "next_page_token", next)
+			cells := all.ProtoReflect().Mutable(all.ProtoReflect().Descriptor().Fields().ByName("unavailable_cells")).List()
+			cells.Truncate(0)
+			for _, cell := range missing {
+				cells.Append(protoreflect.ValueOf(cell))
 			}
 		}
+		return all, err
 	}, show)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func newMigrate() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Make the tables of a shard in a database, or bring them up to date",
 		Long: `Make the tables of a shard in a database, bring them up to date, or say where they
@@ -24,11 +24,7 @@ are. A cell checks them when it starts and refuses those of another version, unl
 cell.store_migrate lets it bring them up to date itself. There is no way back: before
 an upgrade, make a backup.`,
 		Example: "  cellgate migrate status --store postgres://cellgate@127.0.0.1:5432/cell1\n  cellgate migrate up --store postgres://cellgate@127.0.0.1:5432/cell1",
-		Args:    usageArgs(knownCommand),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, errors.New("say what to do: up or status"))
-		},
-	}
+	})
 	cmd.AddCommand(
 		newMigrateOf("up", "Make the database, and the tables that it lacks; several may run at once", migrateUp),
 		newMigrateOf("status", "Say which tables a database has and lacks; changes nothing", migrateStatus),

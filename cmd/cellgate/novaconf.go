@@ -277,9 +277,22 @@ func (t *told) warn(w io.Writer, c config.Log) error {
 	return novaconf.WriteNotes(w, t.notes)
 }
 
-// bindShow adds --print-config.
-func bindShow(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("print-config", false, "print every value in force and where it comes from, and end")
+// bindServing binds the keys of a command that serves. What it returns loads the configuration and
+// warns of what does not count; or, with --print-config, prints all of it: done.
+func bindServing(cmd *cobra.Command, section string, t terminal) func() (c config.Config, told *told, done bool, err error) {
+	load := bindTold(cmd, section, t.env)
+	printConfig := cmd.Flags().Bool("print-config", false, "print every value in force and where it comes from, and end")
+	return func() (config.Config, *told, bool, error) {
+		c, told, err := load()
+		switch {
+		case err != nil:
+		case *printConfig:
+			err = show(t.out, func(p *page) { told.show(p, c, section) })
+		default:
+			err = told.warn(t.err, c.Log)
+		}
+		return c, told, *printConfig, err
+	}
 }
 
 // show prints the configuration in force: key, value and where it was set. Values

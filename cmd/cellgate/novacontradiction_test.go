@@ -110,10 +110,11 @@ func TestNovaConf_SaysTheSameAsTheGateway_Starts(t *testing.T) {
 	printed(t, "gateway", "--config", gatewayFile(t, "  weighers: []\n"), "--nova-conf", novaConfFile(t, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"))
 }
 
-// What ends the gateway's start is no surprise after the doctor found nothing.
-func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_Unhealthy(t *testing.T) {
+// What ends the gateway's start ends the doctor, too.
+func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_IsRefused(t *testing.T) {
 	conf := novaConfFile(t, operatorsNovaConf)
 	file := gatewayFile(t, "  nova: {host_subset_size: 1}\n  nova_conf: ["+conf+"]\n")
-	rows := diagnoses(t, exitRefused, "upgrade", "--config", file)
-	must(t, rows, "gateway.nova.host_subset_size", unhealthy, file+":3: 1 contradicts "+conf+":4: ")
+	if _, text, status := typed(t.Context(), "", "doctor", "upgrade", "--config", file); status != exitUsage || !strings.Contains(text, file+":3: gateway.nova.host_subset_size: 1 contradicts "+conf+":4: ") {
+		t.Errorf("status %d, %s", status, text)
+	}
 }

@@ -133,6 +133,15 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// joined are the texts of a list in a line.
+func joined[T any](list []T, text func(T) string, between string) string {
+	var all []string
+	for _, v := range list {
+		all = append(all, text(v))
+	}
+	return strings.Join(all, between)
+}
+
 // resources collects what tables show of amounts: three classes in columns, the others as text.
 type resources struct {
 	cpu, memory, disk string

@@ -17,18 +17,17 @@ import (
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/mirror"
 	"cellgate/internal/config"
+	"cellgate/internal/lifecycle"
 )
 
 func newPlacement(t terminal) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "placement",
 		Short: "Compare two Placements, copy one to the other, or tap one",
 		Long: `Move from OpenStack's Placement to the cells, and back: one side is placement-api, the other one the
 Placement API of a gateway. docs/how-to/placement.md has the order.`,
 		Example: "  cellgate placement copy --help",
-		Args:    usageArgs(knownCommand),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
 	cmd.AddCommand(newPlacementCopy(t), newPlacementTap(t))
 	return cmd
 }
@@ -214,53 +213,43 @@ Exit status: 0 stopped, 2 wrong usage, 3 a side does not answer at the start.`,
 			}
 		}
 		tap := mirror.NewTap(mirror.TapConfig{}, mirror.New(from, mirror.Remote{Client: to}, s.parallel), front, compared, log)
-		l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", *listen)
+		l, err := lifecycle.Listen(*listen, "listen")
 		if err != nil {
 			return &serverError{err}
 		}
 		log.Info("The tap serves.", "listen", l.Addr(), "from", s.from, "to", s.to)
-		return serveTap(cmd.Context(), l, tap, func() { sayTap(log, tap) })
+		// Callers are served to their end first, then copying stops.
+		parts := append(tapParts(log, tap), lifecycle.HTTP("tap", tap, l, log))
+		if err := lifecycle.Run(cmd.Context(), log, lifecycle.Limits{Grace: shutdownWithin}, parts...); err != nil {
+			return &serverError{err}
+		}
+		return nil
 	}
 	return cmd
 }
 
-// sayTap logs a tap's counts.
-func sayTap(log *slog.Logger, tap *mirror.Tap) {
-	st := tap.Status()
-	log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
-		"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
-	for _, d := range slices.Backward(st.Differing[max(0, len(st.Differing)-1):]) {
-		log.Warn("The last read that both sides answered differently.", "path", d.Path, "microversion", d.Microversion, "from", d.Source, "to", d.Target)
-	}
-}
-
-// serveTap serves until ctx ends: first callers are served to their end, then copying stops.
-func serveTap(ctx context.Context, l net.Listener, tap *mirror.Tap, say func()) error {
-	server := &http.Server{Handler: tap, ReadHeaderTimeout: 10 * time.Second}
-	copying, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	copied := make(chan error, 1)
-	go func() { copied <- tap.Run(copying) }()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	every := time.NewTicker(time.Minute)
-	defer every.Stop()
-	for {
-		select {
-		case <-every.C:
-			say()
-			continue
-		case err := <-served:
-			return &serverError{err}
-		case <-ctx.Done():
+// tapParts copy what a tap saw, and log its counts each minute and at the end.
+func tapParts(log *slog.Logger, tap *mirror.Tap) []lifecycle.Part {
+	say := func() {
+		st := tap.Status()
+		log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
+			"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
+		for _, d := range slices.Backward(st.Differing[max(0, len(st.Differing)-1):]) {
+			log.Warn("The last read that both sides answered differently.", "path", d.Path, "microversion", d.Microversion, "from", d.Source, "to", d.Target)
 		}
-		break
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	err := server.Shutdown(ending)
-	stop()
-	<-copied
-	say()
-	return err
+	counts := func(ctx context.Context) error {
+		defer say()
+		every := time.NewTicker(time.Minute)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+				say()
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return []lifecycle.Part{{Name: "tap's counts", Run: counts}, {Name: "tap", Run: tap.Run}}
 }

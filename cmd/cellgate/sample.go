@@ -178,7 +178,7 @@ func (t *table) placed(lead []any, marked string, m *cellgatev1.SelectDestinatio
 			lead, marked = []any{" ", " ", " ", " "}, ""
 		}
 		s := d.GetSelected()
-		notes := alternateNames(d)
+		notes := joined(d.GetAlternates(), (*cellgatev1.Selection).GetServiceHost, ", ")
 		if !s.GetClaimed() {
 			notes = "not claimed (dry run)"
 		}

@@ -76,12 +76,12 @@ func showDestinations(p *page, m *cellgatev1.SelectDestinationsResponse) {
 		if s.GetClaimed() {
 			state = s.GetClaimState().String()
 		}
-		t.row(d.GetInstanceUuid(), s.GetClaimId(), s.GetServiceHost(), state, s.GetCell(), s.GetAvailabilityZone(), fmt.Sprintf("%.4f", s.GetWeight()), alternateNames(d))
+		t.row(d.GetInstanceUuid(), s.GetClaimId(), s.GetServiceHost(), state, s.GetCell(), s.GetAvailabilityZone(), fmt.Sprintf("%.4f", s.GetWeight()), joined(d.GetAlternates(), (*cellgatev1.Selection).GetServiceHost, ", "))
 	}
 	t.print()
 	for _, d := range m.GetDestinations() {
 		if len(d.GetAlternates()) > 0 && !p.wide {
-			p.printf("alternates of %s: %s\n", d.GetInstanceUuid(), alternateNames(d))
+			p.printf("alternates of %s: %s\n", d.GetInstanceUuid(), joined(d.GetAlternates(), (*cellgatev1.Selection).GetServiceHost, ", "))
 		}
 	}
 	p.printf("\n")
@@ -94,14 +94,6 @@ func showDestinations(p *page, m *cellgatev1.SelectDestinationsResponse) {
 		p.printf("; a cell that could have held the instances did not answer")
 	}
 	p.printf("\n")
-}
-
-func alternateNames(d *cellgatev1.Destinations) string {
-	var names []string
-	for _, a := range d.GetAlternates() {
-		names = append(names, a.GetServiceHost())
-	}
-	return strings.Join(names, ", ")
 }
 
 // shownRejects is how many reasons of rejections a table that is not wide has in a row.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -38,13 +39,6 @@ type selectFlags struct {
 	cell, host, group, policy   string
 	extraSpecs, imageProperties map[string]string
 	strategy                    string
-}
-
-// specFlags are those that a file replaces.
-var specFlags = []string{
-	"instance", "count", "operation", "request-id", "alternates", "ttl", "vcpus", "memory-mb", "disk-gb", "resource", "trait",
-	"forbid-trait", "aggregate", "forbid-aggregate", "zone", "project", "user", "ignore-host", "force-host",
-	"force-node", "cell", "host", "group", "policy", "extra-spec", "image-property", "strategy",
 }
 
 func (s *selectFlags) add(cmd *cobra.Command) {
@@ -78,10 +72,12 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.requestID, "request-id", "", "idempotency key: the same one and the same request give the same answer")
 	f.Int32Var(&s.alternate, "alternates", 0, "alternates an instance (0 for none)")
 	f.DurationVar(&s.ttl, "ttl", 0, "lease of the claims (0 for the gateway's default)")
+	f.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "file" {
+			cmd.MarkFlagsMutuallyExclusive("file", f.Name)
+		}
+	})
 	f.BoolVar(&s.dryRun, "dry-run", false, "choose, claim nothing")
-	for _, name := range specFlags {
-		cmd.MarkFlagsMutuallyExclusive("file", name)
-	}
 	cmd.MarkFlagsMutuallyExclusive("instance", "count")
 	cmd.MarkFlagsRequiredTogether("group", "policy")
 }

@@ -56,17 +56,21 @@ func (e *unstartedError) Error() string {
 
 func (e *unstartedError) Unwrap() []error { return e.causes }
 
-// settings words the errors of files of TLS: each with its setting, of a section
-// of the configuration, and what to do.
-func settings(section string, err error) error {
+// worded words the errors of files of TLS: each with its setting, and what to do. section is that of others.
+func worded(err error, section string, setting func(key string) string) error {
 	var all []error
 	for _, e := range split(err) {
 		if f := (*security.FileError)(nil); errors.As(e, &f) {
-			e = fmt.Errorf("%s.%s: %w; %s", section, f.Key, e, f.Do())
-		} else {
+			e = fmt.Errorf("%s: %w; %s", setting(f.Key), e, f.Do())
+		} else if section != "" {
 			e = fmt.Errorf("%s: %w", section, e)
 		}
 		all = append(all, e)
 	}
 	return errors.Join(all...)
+}
+
+// settings is worded for a section of the configuration.
+func settings(section string, err error) error {
+	return worded(err, section, func(key string) string { return section + "." + key })
 }

@@ -10,15 +10,11 @@ import (
 )
 
 func newToken() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:     "token",
 		Short:   "Make tokens that callers show",
 		Example: "  cellgate token new --role reader --name prometheus",
-		Args:    usageArgs(knownCommand),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usage(cmd, fmt.Errorf("say what to do: new"))
-		},
-	}
+	})
 	cmd.AddCommand(newTokenNew())
 	return cmd
 }

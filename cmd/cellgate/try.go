@@ -102,16 +102,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, uuid string, confs []str
 	if problems := told.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", problems[0].Path, problems[0].Problem)
 	}
-	cfg := rules.Config{
-		Filters: g.Gateway.Filters, Options: (*rules.Options)(&g.Gateway.Nova), DefaultAvailabilityZone: g.Gateway.DefaultAvailabilityZone,
-	}
-	for _, w := range g.Gateway.Weighers {
-		cfg.Weighers = append(cfg.Weighers, rules.WeigherConfig(w))
-	}
-	for _, a := range g.Gateway.PCIAliases {
-		cfg.PCIAliases = append(cfg.PCIAliases, rules.PCIAlias(a))
-	}
-	compiled, err := rules.Compile(cfg)
+	compiled, err := rules.Compile(rulesOf(g.Gateway))
 	if err != nil {
 		return nil, err
 	}
