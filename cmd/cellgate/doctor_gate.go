@@ -107,7 +107,7 @@ func checkClaims(u *upgrade) (out results) {
 		out = append(out, diagnose(unhealthy, counted(len(on[id]), "instance")+" of Nova's rows on this agent's host have no claim in the shard, so that others would be placed on their room: "+firstOf(on[id]), do).named("claims on "+h.GetServiceHost())...)
 	}
 	if waiting > 0 {
-		out = append(out, diagnose(warned, counted(waiting, "instance")+" of hosts without an agent have no claim yet: an import brings them", "run a gateway with this configuration, or cellgate import --cell "+u.conf.Cell+" --once")...)
+		out = append(out, diagnose(warned, counted(waiting, "instance")+" of hosts without an agent have no claim yet: an import brings them", "run a gateway with this configuration, or cellgate import --cell "+u.conf.Cell)...)
 	}
 	return out
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -102,25 +100,12 @@ func (t *table) printBelow() {
 // printable escapes the characters that break lines or control a terminal, as Go writes them:
 // \n, \x1b.
 func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(text) {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[n:]
-	}
-	return b.String()
+	quoted := strconv.Quote(text)
+	return unescaped.Replace(quoted[1 : len(quoted)-1])
 }
+
+// unescaped are characters that only a quoted text escapes.
+var unescaped = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 
 // of gives "used/capacity" of whole amounts.
 func of[N int32 | int64](used, capacity N) string { return fmt.Sprintf("%d/%d", used, capacity) }
