@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -63,22 +64,20 @@ type check[E any] struct {
 	run  func(E) results
 }
 
-// mostNamed is how many results of a check and a status are printed; the others are counted.
-const mostNamed = 20
-
-// examine runs checks in their order. prefix begins the name of every result.
-func examine[E any](prefix string, evidence E, checks []check[E]) (out results) {
+// examine runs checks in their order. prefix begins the name of every result. Of a check and a status most
+// are given, and the others counted.
+func examine[E any](prefix string, evidence E, most int, checks []check[E]) (out results) {
 	for _, c := range checks {
 		count, last := map[string]int{}, map[string]result{}
 		for _, r := range c.run(evidence).named(c.name) {
 			r.Check = prefix + r.Check
-			if count[r.Status]++; count[r.Status] <= mostNamed {
+			if count[r.Status]++; count[r.Status] <= most {
 				out = append(out, r)
 			}
 			last[r.Status] = r
 		}
 		for _, status := range []string{unhealthy, warned, noted} {
-			if more := count[status] - mostNamed; more > 0 {
+			if more := count[status] - most; more > 0 {
 				out = append(out, result{prefix + c.name, status, fmt.Sprintf("and %d more", more), last[status].Do})
 			}
 		}
@@ -121,8 +120,8 @@ func newDoctor(t terminal) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether a process can run here, and what it needs",
 		Long: `Check a process's configuration and all that it needs: ports, certificates and
-tokens, the shard's directory and disk, the clock, the cells and their versions,
-and this machine's limits. All problems are found at once, each with what to do.
+tokens, the shard's directory and disk, the clock, the cells, and this machine's
+limits. All problems are found at once, each with what to do.
 With a configuration that is wrong only it and this machine are looked at.
 
 It changes nothing (to time the disk it writes a small file beside the shard and
@@ -198,7 +197,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		} else {
 			checks = checks[len(checks)-1:] // the one that needs no configuration
 		}
-		return append(checkConfiguration(d.section, err), examine("", p, checks)...).print(cmd.OutOrStdout(), asJSON)
+		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
 }

@@ -19,6 +19,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
+// mostNamed is how many hosts, rows or instances a check of an upgrade names for each status.
+const mostNamed = 20
+
 // upgradeChecks look at one cell, in this order.
 var upgradeChecks = []check[*upgrade]{
 	{"scheduler", checkScheduler},
@@ -148,7 +151,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		for _, l := range cells {
 			u := &upgrade{conf: l, cell: cellOf(g, l.Cell), down: cmp.Or(l.ServiceDownTime, time.Minute)}
 			u.collect(ctx, g.CellTLS)
-			out = append(out, examine(l.Cell+" ", u, upgradeChecks)...)
+			out = append(out, examine(l.Cell+" ", u, mostNamed, upgradeChecks)...)
 		}
 		return out.print(cmd.OutOrStdout(), asJSON)
 	}
