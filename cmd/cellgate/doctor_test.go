@@ -298,6 +298,19 @@ func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// Of thousands of hosts the first are named, the others counted.
+func TestExamine_ManyResults_OthersAreCounted(t *testing.T) {
+	out := examine("cell1 ", 30, mostNamed, []check[int]{{"hosts", func(n int) (all results) {
+		for i := range n {
+			all = append(all, diagnose(warned, "is down", "look").named(fmt.Sprint("host ", i))...)
+		}
+		return append(all, good("all else")...)
+	}}})
+	if len(out) != 22 || out[19].Check != "cell1 host 19" || out[20].What != "all else" || out[21] != (result{"cell1 hosts", warned, "and 10 more", "look"}) {
+		t.Errorf("%+v", out)
+	}
+}
+
 // What was not looked at is not ok.
 func TestDoctorCounts(t *testing.T) {
 	for _, tt := range []struct {
