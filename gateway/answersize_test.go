@@ -43,8 +43,9 @@ func TestTheLargestAnswerFitsADefaultClient(t *testing.T) {
 		r.ReturnAlternates, r.MaxAlternates = true, alternates
 		return r
 	}
-	most := sort.Search(200, func(n int) bool {
-		r := request(n + 1)
+	const least = 100
+	most := least + sort.Search(64, func(n int) bool {
+		r := request(least + n + 1)
 		r.DryRun = true
 		_, err := w.scheduler.SelectDestinations(t.Context(), r)
 		if err != nil && fault.KindOf(err) != fault.InvalidRequest {

@@ -60,7 +60,7 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 					u.reader.beating(ahead, time.Time{}, false)
 					f.gate.importFor = 5 * time.Second
 					startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
-					time.Sleep(2 * time.Minute)
+					time.Sleep(time.Minute)
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
 						t.Fatalf("a live one: %v are down, %q", down, why)
 					}
@@ -79,7 +79,7 @@ func TestACopyThatStopsIsFoundThoughAClockIsAhead(t *testing.T) {
 					if last(f.reported()).GetImportedAge() != nil {
 						t.Error("75 s after it stopped it is said to be imported")
 					}
-					time.Sleep(3 * time.Minute)
+					time.Sleep(time.Minute)
 					u.reader.beating(ahead, time.Time{}, false)
 					time.Sleep(20 * time.Second)
 					if down, why := goesDown(f.reported()); len(down) != 0 || why != "" {
