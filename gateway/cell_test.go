@@ -395,7 +395,7 @@ func (c *testCell) expire(id string) {
 	if over := c.claim(id).GetExpiresAt().AsTime().Sub(time.Now().Add(time.Duration(c.skew.Load()))); over > 0 {
 		c.skew.Add(int64(over))
 	}
-	time.Sleep(2 * leaseScan) // virtual
+	pauseFor(2 * leaseScan) // virtual
 	if s := c.stateOf(id); s != cellgatev1.ClaimState_EXPIRED {
 		c.t.Fatalf("claim %s is %s", id, s)
 	}
