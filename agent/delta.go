@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// DeltaOf gives what changed between two states of one agent life; nil when a Delta
+// DeltaOf gives what changed between two states of one agent incarnation; nil when a Delta
 // cannot say it and the whole state must be sent. Instances and namespaces come out
 // in another order where theirs changed: it means nothing. BootId, BaseVersion and
 // Version are set; epoch and follow are the stream's.

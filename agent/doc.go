@@ -2,7 +2,7 @@
 // replicas what a host has and that it lives. There is no other way by which a
 // cell learns of a host.
 //
-// A Host is one host's own truth in one agent life; a Reporter is its stream to
+// A Host is one host's own truth in one agent incarnation; a Reporter is its stream to
 // one replica. A Source says what its hosts have and when that changed: package
 // hostprobe reads the machine it runs on; a Simulation makes many hosts up, which
 // follow from its seed alone (sim_*.go, and the table in samples/README.md that the

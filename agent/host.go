@@ -14,7 +14,7 @@ import (
 // Version is the version of the report that agents write.
 const Version = 1
 
-// Host is what one host says of itself in one agent life. It is safe for
+// Host is what one host says of itself in one agent incarnation. It is safe for
 // concurrent use; the states it hands out are shared and must not be changed.
 type Host struct {
 	bootID string
@@ -32,7 +32,7 @@ type Host struct {
 	puts [8]time.Time
 }
 
-// NewHost starts a host's agent life: a random boot id, and state as version 1.
+// NewHost starts a host's agent incarnation: a random boot id, and state as version 1.
 // The Host owns state from here.
 func NewHost(state *agentv1.FullState) *Host {
 	state.Verifies = true

@@ -47,7 +47,7 @@ func (h *Host) writes(replica string) bool {
 	return best == "" || best == replica
 }
 
-// weight is a host's for a replica, in rendezvous hashing: equal for every agent life.
+// weight is a host's for a replica, in rendezvous hashing: equal for every agent incarnation.
 func weight(host, replica string) uint64 {
 	f := fnv.New64a()
 	_, _ = f.Write([]byte(host)) // cannot fail

@@ -166,7 +166,7 @@ func (a *testAgent) heartbeat() {
 }
 
 // register makes a host's stream and has its state accepted, asked for it over another
-// life's row or not.
+// incarnation's row or not.
 func (r *testCell) register(s *agentv1.FullState) *testAgent {
 	r.t.Helper()
 	a := r.agent()

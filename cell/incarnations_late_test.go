@@ -16,8 +16,8 @@ import (
 
 const bootB = "bbbbbbbb-0000-4000-8000-000000000002"
 
-// lifeState is a host's state of a life, with instances of a VCPU each.
-func lifeState(boot string, version uint64, instances ...int) *agentv1.FullState {
+// stateOfBoot is a host's state of an incarnation, with instances of a VCPU each.
+func stateOfBoot(boot string, version uint64, instances ...int) *agentv1.FullState {
 	s := plainState(1, 8)
 	s.BootId, s.Version = boot, version
 	for _, n := range instances {
@@ -86,28 +86,28 @@ func startHeld(t *testing.T, store shard.Store) (r *testCell, slow func() (goOn 
 }
 
 // What waits at a replica whose shard is slow was said before another replica wrote the next
-// life's states: neither the dead agent's newest nor the living one's oldest is the row then,
+// incarnation's states: neither the dead agent's newest nor the living one's oldest is the row then,
 // and no claim that was adopted is released.
-func TestWhatWaitedForTheShardUndoesNothingOfTheNextLife(t *testing.T) {
+func TestRegister_StateThatWaitedForTheShard_UndoesNothingOfTheNextIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		fast := start(t, store, named("r1"))
 		late, slow := startHeld(t, store)
-		dead := late.register(lifeState(bootA, 1))
+		dead := late.register(stateOfBoot(bootA, 1))
 		calm()
 		goOn := slow()
-		dead.send(lifeState(bootA, 2))
-		late.says(lifeState(bootB, 1, 1))
-		fast.says(lifeState(bootB, 1, 1))
-		fast.says(lifeState(bootB, 4, 1, 2))
+		dead.send(stateOfBoot(bootA, 2))
+		late.says(stateOfBoot(bootB, 1, 1))
+		fast.says(stateOfBoot(bootB, 1, 1))
+		fast.says(stateOfBoot(bootB, 4, 1, 2))
 		before := rowsOf(t, store)
 		if h := before.Hosts[hostUUID(1)]; h.BootID != bootB || h.StateVersion != 4 || len(before.Claims) != 2 {
-			t.Fatalf("before: life %s, version %d, claims %v", h.BootID, h.StateVersion, before.Claims)
+			t.Fatalf("before: incarnation %s, version %d, claims %v", h.BootID, h.StateVersion, before.Claims)
 		}
 		goOn()
 		after := rowsOf(t, store)
 		if h := after.Hosts[hostUUID(1)]; h.BootID != bootB || h.StateVersion != 4 {
-			t.Errorf("the row is of life %s, version %d", h.BootID, h.StateVersion)
+			t.Errorf("the row is of incarnation %s, version %d", h.BootID, h.StateVersion)
 		}
 		for id := range before.Claims {
 			if c := after.Claims[id]; c == nil || !c.State.Live() {
@@ -120,25 +120,25 @@ func TestWhatWaitedForTheShardUndoesNothingOfTheNextLife(t *testing.T) {
 	})
 }
 
-// An agent answered, and died: its answer was said over a row that the next life's has
+// An agent answered, and died: its answer was asked for over a row that the next incarnation's has
 // replaced when it is written.
-func TestAnAnswerThatComesLateReplacesNoOtherLife(t *testing.T) {
+func TestRegister_AnswerThatComesLate_ReplacesNoOtherIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		fast := start(t, store, named("r1"))
 		late, slow := startHeld(t, store)
-		fast.says(lifeState(bootA, 5))
+		fast.says(stateOfBoot(bootA, 5))
 		goOn := slow()
 		a := late.agent()
-		q := a.report(lifeState("dddddddd-0000-4000-8000-000000000001", 1)).GetResync()
+		q := a.report(stateOfBoot("dddddddd-0000-4000-8000-000000000001", 1)).GetResync()
 		if q == nil {
-			t.Fatal("the agent was not asked over another life's row")
+			t.Fatal("the agent was not asked over another incarnation's row")
 		}
 		a.send(resaid(a.last, q))
-		fast.says(lifeState(bootB, 1, 1))
+		fast.says(stateOfBoot(bootB, 1, 1))
 		goOn()
 		if h := rowsOf(t, store).Hosts[hostUUID(1)]; h.BootID != bootB {
-			t.Errorf("the row is of life %s", h.BootID)
+			t.Errorf("the row is of incarnation %s", h.BootID)
 		}
 		m, err := a.stream.Recv()
 		if err != nil || m.GetResync().GetEpoch() <= q.GetEpoch() {
@@ -149,10 +149,10 @@ func TestAnAnswerThatComesLateReplacesNoOtherLife(t *testing.T) {
 			t.Errorf("the answer: %v", m)
 		}
 		if h := rowsOf(t, store).Hosts[hostUUID(1)]; h.BootID != a.last.GetBootId() {
-			t.Errorf("the row is of life %s", h.BootID)
+			t.Errorf("the row is of incarnation %s", h.BootID)
 		}
 		// It was asked once, for one state.
-		fast.says(lifeState(bootB, 2, 1))
+		fast.says(stateOfBoot(bootB, 2, 1))
 		again := proto.CloneOf(a.last)
 		again.Version++
 		if m := a.report(again); m.GetResync() == nil {
@@ -165,8 +165,8 @@ func TestAnAnswerThatComesLateReplacesNoOtherLife(t *testing.T) {
 func TestAFollowersAnswerIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		r.register(lifeState(bootA, 1)).cancel()
-		s := lifeState(bootB, 1)
+		r.register(stateOfBoot(bootA, 1)).cancel()
+		s := stateOfBoot(bootB, 1)
 		s.Follow = true
 		a := r.agent()
 		q := a.report(s).GetResync()
@@ -184,9 +184,9 @@ func TestWhatARegainingAgentSaysIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
 		other := r.agent()
-		a := r.register(lifeState(bootA, 1))
+		a := r.register(stateOfBoot(bootA, 1))
 		time.Sleep(7 * r.cell.cfg.HeartbeatEvery) // it is silent: another one may speak
-		q := other.report(lifeState(bootB, 1)).GetResync()
+		q := other.report(stateOfBoot(bootB, 1)).GetResync()
 		if m := other.report(resaid(other.last, q)); m.GetAccepted() == nil {
 			t.Fatalf("the other's state: %v", m)
 		}

@@ -25,7 +25,7 @@ func rowIs(t *testing.T, boot string, all ...*testCell) {
 	t.Helper()
 	for _, r := range all {
 		if h := r.cell.rows.Host(hostUUID(1)).Host; h.BootID != boot {
-			t.Errorf("%s: the row is of life %s, version %d; the host's is %s", r.cell.cfg.Replica, h.BootID, h.StateVersion, boot)
+			t.Errorf("%s: the row is of incarnation %s, version %d; the host's is %s", r.cell.cfg.Replica, h.BootID, h.StateVersion, boot)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (m *machine) bootID() string {
 // What an agent that died said is read after its host's next agent has reported, on a
 // stream whose end nobody knows. No replica writes it: not one that hears the next agent, and
 // not one that does not, which asks for it again in vain.
-func TestALateStateOfALifeThatIsOverDoesNotStay(t *testing.T) {
+func TestRegister_LateStateOfAnEndedIncarnation_DoesNotStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas []string
 		late     int
@@ -146,7 +146,7 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 		f := r.stand(hostDiffers)[0]
 		for _, boot := range []string{older.bootID(), newer.bootID()} {
 			if !strings.Contains(f.GetDetail(), boot) {
-				t.Errorf("life %s is not named: %v", boot, f)
+				t.Errorf("incarnation %s is not named: %v", boot, f)
 			}
 		}
 		writes := applied(store)

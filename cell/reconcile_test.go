@@ -61,13 +61,13 @@ func (m *machine) state() *agentv1.FullState {
 	return s
 }
 
-// start begins a life of the agent.
+// start begins an incarnation of the agent.
 func (m *machine) start() {
 	m.host = hostagent.NewHost(m.state())
 	m.resume()
 }
 
-// resume connects a life of the agent, which has streams to no replica.
+// resume connects an incarnation of the agent, which has streams to no replica.
 func (m *machine) resume() {
 	m.down = false
 	ctx, cancel := context.WithCancel(context.Background())
@@ -213,7 +213,7 @@ func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 				delete(m.runs, 1)
 				m.start()
 			},
-			claims: 1, why: "no report of this life",
+			claims: 1, why: "no report of this incarnation",
 		},
 		"more than half went at once": {
 			cause: func(r *testCell, m *machine) {

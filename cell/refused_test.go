@@ -147,7 +147,7 @@ func TestARefusedHostThatIsNotKept(t *testing.T) {
 		mode  agents.VerifyMode
 		state func(*agentv1.FullState)
 	}{
-		"another life":          {agents.VerifyAsync, func(s *agentv1.FullState) { s.BootId = consumerUUID(77) }},
+		"another incarnation":   {agents.VerifyAsync, func(s *agentv1.FullState) { s.BootId = consumerUUID(77) }},
 		"claims are not judged": {agents.VerifyAsync, func(s *agentv1.FullState) { s.Verifies = false }},
 		"verdicts do not count": {agents.VerifyShadow, func(*agentv1.FullState) {}},
 	} {
@@ -171,7 +171,7 @@ func TestARefusedHostThatIsNotKept(t *testing.T) {
 				if r.shown().GetUp() || r.shown().GetRefused().GetStays() {
 					t.Errorf("the host is %v", r.shown())
 				}
-				if f := r.stand(stateRefused)[0]; !strings.Contains(f.GetDetail(), "nothing of this life") {
+				if f := r.stand(stateRefused)[0]; !strings.Contains(f.GetDetail(), "nothing of this incarnation") {
 					t.Errorf("found %v", f)
 				}
 			})

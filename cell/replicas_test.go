@@ -338,7 +338,7 @@ func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 	})
 }
 
-// A replica that stood still while another process began its next life ends: nothing
+// A replica that stood still while another process began its next incarnation ends: nothing
 // it does is written.
 func TestAFencedReplicaEnds(t *testing.T) {
 	url := pgtest.Start(t).NewDatabase(t)
@@ -357,7 +357,7 @@ func TestAFencedReplicaEnds(t *testing.T) {
 		err = answers[0].Err
 	}
 	if fault.KindOf(err) != fault.CellUnavailable {
-		t.Errorf("a write of the earlier life: %v", err)
+		t.Errorf("a write of the earlier incarnation: %v", err)
 	}
 	if err := <-ended; !errors.Is(err, shard.ErrFenced) {
 		t.Errorf("Run ended with %v", err)

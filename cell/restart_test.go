@@ -13,7 +13,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// TestI8_ARestartLosesNothing: a new life on the same shard has the same hosts
+// TestI8_ARestartLosesNothing: a new incarnation on the same shard has the same hosts
 // and claims; only who was heard is forgotten, and hosts have their grace.
 func TestI8_ARestartLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestI8_ARestartLosesNothing(t *testing.T) {
 		old := query(4)
 		old.TableVersion = before.GetTableVersion()
 		if p := second.propose(old); p.GetFailure().GetReason() != string(fault.Gone) {
-			t.Errorf("a version of the earlier life gave %v", p)
+			t.Errorf("a version of the earlier incarnation gave %v", p)
 		}
 		before.TableVersion, after.TableVersion = "", ""
 		if !proto.Equal(before, after) {

@@ -63,21 +63,21 @@ func silentRows(t *testing.T, s shard.Store) []string {
 	return out
 }
 
-// sayings are the transactions that tell rows whether agents are silent.
-type sayings struct {
+// silenceWrites are the transactions that tell rows whether agents are silent.
+type silenceWrites struct {
 	mu   sync.Mutex
-	each []saying
+	each []silenceWrite
 }
 
-type saying struct {
+type silenceWrite struct {
 	at             time.Time
 	silent, others int
 }
 
-func (s *sayings) of(store *testStore) {
+func (s *silenceWrites) record(store *testStore) {
 	store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 		did, err := commit()
-		said := saying{at: time.Now()}
+		said := silenceWrite{at: time.Now()}
 		for _, c := range did.Entry.Changes {
 			switch {
 			case c.AdminState == nil:
@@ -96,7 +96,7 @@ func (s *sayings) of(store *testStore) {
 	})
 }
 
-func (s *sayings) take() []saying {
+func (s *silenceWrites) drain() []silenceWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.each
@@ -150,12 +150,12 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 		a := hears.register(plainState(1, 8))
 		b := deaf.register(plainState(1, 8))
 		b.cancel()
-		var said sayings
-		said.of(store)
+		var said silenceWrites
+		said.record(store)
 		beat(80*time.Second, a)
 		deaf.mustPass("at the one that does not hear it")
 		hears.mustPass("at the one that does", 1)
-		if got := said.take(); len(got) != 2 || got[0].silent != 1 || got[1].others != 1 || got[1].at.Sub(got[0].at) > 12*time.Second {
+		if got := said.drain(); len(got) != 2 || got[0].silent != 1 || got[1].others != 1 || got[1].at.Sub(got[0].at) > 12*time.Second {
 			t.Errorf("its row was written %+v, want silent once, and then not", got)
 		}
 		third := start(t, store, slowly("r3"))
@@ -164,7 +164,7 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 
 		// It is said again 2, 6, 14, and 30 minutes later.
 		beat(20*time.Minute, a)
-		if got := said.take(); len(got) != 2*3 {
+		if got := said.drain(); len(got) != 2*3 {
 			t.Errorf("within 20 minutes its row was written %d times: %+v", len(got), got)
 		}
 		deaf.mustPass("at the one that does not hear it")
@@ -214,13 +214,13 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 		for n := range hosts {
 			agents = append(agents, r.register(plainState(n, 8)))
 		}
-		var said sayings
-		said.of(store)
+		var said silenceWrites
+		said.record(store)
 		time.Sleep(90 * time.Second)
-		check := func(of func(saying) int) {
+		check := func(of func(silenceWrite) int) {
 			t.Helper()
 			total, each := 0, map[int64]int{}
-			for _, s := range said.take() {
+			for _, s := range said.drain() {
 				if of(s) != s.silent+s.others {
 					t.Errorf("among them is %+v", s)
 				}
@@ -236,14 +236,14 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 				t.Errorf("%d rows were written, want %d", total, hosts)
 			}
 		}
-		check(func(s saying) int { return s.silent })
+		check(func(s silenceWrite) int { return s.silent })
 		if got := silentRows(t, store); len(got) != hosts {
 			t.Errorf("%d hosts are silent by their rows", len(got))
 		}
 		beat(20*time.Second, agents...)
-		check(func(s saying) int { return s.others })
+		check(func(s silenceWrite) int { return s.others })
 		beat(time.Minute, agents...)
-		if got := said.take(); len(got) != 0 {
+		if got := said.drain(); len(got) != 0 {
 			t.Errorf("then %+v", got)
 		}
 	})

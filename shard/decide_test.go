@@ -88,11 +88,11 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				if got.left {
 					seen["left to the agent"]++
 				}
-				if got.otherLife != "" {
-					seen["of another life"]++
+				if got.otherIncarnation != "" {
+					seen["of another incarnation"]++
 				}
-				if over && got.otherLife == "" {
-					seen["over the life that was named"]++
+				if over && got.otherIncarnation == "" {
+					seen["over the incarnation that was named"]++
 				}
 				if got.held {
 					seen["held while the tables speak"]++
@@ -153,7 +153,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 		"a claim that moves", "confirmed a move", "a later lease named, PENDING", "a later lease named, CONFIRMED", "gate  ", "gate STALE_GENERATION ",
 		"admin  ", "admin INVALID_REQUEST ", "admin STALE_GENERATION ", "end  ", "a maintenance that ended",
 		"judge  ", "confirm CLAIM_REJECTED HostVerdict", "claim CLAIM_REJECTED HostVerdict",
-		"left to the agent", "held while the tables speak", "taken from the agent", "follows Nova", "imported already", "of another life", "over the life that was named", "an import that moves claims",
+		"left to the agent", "held while the tables speak", "taken from the agent", "follows Nova", "imported already", "of another incarnation", "over the incarnation that was named", "an import that moves claims",
 		"an import of an older version", "an import that is older than a claim",
 		"place ", "place PROVIDER_NOT_FOUND", "place DUPLICATE_PROVIDER", "place PROVIDER_GENERATION", "place INVENTORY_IN_USE", "place PROVIDER_HAS_ALLOCATIONS",
 		"place CONSUMER_GENERATION", "place CAPACITY_EXCEEDED", "place INVENTORY_MISSING", "place AGENT_TREE",

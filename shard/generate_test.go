@@ -157,7 +157,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "transfer":
 			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
-			if ref.Reinstate = rapid.Bool().Draw(t, "retake"); ref.Reinstate && rapid.Bool().Draw(t, "lease") {
+			if ref.Reinstate = rapid.Bool().Draw(t, "reinstate"); ref.Reinstate && rapid.Bool().Draw(t, "lease") {
 				ref.Lease = &time.Time{} // nameLeases says which
 			}
 			return Op{Confirm: ref}

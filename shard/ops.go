@@ -87,7 +87,7 @@ type PutHost struct {
 	InstancesAt time.Time
 }
 
-// Registration says which state of which agent life a host's row is.
+// Registration says which state of which agent incarnation a host's row is.
 type Registration struct {
 	BootID       string
 	StateVersion uint64

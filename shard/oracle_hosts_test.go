@@ -122,7 +122,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 	}
 	closed := o.revision > 0 && o.gate != GateNative
 	ratios := ratiosOf(next)
-	sameLife := known && old.Imported == next.Imported && old.BootID == next.BootID
+	sameIncarnation := known && old.Imported == next.Imported && old.BootID == next.BootID
 	content := func(h Host) Host {
 		h.BootID, h.StateVersion = "", 0
 		return h
@@ -141,11 +141,11 @@ func (o *oracle) putHost(p *PutHost) answer {
 			o.instances(p, &a)
 			o.reassign(p.Host.UUID)
 		}
-	case known && !next.Imported && !old.Imported && !sameLife && p.ExpectedBootID != nil && *p.ExpectedBootID != old.BootID:
-		a.otherLife = old.BootID
-	case sameLife && next.Imported && next.StateVersion < old.StateVersion:
+	case known && !next.Imported && !old.Imported && !sameIncarnation && p.ExpectedBootID != nil && *p.ExpectedBootID != old.BootID:
+		a.otherIncarnation = old.BootID
+	case sameIncarnation && next.Imported && next.StateVersion < old.StateVersion:
 		a.same, a.outdated = true, true
-	case sameLife && !next.Imported && next.StateVersion <= old.StateVersion:
+	case sameIncarnation && !next.Imported && next.StateVersion <= old.StateVersion:
 	case known && next.Imported && reflect.DeepEqual(content(next), content(old)):
 		a.same = true
 		o.instances(p, &a)

@@ -49,22 +49,22 @@ func newOracle() *oracle {
 
 // answer is what of an outcome does not depend on how it is worded.
 type answer struct {
-	kind           fault.Kind
-	filter, detail string
-	claim          string
-	state          ClaimState
-	pinned         string
-	adopted        int
-	conflicts      int
-	over           int
-	confirmed      int
-	released       int
-	left, same     bool
-	taken          bool
-	held, followed bool
-	outdated       bool
-	otherLife      string
-	kept           int
+	kind             fault.Kind
+	filter, detail   string
+	claim            string
+	state            ClaimState
+	pinned           string
+	adopted          int
+	conflicts        int
+	over             int
+	confirmed        int
+	released         int
+	left, same       bool
+	taken            bool
+	held, followed   bool
+	outdated         bool
+	otherIncarnation string
+	kept             int
 	// The gate, after an operation that moves it.
 	gate            GateState
 	epoch, revision int64
@@ -85,7 +85,7 @@ type answer struct {
 }
 
 func answerOf(o Outcome) answer {
-	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.ClaimedElsewhere, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.OwnedByAgent, taken: o.InstancesTaken, same: o.Unchanged, held: o.Held, followed: o.Followed, outdated: o.Outdated, otherLife: o.CurrentBootID, kept: o.NewerClaimsSkipped}
+	a := answer{pinned: o.PinnedTo, adopted: o.Adopted, conflicts: o.ClaimedElsewhere, over: o.Overcommitted, confirmed: o.Confirmed, released: o.Released, left: o.OwnedByAgent, taken: o.InstancesTaken, same: o.Unchanged, held: o.Held, followed: o.Followed, outdated: o.Outdated, otherIncarnation: o.CurrentBootID, kept: o.NewerClaimsSkipped}
 	if o.AdminState != nil {
 		a.admin, a.until, a.nova, a.silent = o.AdminState.State, o.AdminState.Until, o.AdminState.Nova, o.AdminState.Silent
 	}

@@ -117,7 +117,7 @@ func (p *PutHost) isForOtherIncarnation(old *Host) bool {
 	return p.ExpectedBootID != nil && !p.Host.Imported && old != nil && !old.Imported && old.BootID != p.Host.BootID && old.BootID != *p.ExpectedBootID
 }
 
-// isOutdated reports whether the row is of the same life and as new. An imported state of
+// isOutdated reports whether the row is of the same incarnation and as new. An imported state of
 // the row's own version may come with other instances.
 func (p *PutHost) isOutdated(old *Host) bool {
 	if old == nil || old.Imported != p.Host.Imported || old.BootID != p.Host.BootID {

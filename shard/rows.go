@@ -42,7 +42,7 @@ type Host struct {
 	// provider are merged with it: all who read the row see what counts. nil for nothing.
 	// Decide sets it.
 	Nova *NovaHost
-	// BootID and StateVersion say which state of which agent life this is.
+	// BootID and StateVersion say which state of which agent incarnation this is.
 	BootID       string
 	StateVersion uint64
 	// Generation is bumped by every write to the host's rows, this one or its

@@ -10,7 +10,7 @@ import (
 
 // RecordVerdict notes what a host says of a claim that it was offered. A word that comes late
 // changes nothing: about a claim that is not PENDING or is not there, on another host,
-// or of a lower version of the agent life whose word is noted. Neither does the same
+// or of a lower version of the agent incarnation whose word is noted. Neither does the same
 // word again.
 //
 // A REJECTED claim keeps its resources and its lease; it cannot be confirmed
@@ -20,7 +20,7 @@ import (
 // A rejection with ReasonAborted gives back what a PENDING claim takes: it is rejected as
 // any, holds nothing from then on, and no later word changes it. When a report of its host
 // has its instance all the same, it takes what that says. A CONFIRMED claim is REJECTED by
-// it, which ends it, where the life of the agent that says so is the host's, knows its
+// it, which ends it, where the incarnation of the agent that says so is the host's, knows its
 // instances, and no report has had this one; not when it was transferred, nor when it moves
 // another: that one has ended, and the instance may run where it was.
 type RecordVerdict struct {
@@ -39,7 +39,7 @@ type Verdict struct {
 	Reason string
 	// Detail is for people.
 	Detail string
-	// BootID and Version say which state of which agent life judged.
+	// BootID and Version say which state of which agent incarnation judged.
 	BootID  string
 	Version uint64
 	// At is store time.

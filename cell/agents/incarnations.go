@@ -24,7 +24,7 @@ import (
 // epoch that is over.
 func (a *stream) askOver(boot string) *agentv1.ReportResponse {
 	a.askedOver = boot
-	return resync(a.epoch.Add(1), "the host's row is of agent life "+boot, 0)
+	return resync(a.epoch.Add(1), "the host's row is of agent incarnation "+boot, 0)
 }
 
 // reportSummary is what a stream's newest accepted state is.
@@ -99,7 +99,7 @@ func (a *stream) renewal(why string, within time.Duration, row *shard.Host) *age
 }
 
 func incarnationText(r shard.Registration, serviceHost string) string {
-	return fmt.Sprintf("of agent life %s (service host %s, version %d)", r.BootID, serviceHost, r.StateVersion)
+	return fmt.Sprintf("of agent incarnation %s (service host %s, version %d)", r.BootID, serviceHost, r.StateVersion)
 }
 
 // asking is when an agent of a host was last asked for what another incarnation had overwritten,

@@ -34,7 +34,7 @@ type refusal struct {
 	// since is of the first refusal without an accepted state between.
 	since    time.Time
 	problems []string
-	// held is what the shard has of the agent's life, which heartbeats are to name; the zero
+	// held is what the shard has of the agent's incarnation, which heartbeats are to name; the zero
 	// value when the host does not stay by it.
 	held shard.Registration
 }
@@ -49,7 +49,7 @@ func (f *refusal) isNamedBy(b *agentv1.Heartbeat) bool {
 
 // text is for people.
 func (f *refusal) text() string {
-	stays := "nothing of this life of its agent is held that it could stay in service by: it is not heard"
+	stays := "nothing of this incarnation of its agent is held that it could stay in service by: it is not heard"
 	if f.keepsHost() {
 		stays = fmt.Sprintf("version %d is held, and heartbeats that name it keep it in service", f.held.StateVersion)
 	}

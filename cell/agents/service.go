@@ -183,7 +183,7 @@ type stream struct {
 	heardAt    atomic.Pointer[time.Time]
 	// lostSince is since when the host's row is another incarnation's; zero while it is not.
 	lostSince time.Time
-	// askedOver is the life over whose row the agent was asked for its next state, by the Resync
+	// askedOver is the incarnation over whose row the agent was asked for its next state, by the Resync
 	// of the newest epoch or one before; "" for none.
 	askedOver string
 	// out has what is sent to the agent besides its answers (Streams.Send).
@@ -192,7 +192,7 @@ type stream struct {
 
 // result is what came of a state: the answer and, when it was accepted, the host's
 // uuid and the state; refusal says which state was not. superseded: it was not written
-// (sessions.outlived). over is the life whose row it would replace: the agent is to be asked
+// (sessions.outlived). over is the incarnation whose row it would replace: the agent is to be asked
 // over that one. An error ends the stream.
 type result struct {
 	reply      *agentv1.ReportResponse

@@ -25,7 +25,7 @@ func askedOf(services []Service, all ...asked) Evidence {
 	e := Evidence{now: gateStart.Add(5 * time.Minute), node: allRegistered}
 	for _, a := range all {
 		e.reports = append(e.reports, Report{
-			Gateway: "life of " + a.gateway, name: a.gateway, required: a.required, downTime: a.downTime, Services: services, unclaimed: allClaimed,
+			Gateway: "incarnation of " + a.gateway, name: a.gateway, required: a.required, downTime: a.downTime, Services: services, unclaimed: allClaimed,
 		})
 	}
 	return e

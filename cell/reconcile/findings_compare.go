@@ -16,8 +16,8 @@ import (
 type findingKey struct {
 	kind                                   cellgatev1.Finding_Kind
 	host, claim, instance, provider, class string
-	// life: the host's row is another agent incarnation's (otherLife).
-	life bool
+	// incarnation: the host's row is another agent incarnation's (otherIncarnation).
+	incarnation bool
 }
 
 func keyOf(f *cellgatev1.Finding) findingKey {
@@ -38,7 +38,7 @@ func (k findingKey) fromReports() bool {
 
 // fromAudits are the kinds that only a reading of the shard shows.
 func (k findingKey) fromAudits() bool {
-	if k.life {
+	if k.incarnation {
 		return false
 	}
 	switch k.kind {

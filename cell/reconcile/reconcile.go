@@ -137,7 +137,7 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 func (r *Reconciler) lookAt(l *lookResult, host string) {
 	row := r.rows.Host(host)
 	if f := r.agents.OtherIncarnation(row); f != nil {
-		l.seen[findingKey{kind: f.GetKind(), host: host, life: true}] = f
+		l.seen[findingKey{kind: f.GetKind(), host: host, incarnation: true}] = f
 	}
 	if f := r.agents.RefusedState(row); f != nil {
 		l.seen[keyOf(f)] = f

@@ -84,7 +84,7 @@ func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (
 	since, gone := rep.Gone[key.instance]
 	switch {
 	case !gone:
-		return "the instance was in no report of this life of the agent that this replica heard", since
+		return "the instance was in no report of this incarnation of the agent that this replica heard", since
 	case l.now.Sub(since) < r.cfg.Release:
 		return "the instance is missing for less than cell.reconcile_release", since
 	case !rep.Writes:
@@ -122,7 +122,7 @@ func (r *Reconciler) repairHosts(l *lookResult) {
 	asked := map[string]bool{}
 	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
 		for _, key := range r.standing(kind, l.now) {
-			if key.life {
+			if key.incarnation {
 				if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
 					r.noteRepair(key, at, "the agent of the newest stream was asked to report anew")
 				}

@@ -192,7 +192,7 @@ func openLaneLater(s *Store) (*lane, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := s.lanes[s.lastLife]
+	state := s.lanes[s.lastIncarnation]
 	return &lane{store: s, id: state.id, state: state, turn: make(chan struct{}, 1)}, nil
 }
 

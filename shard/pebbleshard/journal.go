@@ -152,10 +152,10 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
 	s.mu.Lock()
-	lives := slices.Sorted(maps.Keys(s.lanes)) // the oldest first
+	incarnations := slices.Sorted(maps.Keys(s.lanes)) // the oldest first
 	s.mu.Unlock()
-	for _, life := range lives {
-		if err := s.trimSteps(ctx, func() (bool, error) { return s.trimLane(life, before) }); err != nil {
+	for _, incarnation := range incarnations {
+		if err := s.trimSteps(ctx, func() (bool, error) { return s.trimLane(incarnation, before) }); err != nil {
 			return err
 		}
 	}
@@ -194,10 +194,10 @@ func (s *Store) trimSteps(ctx context.Context, step func() (more bool, err error
 	return nil
 }
 
-func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
-	l := *s.lanes[life]
+func (s *Store) trimLane(incarnation uint64, before time.Time) (bool, error) {
+	l := *s.lanes[incarnation]
 	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: journalKey(life, l.floor+1), UpperBound: journalKey(life, l.last+1),
+		LowerBound: journalKey(incarnation, l.floor+1), UpperBound: journalKey(incarnation, l.last+1),
 	})
 	if err != nil {
 		return false, unreadable(err)
@@ -226,7 +226,7 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 		return false, nil
 	}
 	b := s.db.NewBatch()
-	err = b.DeleteRange(journalKey(life, low), journalKey(life, l.floor+1), nil)
+	err = b.DeleteRange(journalKey(incarnation, low), journalKey(incarnation, l.floor+1), nil)
 	if err == nil {
 		err = setLane(b, &l)
 	}
@@ -236,7 +236,7 @@ func (s *Store) trimLane(life uint64, before time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	*s.lanes[life] = l
+	*s.lanes[incarnation] = l
 	s.sizes.journal -= dropped
 	return n == trimStep, nil
 }

@@ -21,12 +21,12 @@ import (
 //	f <host uuid> 0 <name>               Namespace
 //	a <host uuid>                        AdminState
 //	r <kind> 0 <name>                    CustomName
-//	j <life> <seq>                       Entry
-//	l <life>                             Lane
+//	j <incarnation> <seq>                       Entry
+//	l <incarnation>                             Lane
 //	d <decision id>                      Decision
 //	b <decision id>                      a decision's body
 //	n <field, 1> <hash, 8> <decision id> decisions by instance, project, request
-//	m life                               the last life given out
+//	m incarnation                               the last incarnation given out
 //	m time                               store time has not passed this, ns
 //	m sum                                the last commit, and the checksum of the rows after it
 const (
@@ -49,9 +49,9 @@ const (
 )
 
 var (
-	lifeKey = []byte("mlife")
-	timeKey = []byte("mtime")
-	sumKey  = []byte("msum")
+	incarnationKey = []byte("mincarnation")
+	timeKey        = []byte("mtime")
+	sumKey         = []byte("msum")
 )
 
 func nameKey(prefix byte, name string) []byte {
@@ -62,8 +62,8 @@ func numberKey(prefix byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefix}, n)
 }
 
-func journalKey(life, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(numberKey(entryKey, life), seq)
+func journalKey(incarnation, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(numberKey(entryKey, incarnation), seq)
 }
 
 func tombstoneEndKey(end time.Time, id string) []byte {

@@ -35,9 +35,9 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 		s.mu.Unlock()
 		return nil, err
 	}
-	state := &laneState{id: shard.LaneID{Replica: replica, Incarnation: s.lastLife + 1}}
+	state := &laneState{id: shard.LaneID{Replica: replica, Incarnation: s.lastIncarnation + 1}}
 	b := s.db.NewBatch()
-	err := b.Set(lifeKey, binary.BigEndian.AppendUint64(nil, state.id.Incarnation), nil)
+	err := b.Set(incarnationKey, binary.BigEndian.AppendUint64(nil, state.id.Incarnation), nil)
 	if err == nil {
 		err = setLane(b, state)
 	}
@@ -47,7 +47,7 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	}
 	c, err := s.commit(b)
 	if err == nil {
-		s.lastLife = state.id.Incarnation
+		s.lastIncarnation = state.id.Incarnation
 		s.lanes[state.id.Incarnation] = state
 	}
 	s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 }
 
 func setLane(b *pebble.Batch, l *laneState) error {
-	row, err := proto.Marshal(&storagev1.Lane{Replica: l.id.Replica, Life: l.id.Incarnation, Floor: l.floor, Last: l.last})
+	row, err := proto.Marshal(&storagev1.Lane{Replica: l.id.Replica, Incarnation: l.id.Incarnation, Floor: l.floor, Last: l.last})
 	if err != nil {
 		return err
 	}

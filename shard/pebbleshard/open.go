@@ -226,7 +226,7 @@ func (s *Store) load() error {
 		s.clock.last = time.Unix(0, int64(last)).UTC()
 		s.clock.reserved = s.clock.last
 	}
-	if s.lastLife, err = s.number(lifeKey); err != nil {
+	if s.lastIncarnation, err = s.number(incarnationKey); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -293,8 +293,8 @@ func (s *Store) load() error {
 			if err := proto.Unmarshal(b, m); err != nil {
 				return err
 			}
-			s.lanes[m.Life] = &laneState{
-				id:    shard.LaneID{Replica: m.Replica, Incarnation: m.Life},
+			s.lanes[m.Incarnation] = &laneState{
+				id:    shard.LaneID{Replica: m.Replica, Incarnation: m.Incarnation},
 				floor: m.Floor, last: m.Last,
 			}
 			return nil

@@ -45,13 +45,13 @@ type Store struct {
 
 	// mu makes decisions one after the other. It is not held while a sync is
 	// waited for.
-	mu       sync.Mutex
-	rows     *cache
-	sum      *rowSum
-	sizes    sizes
-	clock    clock
-	lanes    map[uint64]*laneState
-	lastLife uint64
+	mu              sync.Mutex
+	rows            *cache
+	sum             *rowSum
+	sizes           sizes
+	clock           clock
+	lanes           map[uint64]*laneState
+	lastIncarnation uint64
 	// last is the newest batch: who has seen a row has seen nothing newer.
 	last   *commit
 	closed bool

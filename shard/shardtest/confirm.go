@@ -56,12 +56,12 @@ func confirmClauses() []clause {
 			s.do(release(*Ref(1)))
 			s.used(1, 0)
 		}},
-		{name: "AnExpiredClaimIsPendingFirstWhenRetaken", needs: advance, test: func(s *suite) {
+		{name: "AnExpiredClaimIsPendingFirstWhenReinstated", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
-			retake := confirm(*Ref(1))
-			retake.Reinstate = true
-			c := s.do(retake).Claim
+			reinstate := confirm(*Ref(1))
+			reinstate.Reinstate = true
+			c := s.do(reinstate).Claim
 			if lease := c.ExpiresAt.Sub(c.UpdatedAt); c.State != shard.Pending || lease <= 0 || lease > shard.ReinstateTTL {
 				s.Errorf("claim is %s for %v", c.State, lease)
 			}
@@ -69,18 +69,18 @@ func confirmClauses() []clause {
 				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
 			}
 			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
-			s.do(retake)
+			s.do(reinstate)
 			s.state(1, shard.Confirmed)
-			s.nothing(retake)
+			s.nothing(reinstate)
 			s.used(1, 8)
 		}},
-		{name: "I2_ARetakenClaimIsConfirmedUnderTheLeaseThatIsNamed", needs: advance, test: func(s *suite) {
+		{name: "I2_AReinstatedClaimIsConfirmedUnderTheLeaseThatIsNamed", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			ref := confirm(*Ref(1))
 			ref.Reinstate, ref.Lease = true, &time.Time{}
 			first := s.do(ref).Claim
-			// Sent twice, it does not confirm what it retook itself.
+			// Sent twice, it does not confirm what it reinstated itself.
 			if again := s.nothing(ref).Claim; !equalRows(first, again) {
 				s.Errorf("first %+v, again %+v", first, again)
 			}
@@ -103,30 +103,30 @@ func confirmClauses() []clause {
 			s.do(ref)
 			s.state(1, shard.Confirmed)
 		}},
-		{name: "I4_ARetakenClaimHasNoLongerLeaseThanWasAskedFor", needs: advance, test: func(s *suite) {
+		{name: "I4_AReinstatedClaimHasNoLongerLeaseThanWasAskedFor", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			short := NewClaim(1, 1, 8)
 			short.TTL = 2 * time.Second
 			s.do(short)
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(1)))
-			retake := confirm(*Ref(1))
-			retake.Reinstate = true
-			if c := s.do(retake).Claim; c.ExpiresAt.Sub(c.UpdatedAt) > short.TTL {
-				s.Errorf("the claim is retaken for %v; its lease was %v", c.ExpiresAt.Sub(c.UpdatedAt), short.TTL)
+			reinstate := confirm(*Ref(1))
+			reinstate.Reinstate = true
+			if c := s.do(reinstate).Claim; c.ExpiresAt.Sub(c.UpdatedAt) > short.TTL {
+				s.Errorf("the claim is reinstated for %v; its lease was %v", c.ExpiresAt.Sub(c.UpdatedAt), short.TTL)
 			}
 		}},
-		{name: "ARetakenClaimExpiresAgain", needs: advance, test: func(s *suite) {
+		{name: "AReinstatedClaimExpiresAgain", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
-			retake := confirm(*Ref(1))
-			retake.Reinstate = true
-			s.do(retake)
+			reinstate := confirm(*Ref(1))
+			reinstate.Reinstate = true
+			s.do(reinstate)
 			s.Advance(2 * shard.ReinstateTTL)
 			s.do(expire(*Ref(1)))
 			s.state(1, shard.Expired)
 			s.do(NewClaim(2, 1, 1))
-			s.refused(retake, fault.ClaimExpired)
+			s.refused(reinstate, fault.ClaimExpired)
 		}},
 		{name: "I1_AnExpiredClaimIsLostWhenItDoesNotFit", needs: advance, test: func(s *suite) {
 			s.do(NewHost(1, 8))

@@ -151,9 +151,9 @@ func hardwareClauses() []clause {
 			s.do(hardwareHost(1, 1))
 			s.expiredHardware(k, 1, 1)
 			s.apply(opOf(k.takes(2, 1, 2)), opOf(k.takes(3, 1, 2)), opOf(confirm(*Ref(2))), opOf(confirm(*Ref(3))))
-			for _, retake := range []bool{false, true} {
+			for _, reinstate := range []bool{false, true} {
 				ref := confirm(*Ref(1))
-				ref.Reinstate = retake
+				ref.Reinstate = reinstate
 				if r := s.refused(ref, fault.ClaimExpired).Refusal; !strings.Contains(r.Message, k.lack) {
 					s.Errorf("refused: %s", r.Message)
 				}
@@ -163,7 +163,7 @@ func hardwareClauses() []clause {
 			s.do(confirm(*Ref(1)))
 			s.full(k, k.takes(4, 1, 1))
 		}},
-		{"I1_ARetakenClaimTakesItsDevices", "advance", func(s *suite, k *hardwareKind) {
+		{"I1_AReinstatedClaimTakesItsDevices", "advance", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1))
 			s.expiredHardware(k, 1, 1)
 			s.do(k.takes(2, 1, 2))

@@ -11,13 +11,13 @@ import (
 
 func laneClauses() []clause {
 	return []clause{
-		{name: "EveryLaneIsANewLife", test: func(s *suite) {
+		{name: "EveryLaneIsANewIncarnation", test: func(s *suite) {
 			a, b, c := s.openLane("a"), s.openLane("a"), s.openLane("b")
 			if a.ID().Replica != "a" || c.ID().Replica != "b" {
 				s.Errorf("lanes are %v and %v", a.ID(), c.ID())
 			}
 			if a.ID() == b.ID() || b.ID().Incarnation <= a.ID().Incarnation {
-				s.Errorf("two lives of one replica are %v, %v", a.ID(), b.ID())
+				s.Errorf("two incarnations of one replica are %v, %v", a.ID(), b.ID())
 			}
 		}},
 		{name: "AReplicaHasAName", test: func(s *suite) {

@@ -71,7 +71,7 @@ func putHostClauses() []clause {
 				s.Errorf("total is %d", c)
 			}
 		}},
-		{name: "ANewAgentLifeStartsItsOwnCount", test: func(s *suite) {
+		{name: "ANewIncarnationStartsItsOwnCount", test: func(s *suite) {
 			s.do(state(5, 8, nil))
 			p := state(1, 16, nil)
 			p.Host.BootID = "boot-2"
@@ -80,7 +80,7 @@ func putHostClauses() []clause {
 				s.Errorf("host is of %s, %d", h.BootID, h.StateVersion)
 			}
 		}},
-		{name: "AStateReplacesNoLifeThatItWasNotSaidOver", test: func(s *suite) {
+		{name: "AStateReplacesNoIncarnationThatItWasNotAskedOver", test: func(s *suite) {
 			said := func(boot string, version uint64, over string, instances map[int]int64) *shard.PutHost {
 				p := state(version, 8, instances)
 				p.Host.BootID, p.ExpectedBootID = boot, &over
@@ -98,7 +98,7 @@ func putHostClauses() []clause {
 				}
 			}
 			if o := s.nothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1})); o.CurrentBootID != "" || o.Released != 0 {
-				s.Errorf("an older state of the life: %+v", o)
+				s.Errorf("an older state of the incarnation: %+v", o)
 			}
 			s.used(1, 2)
 			s.do(moveGate(0, shard.GateLegacy))

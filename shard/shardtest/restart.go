@@ -31,12 +31,12 @@ func restartClauses() []clause {
 			}
 			s.asLeft()
 		}},
-		{name: "ALifeIsNotGivenTwice", needs: reopen, test: func(s *suite) {
+		{name: "AnIncarnationIsNotGivenTwice", needs: reopen, test: func(s *suite) {
 			last := s.lane.ID()
 			for range 3 {
 				s.reopen()
 				if id := s.lane.ID(); id.Replica != last.Replica || id.Incarnation <= last.Incarnation {
-					s.Errorf("life %v after %v", id, last)
+					s.Errorf("incarnation %v after %v", id, last)
 				}
 				last = s.lane.ID()
 				s.do(NewHost(int(last.Incarnation), 8))

@@ -26,9 +26,9 @@ var drops = shard.LaneID{}
 
 // droppedLane is an entry of it: a lane and its last entry.
 type droppedLane struct {
-	Replica string `json:"replica"`
-	Life    uint64 `json:"life"`
-	Last    uint64 `json:"last"`
+	Replica     string `json:"replica"`
+	Incarnation uint64 `json:"incarnation"`
+	Last        uint64 `json:"last"`
 }
 
 // afterDrops moves a cursor over the lanes that were dropped since: it names them no
@@ -56,9 +56,9 @@ func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cu
 		if err := json.Unmarshal(body, &d); err != nil {
 			return damaged("entry %d of the dropped lanes cannot be read: %v", seq, err)
 		}
-		id := shard.LaneID{Replica: d.Replica, Incarnation: d.Life}
+		id := shard.LaneID{Replica: d.Replica, Incarnation: d.Incarnation}
 		if at[id] != d.Last {
-			return fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Life, d.Last, at[id])
+			return fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Incarnation, d.Last, at[id])
 		}
 		delete(at, id)
 		return nil
@@ -71,18 +71,18 @@ func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cu
 }
 
 const (
-	// The newest life of a replica stays: the next one counts on from it.
-	deadLanes = `SELECT replica, life, last FROM lanes
+	// The newest incarnation of a replica stays: the next one counts on from it.
+	deadLanes = `SELECT replica, incarnation, last FROM lanes
 WHERE fenced AND floor = last AND opened_at < $1::int8 AND replica <> ''
-AND EXISTS (SELECT 1 FROM lanes AS newer WHERE newer.replica = lanes.replica AND newer.life > lanes.life)
-ORDER BY replica, life LIMIT 1000`
+AND EXISTS (SELECT 1 FROM lanes AS newer WHERE newer.replica = lanes.replica AND newer.incarnation > lanes.incarnation)
+ORDER BY replica, incarnation LIMIT 1000`
 
-	insertDrops = `INSERT INTO lanes (replica, life, floor, last, fenced, opened_at) VALUES ('', 0, 0, 0, true, 0)
-ON CONFLICT (replica, life) DO NOTHING`
-	deleteLanes = `DELETE FROM lanes WHERE (replica, life) IN (SELECT unnest($1::text[]), unnest($2::int8[]))`
-	tellDrops   = `INSERT INTO journal (replica, life, seq, written_at, entry)
+	insertDrops = `INSERT INTO lanes (replica, incarnation, floor, last, fenced, opened_at) VALUES ('', 0, 0, 0, true, 0)
+ON CONFLICT (replica, incarnation) DO NOTHING`
+	deleteLanes = `DELETE FROM lanes WHERE (replica, incarnation) IN (SELECT unnest($1::text[]), unnest($2::int8[]))`
+	tellDrops   = `INSERT INTO journal (replica, incarnation, seq, written_at, entry)
 SELECT '', 0, unnest($1::int8[]), $2::int8, unnest($3::bytea[])`
-	moveDrops = `UPDATE lanes SET last = $1::int8 WHERE replica = '' AND life = 0`
+	moveDrops = `UPDATE lanes SET last = $1::int8 WHERE replica = '' AND incarnation = 0`
 )
 
 // dropLanes drops a step of lanes that began before a time, and tells of it. Who drops
@@ -103,17 +103,17 @@ func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, er
 		return 0, err
 	}
 	var replicas []string
-	var lives, seqs []int64
+	var incarnations, seqs []int64
 	var entries [][]byte
 	for i, d := range dead {
 		b, err := json.Marshal(d)
 		if err != nil {
 			return 0, err
 		}
-		replicas, lives = append(replicas, d.Replica), append(lives, int64(d.Life))
+		replicas, incarnations = append(replicas, d.Replica), append(incarnations, int64(d.Incarnation))
 		seqs, entries = append(seqs, last+int64(i)+1), append(entries, b)
 	}
-	if _, err := c.Exec(ctx, deleteLanes, replicas, lives); err != nil {
+	if _, err := c.Exec(ctx, deleteLanes, replicas, incarnations); err != nil {
 		return 0, err
 	}
 	if _, err := c.Exec(ctx, tellDrops, seqs, now.UnixNano(), entries); err != nil {
@@ -130,6 +130,6 @@ func deadLanesOf(ctx context.Context, c *pgx.Conn, before time.Time) ([]droppedL
 	}
 	var all []droppedLane
 	var d droppedLane
-	_, err = pgx.ForEachRow(rows, []any{&d.Replica, &d.Life, &d.Last}, func() error { all = append(all, d); return nil })
+	_, err = pgx.ForEachRow(rows, []any{&d.Replica, &d.Incarnation, &d.Last}, func() error { all = append(all, d); return nil })
 	return all, err
 }

@@ -8,16 +8,16 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// A replica that starts over and over leaves the row of its newest life, whatever each
+// A replica that starts over and over leaves the row of its newest incarnation, whatever each
 // wrote; trims by several at once drop each lane once.
-func TestLanesOfEndedLivesAreDropped(t *testing.T) {
+func TestTrim_LanesOfEndedIncarnations_AreDropped(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
-		const lives = 50
+		const incarnations = 50
 		clock := &testClock{}
 		opts := at.options(at.database(t))
 		opts.skew = clock.read
 		s := newStand(t, opts)
-		for n := range lives {
+		for n := range incarnations {
 			l, err := s.OpenLane(t.Context(), "again")
 			if err != nil {
 				t.Fatal(err)
@@ -46,12 +46,12 @@ func TestLanesOfEndedLivesAreDropped(t *testing.T) {
 				t.Errorf("Trim: %v", err)
 			}
 		}
-		// The stand's lane, the newest life, and the lane that tells of the others.
+		// The stand's lane, the newest incarnation, and the lane that tells of the others.
 		if n := count(t, s.Store, "SELECT count(*) FROM lanes"); n != 3 {
 			t.Errorf("there are %d rows of lanes, want 3", n)
 		}
-		if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != lives-1 {
-			t.Errorf("the journal tells of %d dropped lanes, want %d", n, lives-1)
+		if n := count(t, s.Store, "SELECT count(*) FROM journal"); n != incarnations-1 {
+			t.Errorf("the journal tells of %d dropped lanes, want %d", n, incarnations-1)
 		}
 		_, from, err = s.Tail(t.Context(), from, 100)
 		if err != nil || len(from) > 3 {

@@ -69,17 +69,17 @@ func (s *stand) live() int {
 	return len(rows.Claims)
 }
 
-// A newer life of a replica ends the older one: what that tries is refused.
-func TestANewerLifeFencesTheOlder(t *testing.T) {
+// A newer incarnation of a replica ends the older one: what that tries is refused.
+func TestOpenLane_NewerIncarnation_FencesTheOlder(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
 		old := newStand(t, opts)
 		young := newStand(t, opts)
 		if err := old.claim(1); fault.KindOf(err) != fault.CellUnavailable {
-			t.Errorf("Apply of the older life: %v", err)
+			t.Errorf("Apply of the older incarnation: %v", err)
 		}
 		if err := young.claim(2); err != nil {
-			t.Errorf("Apply of the newer life: %v", err)
+			t.Errorf("Apply of the newer incarnation: %v", err)
 		}
 		if n := young.live(); n != 1 {
 			t.Errorf("%d claims are live", n)

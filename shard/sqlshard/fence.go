@@ -50,7 +50,7 @@ func (l *lane) retry(ctx context.Context, once func(ctx context.Context) error) 
 		}
 		defer c.Release()
 		var newest int64
-		if err := c.QueryRow(ctx, lastLife, l.id.Replica).Scan(&newest); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		if err := c.QueryRow(ctx, lastIncarnation, l.id.Replica).Scan(&newest); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return s.fenced(l.id, 0)
 		}
 		return s.fenced(l.id, uint64(newest))

@@ -16,7 +16,7 @@ func TestAFencedLaneHearsByWhat(t *testing.T) {
 		fence func(t *testing.T, url string, another *Store)
 		says  string
 	}{
-		"a newer life": {func(t *testing.T, _ string, another *Store) {
+		"a newer incarnation": {func(t *testing.T, _ string, another *Store) {
 			if _, err := another.OpenLane(t.Context(), "r"); err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestAFencedLaneHearsByWhat(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, _, err := s.Tail(t.Context(), nil, 10); err != nil {
-					t.Errorf("Tail of the next life: %v", err)
+					t.Errorf("Tail of the next incarnation: %v", err)
 				}
 			})
 		})

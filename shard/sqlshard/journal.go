@@ -26,10 +26,10 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 		return nil, err
 	}
 	var replica string
-	var life, floor, last int64
+	var incarnation, floor, last int64
 	var fenced bool
-	_, err = pgx.ForEachRow(rows, []any{&replica, &life, &floor, &last, &fenced}, func() error {
-		all = append(all, laneRow{shard.LaneID{Replica: replica, Incarnation: uint64(life)}, uint64(floor), uint64(last), fenced})
+	_, err = pgx.ForEachRow(rows, []any{&replica, &incarnation, &floor, &last, &fenced}, func() error {
+		all = append(all, laneRow{shard.LaneID{Replica: replica, Incarnation: uint64(incarnation)}, uint64(floor), uint64(last), fenced})
 		return nil
 	})
 	return all, err

@@ -22,7 +22,7 @@ type lane struct {
 	doubt uint64
 }
 
-// OpenLane starts a lane, and fences the earlier lives of its replica: what such a
+// OpenLane starts a lane, and fences the earlier incarnations of its replica: what such a
 // one has under way ends first, and what it tries later is refused.
 func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	if replica == "" {
@@ -37,8 +37,8 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 			return err
 		}
 		defer c.Release()
-		life, err := s.newLife(ctx, c.Conn(), replica)
-		id.Incarnation = life
+		incarnation, err := s.insertIncarnation(ctx, c.Conn(), replica)
+		id.Incarnation = incarnation
 		return errors.Join(err, s.rollback(c.Conn()))
 	})
 	if err != nil {
@@ -48,9 +48,9 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
 }
 
-// newLife writes a lane's row. If the outcome of the commit is unknown, the row of a lane
+// insertIncarnation writes a lane's row. If the outcome of the commit is unknown, the row of a lane
 // that nobody uses may be left.
-func (s *Store) newLife(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
+func (s *Store) insertIncarnation(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
 	// On PostgreSQL what is read after the wait for the lock must be as of after it.
 	if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
 		return 0, err
@@ -58,19 +58,19 @@ func (s *Store) newLife(ctx context.Context, c *pgx.Conn, replica string) (uint6
 	if _, err := c.Exec(ctx, fenceLanes, replica); err != nil {
 		return 0, err
 	}
-	var life int64
-	if err := c.QueryRow(ctx, lastLife, replica).Scan(&life); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	var incarnation int64
+	if err := c.QueryRow(ctx, lastIncarnation, replica).Scan(&incarnation); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, err
 	}
 	var server time.Time
 	if err := c.QueryRow(ctx, serverTime).Scan(&server); err != nil {
 		return 0, err
 	}
-	if _, err := c.Exec(ctx, insertLane, replica, life+1, server.UnixNano()); err != nil {
+	if _, err := c.Exec(ctx, insertLane, replica, incarnation+1, server.UnixNano()); err != nil {
 		return 0, err
 	}
 	_, err := c.Exec(ctx, "COMMIT")
-	return uint64(life + 1), err
+	return uint64(incarnation + 1), err
 }
 
 func (l *lane) ID() shard.LaneID { return l.id }

@@ -83,7 +83,7 @@ func TestReplicasMayStartTogether(t *testing.T) {
 		defer mustClose(t, s)
 		l, err := s.OpenLane(t.Context(), "r")
 		if err != nil || l.ID().Incarnation != 9 {
-			t.Errorf("the ninth life is %v, %v", l, err)
+			t.Errorf("the ninth incarnation is %v, %v", l, err)
 		}
 	})
 }

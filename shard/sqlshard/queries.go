@@ -12,7 +12,7 @@ package sqlshard
 const (
 	// lockLane reads a lane's position. A transaction of the lane whose connection
 	// was lost holds the row until it ends.
-	lockLane = `SELECT last, fenced FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
+	lockLane = `SELECT last, fenced FROM lanes WHERE replica = $1::text AND incarnation = $2::int8 FOR UPDATE`
 
 	// lockGate is for who moves the gate; claims read it (readGate).
 	lockGate = readGate + ` FOR UPDATE`
@@ -169,22 +169,22 @@ const (
 	// insertEntry adds to the journal, with the lane's position: one statement costs the
 	// server less than two.
 	insertEntry = `WITH added AS (
-INSERT INTO journal (replica, life, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea) RETURNING seq)
-UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND life = $2::int8`
+INSERT INTO journal (replica, incarnation, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea) RETURNING seq)
+UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND incarnation = $2::int8`
 
 	// touchLane reads a lane's position when a commit of it was not heard of. It
 	// waits for the lost transaction; on CockroachDB, where one may not have locked
 	// anything yet, its write makes that one fail.
-	touchLane = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND life = $2::int8 RETURNING last, fenced`
+	touchLane = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING last, fenced`
 
-	fenceLanes = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND NOT fenced`
-	lastLife   = `SELECT life FROM lanes WHERE replica = $1::text ORDER BY life DESC LIMIT 1`
-	insertLane = `INSERT INTO lanes (replica, life, floor, last, fenced, opened_at) VALUES ($1::text, $2::int8, 0, 0, false, $3::int8)`
+	fenceLanes      = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND NOT fenced`
+	lastIncarnation = `SELECT incarnation FROM lanes WHERE replica = $1::text ORDER BY incarnation DESC LIMIT 1`
+	insertLane      = `INSERT INTO lanes (replica, incarnation, floor, last, fenced, opened_at) VALUES ($1::text, $2::int8, 0, 0, false, $3::int8)`
 
-	readLanes = `SELECT replica, life, floor, last, fenced FROM lanes`
+	readLanes = `SELECT replica, incarnation, floor, last, fenced FROM lanes`
 
 	readEntries = `SELECT seq, written_at, entry FROM journal
-WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8 ORDER BY seq LIMIT $5::int8`
+WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 AND seq <= $4::int8 ORDER BY seq LIMIT $5::int8`
 )
 
 // The store's own rows.

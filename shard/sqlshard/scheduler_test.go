@@ -105,10 +105,10 @@ func serveLane(ctx context.Context, c net.Conn, l shard.Lane) {
 
 // scheduler is the process, and the client's connections to it.
 type scheduler struct {
-	url, dir string
-	life     int
-	cmd      *osexec.Cmd
-	stdin    io.Closer
+	url, dir    string
+	incarnation int
+	cmd         *osexec.Cmd
+	stdin       io.Closer
 
 	mu sync.Mutex
 	// up is closed while callers may go on.
@@ -131,8 +131,8 @@ func newScheduler(url, dir string) *scheduler {
 
 // start runs a process and waits until it has its lanes.
 func (s *scheduler) start() error {
-	s.life++
-	socket := filepath.Join(s.dir, fmt.Sprintf("s%d", s.life))
+	s.incarnation++
+	socket := filepath.Join(s.dir, fmt.Sprintf("s%d", s.incarnation))
 	s.cmd = osexec.Command(os.Args[0], "-test.run=^TestSchedulerProcess$", "-test.timeout=0")
 	s.cmd.Env = append(os.Environ(), schedulerURL+"="+s.url, schedulerSocket+"="+socket)
 	s.cmd.Stderr = os.Stderr

@@ -111,18 +111,18 @@ func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx
 }
 
 const (
-	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND life = $2::int8 FOR UPDATE`
+	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND incarnation = $2::int8 FOR UPDATE`
 	oldEntries = `SELECT seq, written_at FROM journal
-WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
-	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND life = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
-	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND life = $2::int8`
+WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
+	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
+	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND incarnation = $2::int8`
 )
 
 // trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
 func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
 	var floor, last int64
-	replica, life := l.id.Replica, int64(l.id.Incarnation)
-	switch err := c.QueryRow(ctx, lockFloor, replica, life).Scan(&floor, &last); {
+	replica, incarnation := l.id.Replica, int64(l.id.Incarnation)
+	switch err := c.QueryRow(ctx, lockFloor, replica, incarnation).Scan(&floor, &last); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, nil // another replica's trim dropped it
 	case err != nil:
@@ -131,7 +131,7 @@ func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (i
 	if floor == last {
 		return 0, nil
 	}
-	rows, err := c.Query(ctx, oldEntries, replica, life, floor)
+	rows, err := c.Query(ctx, oldEntries, replica, incarnation, floor)
 	if err != nil {
 		return 0, err
 	}
@@ -146,10 +146,10 @@ func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (i
 	if err != nil || to == floor {
 		return 0, err
 	}
-	if _, err := c.Exec(ctx, deleteEntries, replica, life, floor, to); err != nil {
+	if _, err := c.Exec(ctx, deleteEntries, replica, incarnation, floor, to); err != nil {
 		return 0, err
 	}
-	_, err = c.Exec(ctx, putFloor, replica, life, to)
+	_, err = c.Exec(ctx, putFloor, replica, incarnation, to)
 	return int(to - floor), err
 }
 

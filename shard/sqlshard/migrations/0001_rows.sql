@@ -19,26 +19,26 @@ CREATE TABLE IF NOT EXISTS clock (
   reserved int8 NOT NULL
 );
 
--- A lane is one life of one replica. It has the journal entries (floor, last].
--- A newer life of the replica fences the older ones.
+-- A lane is one incarnation of one replica. It has the journal entries (floor, last].
+-- A newer incarnation of the replica fences the older ones.
 CREATE TABLE IF NOT EXISTS lanes (
   replica {{key}} NOT NULL,
-  life int8 NOT NULL,
+  incarnation int8 NOT NULL,
   floor int8 NOT NULL,
   last int8 NOT NULL,
   fenced bool NOT NULL,
   opened_at int8 NOT NULL,
-  PRIMARY KEY (replica, life)
+  PRIMARY KEY (replica, incarnation)
 );
 
 -- A transaction's rows as they were after it: storage.v1.Entry, packed.
 CREATE TABLE IF NOT EXISTS journal (
   replica {{key}} NOT NULL,
-  life int8 NOT NULL,
+  incarnation int8 NOT NULL,
   seq int8 NOT NULL,
   written_at int8 NOT NULL,
   entry bytea NOT NULL,
-  PRIMARY KEY (replica, life, seq)
+  PRIMARY KEY (replica, incarnation, seq)
 );
 
 -- A root provider with its tree, and the compute that runs on it, if one does (service_host): body is storage.v1.Host, packed. The

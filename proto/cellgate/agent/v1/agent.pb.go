@@ -540,7 +540,7 @@ type Refused struct {
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The name of the cell that answers.
 	Cell string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
-	// The version of this agent life that the cell has of the host. Heartbeats that name it
+	// The version of this agent incarnation that the cell has of the host. Heartbeats that name it
 	// keep the host up. 0: it has none, or the host is not to stay; it is not heard then.
 	HeldVersion uint64 `protobuf:"varint,6,opt,name=held_version,json=heldVersion,proto3" json:"held_version,omitempty"`
 	// With held_version: how often to send heartbeats.
@@ -631,7 +631,7 @@ func (x *Refused) GetHeartbeatEvery() *durationpb.Duration {
 // FullState is everything a host says of itself.
 type FullState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One agent life.
+	// One agent incarnation.
 	BootId string `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// Counts the states of this life, from 1.
 	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
@@ -868,7 +868,7 @@ func (x *FullState) GetInstancesUnknown() bool {
 	return false
 }
 
-// Delta is what changed between two states of one agent life. What is not named
+// Delta is what changed between two states of one agent incarnation. What is not named
 // stays.
 type Delta struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1148,7 +1148,7 @@ func (x *Namespace) GetFacts() string {
 }
 
 // Resync asks for a FullState: the cell does not hold what a Delta changes, has been told
-// to start over, or the host's row is of another agent life, which no state replaces before
+// to start over, or the host's row is of another agent incarnation, which no state replaces before
 // its agent was asked for it.
 type Resync struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1161,7 +1161,7 @@ type Resync struct {
 	// The state is wanted as a new version, so that the shard writes it again. The
 	// agent makes one where it asks the replica to write (not follow).
 	Renew bool `protobuf:"varint,4,opt,name=renew,proto3" json:"renew,omitempty"`
-	// With renew: the new version is above this one, of the same agent life, which the shard
+	// With renew: the new version is above this one, of the same agent incarnation, which the shard
 	// has. An agent is below it when its machine was put back to an earlier moment.
 	Above         uint64 `protobuf:"varint,5,opt,name=above,proto3" json:"above,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -2006,11 +2006,11 @@ func (x *Decision) GetBodyBytes() int64 {
 	return 0
 }
 
-// Lane is one life of one replica.
+// Lane is one incarnation of one replica.
 type Lane struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Replica string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
-	Life    uint64                 `protobuf:"varint,2,opt,name=life,proto3" json:"life,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Replica     string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// The entries there are: (floor, last].
 	Floor         uint64 `protobuf:"varint,3,opt,name=floor,proto3" json:"floor,omitempty"`
 	Last          uint64 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
@@ -2055,9 +2055,9 @@ func (x *Lane) GetReplica() string {
 	return ""
 }
 
-func (x *Lane) GetLife() uint64 {
+func (x *Lane) GetIncarnation() uint64 {
 	if x != nil {
-		return x.Life
+		return x.Incarnation
 	}
 	return 0
 }
@@ -2534,10 +2534,10 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"request_id\x18\x04 \x01(\tR\trequestId\x12\x18\n" +
 	"\arefusal\x18\x05 \x01(\tR\arefusal\x12\x1d\n" +
 	"\n" +
-	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\"^\n" +
+	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\"l\n" +
 	"\x04Lane\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
-	"\x04life\x18\x02 \x01(\x04R\x04life\x12\x14\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05floor\x18\x03 \x01(\x04R\x05floor\x12\x12\n" +
 	"\x04last\x18\x04 \x01(\x04R\x04last\"N\n" +
 	"\x05Entry\x12\x0e\n" +
