@@ -25,10 +25,10 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 		op.Confirm = r.claimRef("confirm", in.Confirm)
 	case *cellv1.ClaimOp_Release:
 		op.Release = r.claimRef("release", in.Release)
-	case *cellv1.ClaimOp_Keep:
-		op.TakeOver = r.claimRef("keep", in.Keep)
+	case *cellv1.ClaimOp_TakeOver:
+		op.TakeOver = r.claimRef("take_over", in.TakeOver)
 		if op.TakeOver.Attempt == "" {
-			r.Problem("keep.attempt", "must not be empty")
+			r.Problem("take_over.attempt", "must not be empty")
 		}
 	case *cellv1.ClaimOp_Pin:
 		op.Pin = &shard.NewPin{
@@ -138,7 +138,7 @@ func (r *reader) claimRef(path string, in *cellv1.ClaimRef) *shard.ClaimRef {
 		ClaimID:      in.GetClaimId(),
 		ConsumerUUID: r.UUID(path+".consumer_uuid", in.GetConsumerUuid()),
 		PendingOnly:  in.GetPendingOnly(),
-		Reinstate:    in.GetRetake(),
+		Reinstate:    in.GetReinstate(),
 		Attempt:      in.GetAttempt(),
 	}
 	if in.GetLease() != nil {

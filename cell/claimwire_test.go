@@ -43,7 +43,7 @@ func TestOperationsAreReadWhole(t *testing.T) {
 		}}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}}, shard.Op{Confirm: wantRef}},
 		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}, shard.Op{Release: wantRef}},
-		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: ref}}, shard.Op{TakeOver: wantRef}},
+		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_TakeOver{TakeOver: ref}}, shard.Op{TakeOver: wantRef}},
 		{
 			&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: &cellv1.ClaimRef{ClaimId: "k1", ConsumerUuid: consumerA, UnchangedSince: timestamppb.New(then)}}},
 			shard.Op{Release: &shard.ClaimRef{ClaimID: "k1", ConsumerUUID: consumerA, Unchanged: &then}},
@@ -95,8 +95,8 @@ func TestBadOperationsNameTheirFields(t *testing.T) {
 		}
 	}
 	var f *fault.Error
-	if _, err := opOf(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{ClaimId: "k", ConsumerUuid: consumerA}}}); !errors.As(err, &f) || f.Fields[0].Path != "keep.attempt" {
-		t.Errorf("keep without an attempt: %v", err)
+	if _, err := opOf(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_TakeOver{TakeOver: &cellv1.ClaimRef{ClaimId: "k", ConsumerUuid: consumerA}}}); !errors.As(err, &f) || f.Fields[0].Path != "take_over.attempt" {
+		t.Errorf("take_over without an attempt: %v", err)
 	}
 	if _, err := opOf(&cellv1.ClaimOp{}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("no operation: %v", err)

@@ -15,15 +15,6 @@ import (
 	"cellgate/shard"
 )
 
-const (
-	// maxAwaited is how many awaited claims an answer has at most.
-	maxAwaited = 10_000
-	// awaitedFor is how long a claim is awaited after it was confirmed: a compute writes
-	// its row once a minute, so by then the instance shows, or it is not on its host. The
-	// shard keeps what it holds either way.
-	awaitedFor = 5 * time.Minute
-)
-
 // ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
 // it only looks, and answers with the gate as it is then. Any replica may be asked.
 func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
@@ -58,18 +49,6 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	out.Gate = s.gate.Message(g, v)
 	if req.GetImporter() && s.mayImport(req, g) {
 		out.ImportFor = durationpb.New(gate.ImportLease)
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, replica.StoreFault(err)
-	}
-	awaited, cut := s.rows.AwaitedClaims(maxAwaited, now.Add(-awaitedFor))
-	out.AwaitedCut = cut
-	for _, c := range awaited {
-		out.Awaited = append(out.Awaited, &cellv1.AwaitedClaim{
-			ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, MovesClaimId: c.Moves,
-			Allocations: claimOf(s.cfg.Name, c).GetAllocations(),
-		})
 	}
 	return out, nil
 }

@@ -297,67 +297,6 @@ func TestOneGatewayImportsAtATime(t *testing.T) {
 	})
 }
 
-func TestClaimsAreAwaitedUntilAReportHasTheirInstance(t *testing.T) {
-	r := start(t, newStore(t))
-	a := r.register(plainState(1, 8))
-	req := legacyOf("g1", 65, 1)
-	awaited := func(want ...string) {
-		t.Helper()
-		req.Look = true
-		out := r.reportLegacy(req)
-		got := map[string]bool{}
-		for _, c := range out.GetAwaited() {
-			got[c.GetClaimId()] = true
-			if c.GetHostUuid() != hostUUID(1) || len(c.GetAllocations()) != 1 || c.GetAllocations()[0].GetAmount() != 1 {
-				t.Errorf("awaited is %v", c)
-			}
-		}
-		if len(got) != len(want) || out.GetAwaitedCut() {
-			t.Errorf("awaited are %v, want %v", got, want)
-		}
-		for _, id := range want {
-			if !got[id] {
-				t.Errorf("awaited are %v, want %v", got, want)
-			}
-		}
-	}
-	claim := func(id string, consumer int) *cellv1.ClaimOp { return newClaim(id, consumer, 1, 1) }
-	awaited()
-	r.must(claim("a", 1), claim("b", 2), claim("c", 3))
-	awaited("a", "b", "c")
-	r.must(confirm("a", 1), release("c", 3))
-	awaited("a", "b")
-	s := plainState(1, 8)
-	s.Version = 2
-	for _, consumer := range []int{1, 7} {
-		s.Instances = append(s.Instances, instanceOn(1, consumer))
-	}
-	a.report(s)
-	awaited("b")
-	s.Version, s.Instances = 3, nil
-	a.report(s)
-	awaited("b")
-	if n := r.cell.rows.AwaitedCount(); n != 1 {
-		t.Errorf("%d are counted", n)
-	}
-	if list, more := r.cell.rows.AwaitedClaims(0, time.Time{}); len(list) != 0 || !more {
-		t.Errorf("of none asked for there are %d, more %v", len(list), more)
-	}
-	// A pending one is awaited however old it is, a confirmed one for a time.
-	r.must(claim("d", 4))
-	r.must(confirm("d", 4))
-	awaited("b", "d")
-	at := r.cell.rows.Claim("d").UpdatedAt
-	for _, c := range []struct {
-		before time.Time
-		want   int
-	}{{at, 2}, {at.Add(time.Microsecond), 1}, {time.Time{}, 1}} {
-		if list, more := r.cell.rows.AwaitedClaims(9, c.before); len(list) != c.want || more {
-			t.Errorf("confirmed since %v: %d, more %v, want %d", c.before.Sub(at), len(list), more, c.want)
-		}
-	}
-}
-
 // instanceOn is an instance with a VCPU of a host.
 func instanceOn(host, consumer int) *agentv1.Instance {
 	return &agentv1.Instance{InstanceUuid: consumerUUID(consumer), Usages: []*agentv1.Usage{

@@ -53,8 +53,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	if g := c.rows.GateRow(); g != nil {
 		of := c.gate.Reading()
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
-		r.GateLagging, r.GateAwaited = of.Lagging, c.rows.AwaitedCount()
-		r.GateBehind, r.GateReadingLag = of.Behind, of.Lag
+		r.GateLagging, r.GateBehind, r.GateReadingLag = of.Lagging, of.Behind, of.Lag
 		r.GateDiffering, r.GateRowsAge = of.Differing, c.table.Imports.Age(g)
 	}
 	r.JournalAge = time.Since(c.journal.LastEnd())

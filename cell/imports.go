@@ -97,9 +97,9 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 			fault.New(fault.StaleGeneration, "import %d of host %s comes after a newer one", put.Host.StateVersion, put.Host.ServiceHost))}
 	}
 	return &cellv1.ImportOutcome{
-		Unchanged: o.Unchanged, LeftToAgent: o.OwnedByAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
-		Released: int32(o.Released), Conflicts: int32(o.ClaimedElsewhere), Overcommitted: int32(o.Overcommitted),
-		InstancesTaken: o.InstancesTaken, Kept: int32(o.NewerClaimsSkipped),
+		Unchanged: o.Unchanged, OwnedByAgent: o.OwnedByAgent, Adopted: int32(o.Adopted), Confirmed: int32(o.Confirmed),
+		Released: int32(o.Released), ClaimedElsewhere: int32(o.ClaimedElsewhere), Overcommitted: int32(o.Overcommitted),
+		InstancesTaken: o.InstancesTaken, NewerClaimsSkipped: int32(o.NewerClaimsSkipped),
 	}
 }
 

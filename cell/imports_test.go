@@ -51,7 +51,7 @@ func TestAnImportFillsTheShard(t *testing.T) {
 	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{Unchanged: true})
 	r.must(newClaim("a", 3, 1, 1))
 	r.imported(importedState(1, 3, 1, 3), &cellv1.ImportOutcome{Unchanged: true, Confirmed: 1, Released: 1})
-	r.imported(importedState(2, 1, 1), &cellv1.ImportOutcome{Conflicts: 1})
+	r.imported(importedState(2, 1, 1), &cellv1.ImportOutcome{ClaimedElsewhere: 1})
 	small := importedState(3, 1, 4, 5)
 	small.State.Providers[0].Inventories[0].Total = 1
 	r.imported(small, &cellv1.ImportOutcome{Adopted: 2, Overcommitted: 1})
@@ -105,7 +105,7 @@ func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 			s.State.Providers[0].Inventories = nil
 		}
 		out, err := r.cells.ImportHosts(t.Context(), &cellv1.ImportHostsRequest{Hosts: []*cellv1.ImportedHost{s}})
-		if err != nil || !out.GetOutcomes()[0].GetLeftToAgent() {
+		if err != nil || !out.GetOutcomes()[0].GetOwnedByAgent() {
 			t.Fatalf("%v, %v", out, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestAnAgentSpeaksForItsHost(t *testing.T) {
 	s := plainState(1, 16)
 	s.Instances = []*agentv1.Instance{instanceOn(1, 1)}
 	r.register(s)
-	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{LeftToAgent: true})
+	r.imported(importedState(1, 2, 1, 2), &cellv1.ImportOutcome{OwnedByAgent: true})
 	if row := r.cell.rows.Host(hostUUID(1)); row.Host.Imported {
 		t.Errorf("the host is %+v", row.Host)
 	}

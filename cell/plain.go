@@ -106,8 +106,8 @@ func plainClaims(m *cellv1.ClaimBatchRequest) bool {
 			ok = plainRef(op.Confirm)
 		case *cellv1.ClaimOp_Release:
 			ok = plainRef(op.Release)
-		case *cellv1.ClaimOp_Keep:
-			ok = plainRef(op.Keep)
+		case *cellv1.ClaimOp_TakeOver:
+			ok = plainRef(op.TakeOver)
 		}
 		if !ok {
 			return false

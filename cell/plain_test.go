@@ -106,7 +106,7 @@ func TestPlainClaimsAreRight(t *testing.T) {
 			case 1:
 				op.Op = &cellv1.ClaimOp_Release{Release: ref()}
 			case 2:
-				op.Op = &cellv1.ClaimOp_Keep{Keep: ref()}
+				op.Op = &cellv1.ClaimOp_TakeOver{TakeOver: ref()}
 			case 3:
 				op.Op = &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{}}
 			case 4:

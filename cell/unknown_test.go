@@ -31,7 +31,7 @@ func TestAnAgentThatDoesNotKnowItsInstancesKeepsClaims(t *testing.T) {
 		t.Fatalf("the state was not accepted: %v", m)
 	}
 	r.usedVCPUs(1, 2)
-	r.imported(importedState(1, 2, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true, InstancesTaken: true, Adopted: 1, Released: 1})
+	r.imported(importedState(1, 2, 2, 3), &cellv1.ImportOutcome{OwnedByAgent: true, InstancesTaken: true, Adopted: 1, Released: 1})
 	r.usedVCPUs(1, 2)
 	if row := r.cell.rows.Host(hostUUID(1)); row.Host.Imported {
 		t.Errorf("the host is %+v", row.Host)
@@ -43,7 +43,7 @@ func TestAnAgentThatDoesNotKnowItsInstancesKeepsClaims(t *testing.T) {
 		t.Fatalf("the state was not accepted: %v", m)
 	}
 	r.usedVCPUs(1, 1)
-	r.imported(importedState(1, 3, 2, 3), &cellv1.ImportOutcome{LeftToAgent: true})
+	r.imported(importedState(1, 3, 2, 3), &cellv1.ImportOutcome{OwnedByAgent: true})
 }
 
 func TestUnknownInstancesAreNotListed(t *testing.T) {

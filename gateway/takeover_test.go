@@ -160,7 +160,7 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	first := w.choose(req)
 	gone := first.GetDestinations()[1].GetSelected().GetClaimId()
 	w.cells[0].hook(func(_ context.Context, _ string, req any) error {
-		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
+		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetTakeOver) {
 			if ref.GetClaimId() == gone {
 				w.cells[0].release(gone, ref.GetConsumerUuid())
 			}
@@ -188,7 +188,7 @@ func TestCellThatCannotKeepIsLost(t *testing.T) {
 		first := w.choose(req).GetDestinations()[0].GetSelected()
 		in := w.cells[int(first.GetCell()[4]-'1')]
 		in.hook(func(_ context.Context, _ string, req any) error {
-			if len(opsIn(req, (*cellv1.ClaimOp).GetKeep)) == 0 {
+			if len(opsIn(req, (*cellv1.ClaimOp).GetTakeOver)) == 0 {
 				return nil
 			}
 			if how == "vague" {
@@ -222,7 +222,7 @@ func TestKeepsAreOneBatchACell(t *testing.T) {
 			t.Errorf("%s did %v for a first call", c.name, c.did())
 		}
 		c.hook(nil, func(_ string, req any) error {
-			if n := len(opsIn(req, (*cellv1.ClaimOp).GetKeep)); n > 0 {
+			if n := len(opsIn(req, (*cellv1.ClaimOp).GetTakeOver)); n > 0 {
 				batches <- n
 			}
 			return nil
@@ -278,7 +278,7 @@ func TestStartingOverIsAnotherAttempt(t *testing.T) {
 				ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), Attempt: "another call's",
 			}}})
 		}
-		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetKeep) {
+		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetTakeOver) {
 			end = ref.GetAttempt()
 		}
 		return nil

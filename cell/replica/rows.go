@@ -36,9 +36,6 @@ type Rows struct {
 	// TableGate is the gate that the newest table was made under: what a gate says of imported
 	// hosts is in no older one.
 	TableGate atomic.Pointer[shard.Gate]
-	// awaited are the live claims whose instance no report of their host has had, but for
-	// adopted ones, and those that awaitedClaims dropped.
-	awaited map[string]*shard.Claim
 	// goneFacts are the namespaces that went since the journal was read to its end the
 	// last time, by host and name; goneBefore those of before.
 	goneFacts, goneBefore map[[2]string]struct{}
@@ -99,7 +96,7 @@ func newRows() *Rows {
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
 		hardwareTakers: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
-		ended: map[string]*shard.Claim{}, awaited: map[string]*shard.Claim{},
+		ended:       map[string]*shard.Claim{},
 		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(), trees: newTreeIndex(),
 	}
 }

@@ -37,11 +37,6 @@ func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
 		delete(r.claims, c.ClaimID)
 		r.ended[c.ClaimID] = c
 	}
-	if c.State.Live() && !c.Seen && !c.Adopted {
-		r.awaited[c.ClaimID] = c
-	} else {
-		delete(r.awaited, c.ClaimID)
-	}
 	r.applyHardware(old, c, d)
 	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
 		d.instances[c.Instance()] = struct{}{}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -27,33 +26,6 @@ func (r *Rows) GateRow() *shard.Gate {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.gate
-}
-
-// AwaitedClaims gives at most limit of the live claims that were not adopted and whose
-// instance no report of their host has had since they are there, and whether there are
-// more. One that was confirmed before a time, and has not changed since, is awaited no
-// more.
-func (r *Rows) AwaitedClaims(limit int, confirmed time.Time) (list []*shard.Claim, more bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, c := range r.awaited {
-		if c.State == shard.Confirmed && c.UpdatedAt.Before(confirmed) {
-			delete(r.awaited, id)
-			continue
-		}
-		if len(list) == limit {
-			return list, true
-		}
-		list = append(list, c)
-	}
-	return list, false
-}
-
-// AwaitedCount counts them.
-func (r *Rows) AwaitedCount() int {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.awaited)
 }
 
 // Host gives the row of a host; nil when there is none.

@@ -180,11 +180,11 @@ func (i *importing) fill(ctx context.Context) (total importer.Report, err error)
 
 // add adds a step to the total, of which what is not of a step is the last one's.
 func add(t, r *importer.Report) {
-	sent, taken, same, agents, refused := t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused
-	adopted, confirmed, released, conflicts, over, kept := t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept
+	sent, taken, same, agents, refused := t.Sent, t.Taken, t.Unchanged, t.OwnedByAgents, t.Refused
+	adopted, confirmed, released, conflicts, over, kept := t.Adopted, t.Confirmed, t.Released, t.ClaimedElsewhere, t.Overcommitted, t.NewerClaimsSkipped
 	*t = *r
-	t.Sent, t.Taken, t.Unchanged, t.LeftToAgents, t.Refused = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.LeftToAgents+agents, t.Refused+refused
-	t.Adopted, t.Confirmed, t.Released, t.Conflicts, t.Overcommitted, t.Kept = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.Conflicts+conflicts, t.Overcommitted+over, t.Kept+kept
+	t.Sent, t.Taken, t.Unchanged, t.OwnedByAgents, t.Refused = t.Sent+sent, t.Taken+taken, t.Unchanged+same, t.OwnedByAgents+agents, t.Refused+refused
+	t.Adopted, t.Confirmed, t.Released, t.ClaimedElsewhere, t.Overcommitted, t.NewerClaimsSkipped = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.ClaimedElsewhere+conflicts, t.Overcommitted+over, t.NewerClaimsSkipped+kept
 }
 
 // summary is the order of the table.
@@ -230,7 +230,7 @@ func (s *imported) show(p *page) {
 	}
 	if r := s.Written; r != nil {
 		p.printf("\nsent %d hosts: %d written, %d unchanged, %d left to agents, %d refused; instances: %d adopted, %d confirmed, %d released, %d conflicting\n",
-			r.Sent, r.Taken, r.Unchanged, r.LeftToAgents, r.Refused, r.Adopted, r.Confirmed, r.Released, r.Conflicts)
+			r.Sent, r.Taken, r.Unchanged, r.OwnedByAgents, r.Refused, r.Adopted, r.Confirmed, r.Released, r.ClaimedElsewhere)
 		return
 	}
 	p.printf("\nnothing was written\n")

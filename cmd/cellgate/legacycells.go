@@ -97,7 +97,7 @@ func tellImports(log *slog.Logger) func(importer.Report, error) {
 			log.Warn("legacy hosts are not imported from older data than there were: this gateway reads a copy of Nova's database that is behind", "by", r.Behind, "hosts_with_newer_imports", r.Outdated)
 		case !is && !behind.IsZero() && err == nil && r.At.Sub(behind) >= behindFor:
 			behind = time.Time{}
-			log.Info("the legacy database is not behind any more", "claims_newer_than_rows", r.Kept)
+			log.Info("the legacy database is not behind any more", "claims_newer_than_rows", r.NewerClaimsSkipped)
 		}
 		if r.Behind > 0 || r.Outdated > 0 {
 			behind = r.At

@@ -79,9 +79,6 @@ type listingCell struct {
 	unclaimed []string
 	unasked   bool
 
-	// unseen are claims of which no report has the instance.
-	unseen []*cellv1.AwaitedClaim
-
 	gate   *cellgatev1.Gate
 	hosts  []*cellgatev1.Host
 	claims []*cellgatev1.Claim
@@ -91,7 +88,7 @@ func (l *listingCell) ReportLegacy(_ context.Context, in *cellv1.ReportLegacyReq
 	if !in.GetLook() {
 		return nil, fault.New(fault.Internal, "doctor reports")
 	}
-	return &cellv1.ReportLegacyResponse{Gate: l.gate, WithoutInstance: l.unseen}, nil
+	return &cellv1.ReportLegacyResponse{Gate: l.gate}, nil
 }
 
 func (l *listingCell) ListHosts(context.Context, *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {

@@ -105,7 +105,7 @@ func outcomeOf(c *Cell, o *cellv1.ClaimOutcome, claimID string) (*cellv1.ClaimOu
 }
 
 func claimIDOf(op *cellv1.ClaimOp) string {
-	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetKeep().GetClaimId())
+	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetTakeOver().GetClaimId())
 }
 
 // IsShed reports whether a cell refused a call because it has too much to do, or the

@@ -53,7 +53,7 @@ func repeatable(req any) bool {
 	}
 	for _, op := range b.GetOps() {
 		switch op.GetOp().(type) {
-		case *cellv1.ClaimOp_Confirm, *cellv1.ClaimOp_Release, *cellv1.ClaimOp_Unpin, *cellv1.ClaimOp_Keep:
+		case *cellv1.ClaimOp_Confirm, *cellv1.ClaimOp_Release, *cellv1.ClaimOp_Unpin, *cellv1.ClaimOp_TakeOver:
 		default:
 			return false
 		}

@@ -58,7 +58,7 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 		all.Go(func() {
 			ops := make([]*cellv1.ClaimOp, len(list))
 			for i, k := range list {
-				ops[i] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
+				ops[i] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_TakeOver{TakeOver: &cellv1.ClaimRef{
 					ClaimId: k.claim.GetClaimId(), ConsumerUuid: k.claim.GetConsumerUuid(), Attempt: s.attemptID,
 				}}}
 			}

@@ -12,7 +12,6 @@ import (
 
 	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
 
 // Config says that a cell is under upgrade from Nova's own tables.
@@ -40,8 +39,8 @@ type Parts struct {
 
 // Reader reads a cell's tables; see package novadb.
 type Reader interface {
-	Load(ctx context.Context, awaited ...schedule.ID) (*novadb.Snapshot, error)
-	Refresh(ctx context.Context, since *novadb.Snapshot, awaited ...schedule.ID) (*novadb.Snapshot, error)
+	Load(ctx context.Context) (*novadb.Snapshot, error)
+	Refresh(ctx context.Context, since *novadb.Snapshot) (*novadb.Snapshot, error)
 	Close() error
 }
 

@@ -3,17 +3,13 @@ package gatewatch
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/fault"
-	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
 const (
@@ -37,9 +33,6 @@ type watcher struct {
 	// reads takes the outcome of the read under way; reading: there is one.
 	reads   chan read
 	reading bool
-	// awaited are the instances whose claims the cell awaits, as it said last; cut: there are more.
-	awaited []schedule.ID
-	cut     bool
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
 	failures           int
@@ -149,12 +142,8 @@ func (k *watcher) round(ctx context.Context) {
 	k.reading, k.hurried = true, max(k.hurried-1, 0)
 	got := read{reader: k.reader, began: k.now()}
 	full := !k.now().Before(k.fullFrom)
-	var instances []schedule.ID
-	if !k.native() {
-		instances = k.awaited
-	}
 	go func() {
-		got.read(ctx, k.Gate, full, instances)
+		got.read(ctx, k.Gate, full)
 		k.reads <- got
 	}()
 }
@@ -180,14 +169,6 @@ func (k *watcher) sendReport(ctx context.Context, look bool) {
 		k.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.Name())
 	}
 	k.silent = false
-	k.awaited = instancesOf(resp.GetAwaited())
-	if cut := resp.GetAwaitedCut(); cut != k.cut {
-		if k.cut = cut; cut {
-			k.log.WarnContext(ctx, "a cell awaits more claims than it names: its hosts may look fuller than they are", "cell", k.cell.Name(), "named", len(k.awaited))
-		} else {
-			k.log.InfoContext(ctx, "a cell names all claims again that it awaits", "cell", k.cell.Name())
-		}
-	}
 	imports := k.now().Before(k.importUntil)
 	k.importUntil = time.Time{}
 	if d := resp.GetImportFor().AsDuration(); d > 0 && k.importer != nil {
@@ -198,17 +179,6 @@ func (k *watcher) sendReport(ctx context.Context, look bool) {
 	} else if k.importer != nil {
 		k.importer.Offer(nil, false)
 	}
-}
-
-// instancesOf gives the instances that claims await, each once.
-func instancesOf(awaited []*cellv1.AwaitedClaim) []schedule.ID {
-	seen := make(map[schedule.ID]struct{}, len(awaited))
-	for _, a := range awaited {
-		if id, err := schedule.ParseID(a.GetConsumerUuid()); err == nil { // others are no instances
-			seen[id] = struct{}{}
-		}
-	}
-	return slices.Collect(maps.Keys(seen))
 }
 
 // holdAtLegacy pins the gate of a cell that has no other scheduler.
@@ -225,9 +195,9 @@ func (k *watcher) holdAtLegacy(ctx context.Context) {
 	}
 }
 
-// read reads the rows, all of them or what is new, and what they say of instances. A reader that is
+// read reads the rows, all of them or what is new. A reader that is
 // not open yet is opened first.
-func (r *read) read(ctx context.Context, w *Gate, full bool, instances []schedule.ID) {
+func (r *read) read(ctx context.Context, w *Gate, full bool) {
 	if r.reader == nil {
 		if r.reader, r.err = w.parts.Open(ctx); r.err != nil {
 			r.reader = nil
@@ -236,10 +206,10 @@ func (r *read) read(ctx context.Context, w *Gate, full bool, instances []schedul
 	}
 	since := w.rows.Load()
 	if since == nil || full {
-		r.rows, r.err = r.reader.Load(ctx, instances...)
+		r.rows, r.err = r.reader.Load(ctx)
 		return
 	}
-	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot, instances...)
+	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot)
 }
 
 // finishRead takes the outcome of a read, and reports whether the cell is to be told at

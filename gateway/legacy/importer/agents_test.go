@@ -37,7 +37,7 @@ func TestTheImporterSpeaksForInstancesThatAnAgentDoesNotKnow(t *testing.T) {
 	cell.agents(1)
 	cell.hosts[hostID(1)].state.InstancesUnknown = true
 	m := importerOf(t, n, func(c *Config) { c.FullEvery = 24 * time.Hour })
-	if r := step(t, m, n, cell); r.LeftToAgents != 1 || r.AgentHosts != 1 || r.Adopted != 1 {
+	if r := step(t, m, n, cell); r.OwnedByAgents != 1 || r.AgentHosts != 1 || r.Adopted != 1 {
 		t.Errorf("the first step: %+v", r)
 	}
 	if r := step(t, m, n, cell); r.Sent != 0 {

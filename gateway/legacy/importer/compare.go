@@ -107,7 +107,7 @@ func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*
 		for _, q := range p.placesOf(at) {
 			p.used[q] = true
 		}
-		on, _, _ := p.instancesOf(at, row)
+		on, _, _ := p.instancesOf(at)
 		c.host(m, row, p.services[row.ServiceID], on)
 	}
 	p.leftOut()

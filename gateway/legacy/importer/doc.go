@@ -44,9 +44,7 @@
 //
 // An instances row is written a moment before its compute_nodes row. So an instance
 // counts from the second pass that has it on its host, with compute_nodes read after
-// the first one: until then a claim for it is awaited, and the row's usage is unaccounted for. One of
-// which the snapshot of compute_nodes says that its host's row has it counts at once
-// (legacy.Snapshot.Stage): whoever watches the gate asks for those that claims await.
+// the first one: until then the row's usage is unaccounted for, beside a claim for the instance.
 // In the first pass of an Importer's life, and in the first after another gateway imported,
 // rows that were not written for two minutes count at once, and hosts that have others
 // wait for the next pass. The same holds after a pass that may have read older rows than one
@@ -65,7 +63,7 @@
 //
 // A gateway may read a replica of Nova's database whose rows are behind, and the clock of
 // its server does not tell. How new data are is the newest time that somebody wrote: a
-// heartbeat, most often (legacy.Snapshot.Written). Data that are older than those of a step
+// heartbeat, most often (novadb.Snapshot.Written). Data that are older than those of a step
 // before are not imported. A claim neither ends nor shrinks by rows of instances
 // that were not written since the claim was: its instance may be newer than they are. Whoever deletes or moves an
 // instance writes to its row. One whose row is purged before anybody read that has its claim until

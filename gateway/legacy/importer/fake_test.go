@@ -128,7 +128,7 @@ func (f *fakeCell) put(in *cellv1.ImportedHost, at time.Time) *cellv1.ImportOutc
 	old := f.hosts[s.GetHostUuid()]
 	switch {
 	case old != nil && old.agent && !f.closed:
-		o.LeftToAgent = true
+		o.OwnedByAgent = true
 		return f.unknown(old, s, o, at)
 	case old != nil && !old.agent && old.state.GetBootId() == s.GetBootId() && s.GetVersion() < old.state.GetVersion():
 		o.Unchanged = true
@@ -159,7 +159,7 @@ func (f *fakeCell) instances(s *agentv1.FullState, o *cellv1.ImportOutcome, at t
 			f.claims[i.GetInstanceUuid()] = &fakeClaim{host: s.GetHostUuid(), adopted: true, used: used, updated: f.now}
 			o.Adopted++
 		case c.host != s.GetHostUuid():
-			o.Conflicts++
+			o.ClaimedElsewhere++
 		case c.pending:
 			c.pending, c.seen = false, true
 			o.Confirmed++

@@ -44,30 +44,6 @@ func TestAnInstanceCountsFromTheSecondPass(t *testing.T) {
 	}
 }
 
-// One of which the rows say that its host's has it counts at once, and is never unaccounted for beside its
-// claim. Where they do not say it, it counts from the second pass.
-func TestAnInstanceThatItsRowShowsCountsAtOnce(t *testing.T) {
-	for task, want := range map[string]int{"spawning": 1, "": 0} {
-		n, cell := newNova(1), newCell()
-		m := importerOf(t, n)
-		step(t, m, n, cell)
-		n.on(1, 1)
-		n.hosts[1].View.VCPUsUsed, n.hosts[1].Changed = 2, n.now
-		n.touch(1)
-		x := n.snapshot()
-		x.Awaited = map[schedule.ID]novadb.Awaited{mustID(instanceID(1)): {Host: "host1", Node: "node1", VMState: "building", TaskState: task, CreatedAt: n.hosts[1].Changed}}
-		if r, err := m.Step(t.Context(), x, cell); err != nil || r.Adopted != want {
-			t.Errorf("%q: %+v, %v", task, r, err)
-		}
-		if got := unaccounted(cell, 1, vcpu); int(got) != 2*(1-want) {
-			t.Errorf("%q: %d VCPU are unaccounted for", task, got)
-		}
-		if r := step(t, m, n, cell); r.Adopted != 1-want || unaccounted(cell, 1, vcpu) != 0 {
-			t.Errorf("%q, the next pass: %+v, %d unaccounted for", task, r, unaccounted(cell, 1, vcpu))
-		}
-	}
-}
-
 func unaccounted(c *fakeCell, host int64, class string) int32 {
 	for _, i := range c.hosts[hostID(host)].state.GetProviders()[0].GetInventories() {
 		if i.GetResourceClass() == class {
@@ -79,7 +55,7 @@ func unaccounted(c *fakeCell, host int64, class string) int32 {
 
 // A new life does not take back what the one before sent: hosts whose instances were
 // written a moment ago wait a pass.
-func TestANewLifeReleasesNothing(t *testing.T) {
+func TestImporter_NewIncarnation_ReleasesNothing(t *testing.T) {
 	n, cell := newNova(3), newCell()
 	m := importerOf(t, n)
 	n.on(1, 1)
@@ -381,7 +357,7 @@ func TestAMoveEndsOnOneHost(t *testing.T) {
 	n.on(1, 1)
 	conflicts := 0
 	for range 8 {
-		conflicts += step(t, m, n, cell).Conflicts
+		conflicts += step(t, m, n, cell).ClaimedElsewhere
 	}
 	if conflicts < 2 || conflicts > 5 || cell.claims[instanceID(1)].host != hostID(2) {
 		t.Errorf("%d conflicts", conflicts)
@@ -579,7 +555,7 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
 	w.Offer(n.snapshot(), true)
-	if r := <-told; r.LeftToAgents != 1 || r.Taken != 1 {
+	if r := <-told; r.OwnedByAgents != 1 || r.Taken != 1 {
 		t.Errorf("%+v", r)
 	}
 	<-w.Imported()

@@ -108,7 +108,7 @@ func (p *planning) host(row *novadb.Host) {
 	if h.agents && h.settled && !h.taken && h.inputs.nova == nova {
 		return
 	}
-	on, in, held := p.instancesOf(h.at, row)
+	on, in, held := p.instancesOf(h.at)
 	if held {
 		p.r.Held++
 		p.r.Waiting++
@@ -190,9 +190,8 @@ func (p *planning) due(h *host, in inputs) bool {
 
 // instancesOf gives the instances that count at a place; held says that there are others that
 // came with the pass m.first: they may have been sent before. Instances
-// without a node are on the only one of their host. One that the row, nil for none, is known to
-// have in use counts at once.
-func (p *planning) instancesOf(at place, row *novadb.Host) (on []*instance, in inputs, held bool) {
+// without a node are on the only one of their host.
+func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) {
 	for _, q := range p.placesOf(at) {
 		o := p.known.on[q]
 		if o == nil {
@@ -200,7 +199,7 @@ func (p *planning) instancesOf(at place, row *novadb.Host) (on []*instance, in i
 		}
 		in.changes += o.changes
 		for _, i := range o.all {
-			if i.counts(p.passes, p.x.At) || row != nil && p.x.Stage(i.uuid, row) == novadb.Claimed {
+			if i.counts(p.passes, p.x.At) {
 				on = append(on, i)
 			} else if i.first == p.first {
 				held = true
@@ -238,7 +237,7 @@ func (p *planning) gone(h *host) {
 	var on []*instance
 	var in inputs
 	if in.moved = p.used[h.at]; !in.moved {
-		on, in, _ = p.instancesOf(h.at, nil)
+		on, in, _ = p.instancesOf(h.at)
 	}
 	in.gone, in.at = true, h.at
 	if !p.due(h, in) {

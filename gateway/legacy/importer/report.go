@@ -13,12 +13,12 @@ type Report struct {
 	Hosts     int `json:"hosts"`
 	Instances int `json:"instances"`
 	// Of the hosts that were sent: Taken were written, Unchanged were there already,
-	// LeftToAgents are an agent's, Refused were not taken, and LeftOut says why.
-	Sent         int `json:"sent"`
-	Taken        int `json:"taken"`
-	Unchanged    int `json:"unchanged"`
-	LeftToAgents int `json:"left_to_agents"`
-	Refused      int `json:"refused"`
+	// OwnedByAgents are an agent's, Refused were not taken, and LeftOut says why.
+	Sent          int `json:"sent"`
+	Taken         int `json:"taken"`
+	Unchanged     int `json:"unchanged"`
+	OwnedByAgents int `json:"owned_by_agents"`
+	Refused       int `json:"refused"`
 	// Outdated hosts of the snapshot are not taken: the cell has an import of newer data. Behind: the
 	// data are older by that than those of a step before, and nothing was done.
 	Outdated int           `json:"outdated"`
@@ -36,12 +36,12 @@ type Report struct {
 	// shard, and keep the claims of instances whose rows are still there.
 	Gone int `json:"gone"`
 	// As the cell answered, over all hosts that were sent.
-	Adopted   int `json:"adopted"`
-	Confirmed int `json:"confirmed"`
-	Released  int `json:"released"`
-	Conflicts int `json:"conflicts"`
-	// Kept claims are newer than the rows of instances that were read: newer rows decide.
-	Kept int `json:"kept"`
+	Adopted          int `json:"adopted"`
+	Confirmed        int `json:"confirmed"`
+	Released         int `json:"released"`
+	ClaimedElsewhere int `json:"claimed_elsewhere"`
+	// NewerClaimsSkipped are claims that are newer than the rows of instances that were read: newer rows decide.
+	NewerClaimsSkipped int `json:"newer_claims_skipped"`
 	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
 	Overcommitted int `json:"overcommitted"`
 	// Unclaimed is how many instances two looks have found without a claim, FirstUnclaimed

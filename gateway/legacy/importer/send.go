@@ -119,11 +119,11 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		}
 		return
 	}
-	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetLeftToAgent(), o.GetInstancesTaken()
+	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetOwnedByAgent(), o.GetInstancesTaken()
 	h.letGo = w.inputs.gone && len(w.state.GetInstances()) == 0 && (!h.agents || h.taken)
 	switch {
 	case h.agents:
-		r.LeftToAgents++
+		r.OwnedByAgents++
 	case o.GetUnchanged():
 		r.Unchanged++
 	default:
@@ -132,11 +132,11 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	r.Adopted += int(o.GetAdopted())
 	r.Confirmed += int(o.GetConfirmed())
 	r.Released += int(o.GetReleased())
-	r.Conflicts += int(o.GetConflicts())
+	r.ClaimedElsewhere += int(o.GetClaimedElsewhere())
 	r.Overcommitted += int(o.GetOvercommitted())
-	r.Kept += int(o.GetKept())
+	r.NewerClaimsSkipped += int(o.GetNewerClaimsSkipped())
 	switch {
-	case o.GetConflicts() == 0 && o.GetKept() == 0:
+	case o.GetClaimedElsewhere() == 0 && o.GetNewerClaimsSkipped() == 0:
 		h.conflicts = 0
 	default:
 		// The claim elsewhere may be gone soon: the other host's state goes its own way. So may

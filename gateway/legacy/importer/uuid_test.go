@@ -9,7 +9,7 @@ import (
 // the claims of its instances once the one before has let them go; until then all that its
 // row has in use is unaccounted for there. Nothing is released that is there.
 func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
-	for _, sameLife := range []bool{true, false} {
+	for _, sameIncarnation := range []bool{true, false} {
 		n, cell := newNova(1), newCell()
 		n.on(1, 1)
 		n.on(2, 1)
@@ -24,35 +24,35 @@ func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 		delete(n.hosts, 1)
 		n.hosts[2] = &again
 		n.touch(2)
-		if !sameLife {
+		if !sameIncarnation {
 			m = importerOf(t, n)
 			n.now = n.now.Add(time.Hour)
 		}
-		if r := step(t, m, n, cell); r.Released != 0 || r.Conflicts != 2 {
-			t.Errorf("same life %v: the first step: %+v", sameLife, r)
+		if r := step(t, m, n, cell); r.Released != 0 || r.ClaimedElsewhere != 2 {
+			t.Errorf("same life %v: the first step: %+v", sameIncarnation, r)
 		}
 		if got := unaccounted(cell, 2, vcpu); got != 2 {
-			t.Errorf("same life %v: %d VCPU are unaccounted for, which the other uuid holds", sameLife, got)
+			t.Errorf("same life %v: %d VCPU are unaccounted for, which the other uuid holds", sameIncarnation, got)
 		}
 		for k := 0; k < 3; k++ {
 			if step(t, m, n, cell); cell.claims[instanceID(1)] == nil && unaccounted(cell, 2, vcpu) == 0 {
-				t.Errorf("same life %v: step %d: nobody holds an instance", sameLife, k)
+				t.Errorf("same life %v: step %d: nobody holds an instance", sameIncarnation, k)
 			}
 		}
 		step(t, m, n, cell)
 		for _, i := range []int64{1, 2} {
 			if c := cell.claims[instanceID(i)]; c == nil || c.host != hostID(2) {
-				t.Errorf("same life %v: the claim of instance %d is %+v", sameLife, i, c)
+				t.Errorf("same life %v: the claim of instance %d is %+v", sameIncarnation, i, c)
 			}
 		}
 		if got := unaccounted(cell, 2, vcpu); got != 0 {
-			t.Errorf("same life %v: %d VCPU are unaccounted for beside the claims", sameLife, got)
+			t.Errorf("same life %v: %d VCPU are unaccounted for beside the claims", sameIncarnation, got)
 		}
 		m.Again()
 		n.now = n.now.Add(time.Hour)
 		for range 3 {
-			if r := step(t, m, n, cell); r.Adopted+r.Released+r.Conflicts != 0 {
-				t.Errorf("same life %v: afterwards: %+v", sameLife, r)
+			if r := step(t, m, n, cell); r.Adopted+r.Released+r.ClaimedElsewhere != 0 {
+				t.Errorf("same life %v: afterwards: %+v", sameIncarnation, r)
 			}
 		}
 	}

@@ -34,13 +34,6 @@
 // host_mappings and of the aggregates, and what has another one is read whole. The two
 // databases are read one after the other; they have no moment in common.
 //
-// # Instances that are awaited
-//
-// Whoever knows of claims asks a load or refresh for their instances: their rows are read in the
-// transaction in which compute_nodes is, and the rows of the hosts that they are on then, whatever
-// their stamps. So what Stage says of an instance and its host is of one moment. Where instances
-// cannot be read the snapshot is without them.
-//
 // # What is left out
 //
 // A row that cannot be a host is left out and listed with its reason; the others
@@ -49,6 +42,6 @@
 // for comparing with Nova. A load that did not read everything gives an error and
 // no snapshot: see Trouble.
 //
-// Tests that hold this: TestTraps…, TestRefreshIsLoad, TestFaults…, TestTroubles, TestWhatIsClaimed…, TestAwaited…, and TestGoldenFromDatabases of
+// Tests that hold this: TestTraps…, TestRefreshIsLoad, TestFaults…, TestTroubles, and TestGoldenFromDatabases of
 // schedule/nova.
 package novadb

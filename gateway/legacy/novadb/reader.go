@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
-	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
 
@@ -19,8 +18,6 @@ type Reader struct {
 	api     *database // nil for none
 	// revisions numbers what was read.
 	revisions atomic.Uint64
-	// noAwaited is until when no instances are asked for: readAwaited could not read them.
-	noAwaited atomic.Int64
 }
 
 // Open makes a reader and asks the databases for their time, within ctx and the
@@ -63,24 +60,23 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Load reads everything. Snapshot.Awaited has what is said of these instances, unless they cannot
-// be read.
-func (r *Reader) Load(ctx context.Context, awaited ...schedule.ID) (*Snapshot, error) {
-	return r.read(ctx, nil, true, awaited)
+// Load reads everything.
+func (r *Reader) Load(ctx context.Context) (*Snapshot, error) {
+	return r.read(ctx, nil, true)
 }
 
 // Refresh gives what the databases have now, reading compute nodes that since does
 // not know. It reads everything when since is nil or another reader's, when most
 // rows are others, and when the server's time went back. See the package comment
-// for what it cannot see. awaited is Load's.
-func (r *Reader) Refresh(ctx context.Context, since *Snapshot, awaited ...schedule.ID) (*Snapshot, error) {
+// for what it cannot see.
+func (r *Reader) Refresh(ctx context.Context, since *Snapshot) (*Snapshot, error) {
 	if since == nil || since.of != r {
 		since = nil
 	}
-	return r.read(ctx, since, since == nil, awaited)
+	return r.read(ctx, since, since == nil)
 }
 
-func (r *Reader) read(ctx context.Context, since *Snapshot, full bool, awaited []schedule.ID) (*Snapshot, error) {
+func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapshot, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.conf.LoadTimeout)
 	defer cancel()
@@ -103,10 +99,7 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool, awaited [
 		if err := r.readServices(ctx, s, x); err != nil {
 			return err
 		}
-		if err := r.readAge(ctx, s, x); err != nil {
-			return err
-		}
-		return r.readAwaited(ctx, s, x, awaited)
+		return r.readAge(ctx, s, x)
 	})
 	if err != nil {
 		return nil, err

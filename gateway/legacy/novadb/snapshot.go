@@ -52,8 +52,6 @@ type Snapshot struct {
 	// Unusable are, by the id of their service, the uuids of all rows that are no hosts for what
 	// is written in them alone: Nova has these compute nodes.
 	Unusable map[int64][]schedule.ID
-	// Awaited are the instances that were asked for; nil when they could not be read. See Stage.
-	Awaited map[schedule.ID]Awaited
 
 	pulse    pulse
 	of       *Reader
