@@ -38,8 +38,7 @@ func adminStateClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "ItKeepsNewClaimsAwayAndSaysWhy", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			for to, why := range map[shard.Admin]string{
 				shard.AdminDisabled: "disabled by operator: a bad disk", shard.AdminMaintenance: "in maintenance: a bad disk",
 				shard.AdminForcedDown: "forced down by operator: a bad disk",
@@ -55,8 +54,7 @@ func adminStateClauses() []clause {
 				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(1), TTL: time.Minute,
 				Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 1}},
 			}, fault.NoValidHost)
-			s.do(setAdmin(1, shard.AdminEnabled))
-			s.do(NewClaim(2, 1, 1))
+			s.do(setAdmin(1, shard.AdminEnabled), NewClaim(2, 1, 1))
 		}},
 		{name: "InTheBatchThatSetsItToo", test: func(s *suite) {
 			a := s.apply(opOf(NewHost(1, 8)), opOf(NewClaim(1, 1, 1)), opOf(setAdmin(1, shard.AdminDisabled)), opOf(NewClaim(2, 1, 1)))
@@ -66,22 +64,19 @@ func adminStateClauses() []clause {
 			s.used(1, 1)
 		}},
 		{name: "ClaimsThatAreThereGoOnAsEver", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			s.expired(4, 1, 1)
 			for n := 1; n <= 3; n++ {
 				s.do(NewClaim(n, 1, 1))
 			}
-			s.do(confirm(*Ref(3)))
-			s.do(setAdmin(1, shard.AdminForcedDown))
+			s.do(confirm(*Ref(3)), setAdmin(1, shard.AdminForcedDown))
 			s.do(NewClaim(1, 1, 1)) // the same again
 			s.do(confirm(*Ref(1)))
 			s.do(confirm(*Ref(4))) // its lease was over: the instance is there
 			s.do(release(*Ref(2)))
 			away := NewClaim(5, 2, 1)
 			away.ConsumerUUID, away.Moves = ConsumerID(3), ClaimID(3)
-			s.do(away)
-			s.do(confirm(shard.ClaimRef{ClaimID: away.ClaimID, ConsumerUUID: away.ConsumerUUID}))
+			s.do(away, confirm(shard.ClaimRef{ClaimID: away.ClaimID, ConsumerUUID: away.ConsumerUUID}))
 			s.state(3, shard.Released)
 			s.used(1, 2)
 			s.used(2, 1)
@@ -97,16 +92,14 @@ func adminStateClauses() []clause {
 			}
 			imported := NewHost(1, 4)
 			imported.Host.Imported, imported.Host.BootID = true, "import"
-			s.do(moveGate(0, shard.GateLegacy))
-			s.do(imported)
+			s.do(moveGate(0, shard.GateLegacy), imported)
 			if got := s.admin(1); !equalRows(got, before) {
 				s.Errorf("the word is %+v, was %+v", got, before)
 			}
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
 		}},
 		{name: "OneThatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			over := func(generation int64, to shard.Admin) *shard.SetAdminState {
 				p := setAdmin(1, to)
 				p.AsOf = generation
@@ -210,8 +203,7 @@ func adminStateClauses() []clause {
 				s.Errorf("the maintenance ended as %+v", end)
 			}
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
-			s.do(setAdmin(1, shard.AdminForcedDown))
-			s.do(setNova(1, ""))
+			s.do(setAdmin(1, shard.AdminForcedDown), setNova(1, ""))
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
 			s.do(setNova(1, shard.NovaSilent))
 			ends := setAdmin(1, shard.AdminEnabled)
@@ -304,12 +296,10 @@ func adminStateClauses() []clause {
 			h.Host.Imported, h.Host.BootID = true, "import"
 			s.do(h)
 			s.nothing(&shard.SetSilent{HostUUID: HostID(1), Silent: true})
-			s.do(NewHost(1, 8))
-			s.do(&shard.SetSilent{HostUUID: HostID(1), Silent: true})
+			s.do(NewHost(1, 8), &shard.SetSilent{HostUUID: HostID(1), Silent: true})
 		}},
 		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			used := s.rows().Usages[HostID(1)]
 			a := s.do(setAdmin(1, shard.AdminDisabled)).AdminState
 			if after := s.rows().Usages[HostID(1)]; a.Generation != used.Generation+1 || after.Generation != a.Generation || after.Pending != 1 {
@@ -401,13 +391,11 @@ func adminStateClauses() []clause {
 			}
 		}},
 		{name: "ItIsThereAfterARestart", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			p := setAdmin(1, shard.AdminMaintenance)
 			p.For = time.Hour
 			a := s.do(p).AdminState
-			s.do(setAdmin(2, shard.AdminDisabled))
-			s.do(setAdmin(2, shard.AdminEnabled))
+			s.do(setAdmin(2, shard.AdminDisabled), setAdmin(2, shard.AdminEnabled))
 			s.do(&shard.SetSilent{HostUUID: HostID(2), Silent: true})
 			before := s.rows()
 			s.reopen()

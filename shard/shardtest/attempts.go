@@ -24,8 +24,7 @@ func releaseAs(attempt string, n int) release {
 func attemptClauses() []clause {
 	return []clause{
 		{name: "AnAttemptReleasesWhatItMade", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3))
 			if c := s.do(releaseAs("a", 1)).Claim; c.State != shard.Released {
 				s.Errorf("claim is %s", c.State)
 			}
@@ -50,16 +49,14 @@ func attemptClauses() []clause {
 			s.used(1, 0)
 		}},
 		{name: "KeptAgainItIsAnsweredAsItIs", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3))
 			kept := s.do(keepAs("b", 1)).Claim
 			if c := s.nothing(keepAs("b", 1)).Claim; !equalRows(c, kept) {
 				s.Errorf("kept %+v, again %+v", kept, c)
 			}
 		}},
 		{name: "MadeAgainItIsNotTakenBack", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3))
 			kept := s.do(keepAs("b", 1)).Claim
 			if c := s.nothing(attemptOf("a", 1, 1, 3)).Claim; !equalRows(c, kept) {
 				s.Errorf("kept %+v, made again %+v", kept, c)
@@ -67,9 +64,7 @@ func attemptClauses() []clause {
 			s.refused(releaseAs("a", 1), fault.AlreadyExists)
 		}},
 		{name: "I3_NoAttemptEndsAConfirmedClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3), confirm(*Ref(1)))
 			s.refused(releaseAs("a", 1), fault.AlreadyExists)
 			if c := s.do(keepAs("b", 1)).Claim; c.State != shard.Confirmed || !c.ExpiresAt.IsZero() {
 				s.Errorf("claim is %+v", c)
@@ -80,17 +75,12 @@ func attemptClauses() []clause {
 			s.used(1, 0)
 		}},
 		{name: "AReleaseWithoutAnAttemptEndsAnyonesClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
-			s.do(keepAs("b", 1))
-			s.do(release(*Ref(1)))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3), keepAs("b", 1), release(*Ref(1)))
 			s.state(1, shard.Released)
 			s.used(1, 0)
 		}},
 		{name: "WhatHasEndedIsNotKept", needs: []string{"advance"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
-			s.do(releaseAs("a", 1))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3), releaseAs("a", 1))
 			s.refused(keepAs("b", 1), fault.ClaimExpired)
 			s.expired(2, 1, 3)
 			s.refused(keepAs("b", 2), fault.ClaimExpired)
@@ -98,9 +88,7 @@ func attemptClauses() []clause {
 			s.used(1, 0)
 		}},
 		{name: "AnExpiredClaimIsLeftToTheAttemptThatKeptIt", needs: []string{"advance"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
-			s.do(keepAs("b", 1))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3), keepAs("b", 1))
 			s.Advance(2 * shard.DefaultClaimTTL)
 			s.do(expire(*Ref(1)))
 			s.refused(releaseAs("a", 1), fault.AlreadyExists)
@@ -108,22 +96,18 @@ func attemptClauses() []clause {
 			s.used(1, 3)
 		}},
 		{name: "AReleaseBeforeItsClaimRefusesTheClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(releaseAs("a", 1))
+			s.do(NewHost(1, 8), releaseAs("a", 1))
 			s.refused(attemptOf("a", 1, 1, 3), fault.ClaimExpired)
 			s.used(1, 0)
 		}},
 		{name: "AClaimWithoutAnAttemptIsKeptToo", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.refused(releaseAs("a", 1), fault.AlreadyExists)
-			s.do(keepAs("b", 1))
-			s.do(releaseAs("b", 1))
+			s.do(keepAs("b", 1), releaseAs("b", 1))
 			s.used(1, 0)
 		}},
 		{name: "AnotherConsumersClaimIsNotKept", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3))
 			s.refused(keep{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2), Attempt: "b"}, fault.NotFound)
 		}},
 		{name: "InOneBatchTheOrderDecides", test: func(s *suite) {
@@ -144,10 +128,7 @@ func attemptClauses() []clause {
 			s.used(1, 1)
 		}},
 		{name: "TheAttemptSurvivesAReopening", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(attemptOf("a", 1, 1, 3))
-			s.do(attemptOf("a", 2, 1, 3))
-			s.do(keepAs("b", 1))
+			s.do(NewHost(1, 8), attemptOf("a", 1, 1, 3), attemptOf("a", 2, 1, 3), keepAs("b", 1))
 			s.reopen()
 			s.refused(releaseAs("a", 1), fault.AlreadyExists)
 			s.do(releaseAs("a", 2))

@@ -18,24 +18,15 @@ func gone(n int, v uint64) release {
 // seen makes claim 1 of host 1, CONFIRMED and reported by version 2 of its agent.
 func (s *suite) seen() {
 	s.Helper()
-	s.do(NewHost(1, 8))
-	s.do(NewClaim(1, 1, 3))
-	s.do(confirm(*Ref(1)))
-	s.do(state(2, 8, map[int]int64{1: 3}))
+	s.do(NewHost(1, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), state(2, 8, map[int]int64{1: 3}))
 }
 
 func auditClauses() []clause {
 	damage := []string{"damage"}
 	return []clause{
 		{name: "AHostIsReadAsItIs", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(NewClaim(2, 1, 2))
-			s.do(NewClaim(3, 2, 2))
-			s.do(confirm(*Ref(2)))
-			s.do(NewClaim(4, 1, 1))
-			s.do(release(*Ref(4)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), NewClaim(2, 1, 2), NewClaim(3, 2, 2), confirm(*Ref(2)))
+			s.do(NewClaim(4, 1, 1), release(*Ref(4)))
 			a := s.nothing(&shard.Audit{HostUUID: HostID(1)}).Audited
 			rows := s.rows()
 			if !equalRows(a.Host, rows.Hosts[HostID(1)]) || !equalRows(a.Usage, rows.Usages[HostID(1)]) {
@@ -62,8 +53,7 @@ func auditClauses() []clause {
 			}
 		}},
 		{name: "UsageThatIsNotTheSumIsFoundAndRepaired", needs: damage, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			wrong := *s.rows().Usages[HostID(1)]
 			wrong.Generation++
 			wrong.Used, wrong.Confirmed = []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 7}}, 4
@@ -96,8 +86,7 @@ func auditClauses() []clause {
 		}},
 		{name: "NotAfterAnotherReport", test: func(s *suite) {
 			s.seen()
-			s.do(state(3, 8, nil))
-			s.do(state(4, 8, map[int]int64{1: 3}))
+			s.do(state(3, 8, nil), state(4, 8, map[int]int64{1: 3}))
 			s.refused(gone(1, 3), fault.StaleGeneration)
 			later := gone(1, 4)
 			later.ReportedGoneBy.BootID = "boot-2"
@@ -105,8 +94,7 @@ func auditClauses() []clause {
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "NotOneThatNoReportHadBefore", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.refused(gone(1, 1), fault.StaleGeneration)
 			s.do(confirm(*Ref(1)))
 			s.refused(gone(1, 1), fault.StaleGeneration)
@@ -117,8 +105,7 @@ func auditClauses() []clause {
 			s.do(NewHost(2, 8))
 			move := NewClaim(2, 2, 3)
 			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
-			s.do(move)
-			s.do(state(3, 8, nil))
+			s.do(move, state(3, 8, nil))
 			s.refused(gone(1, 3), fault.StaleGeneration)
 			s.do(release(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
 			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
@@ -129,10 +116,7 @@ func auditClauses() []clause {
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "ByADeletedRowOneThatNoReportHadBeforeAndOneThatMovesAreReleased", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)))
 			move := NewClaim(2, 2, 3)
 			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
 			s.do(move)
@@ -151,9 +135,7 @@ func auditClauses() []clause {
 			s.state(2, shard.Pending)
 		}},
 		{name: "ByADeletedRowOneOnAnImportedHostIsReleased", test: func(s *suite) {
-			s.do(imported(1, 8, nil))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(imported(1, 8, nil), NewClaim(1, 1, 3), confirm(*Ref(1)))
 			byRow := gone(1, 1)
 			s.refused(byRow, fault.StaleGeneration)
 			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
@@ -164,16 +146,14 @@ func auditClauses() []clause {
 			s.used(1, 0)
 		}},
 		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			byRow := func() release {
 				r := gone(1, 1)
 				r.Deleted = s.now().Add(time.Hour)
 				return r
 			}
 			s.refused(byRow(), fault.StaleGeneration)
-			s.do(confirm(*Ref(1)))
-			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
+			s.do(confirm(*Ref(1)), &shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
 			theirs := byRow()
 			theirs.ConsumerUUID = ConsumerID(7)
 			s.refused(theirs, fault.StaleGeneration)

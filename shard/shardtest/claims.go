@@ -43,9 +43,7 @@ func claimClauses() []clause {
 			}
 		}},
 		{name: "AClaimIDNamesOneClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3))
 			s.refused(NewClaim(1, 2, 3), fault.InvalidRequest)
 			other := NewClaim(1, 1, 3)
 			other.ConsumerUUID = ConsumerID(2)
@@ -64,8 +62,7 @@ func claimClauses() []clause {
 			s.used(1, 3)
 		}},
 		{name: "I2_AConsumerHasOneLiveClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			first := s.do(NewClaim(1, 1, 3)).Claim
 			second := NewClaim(2, 2, 3)
 			second.ConsumerUUID = ConsumerID(1)
@@ -73,14 +70,11 @@ func claimClauses() []clause {
 				s.Errorf("in the way is %+v, want %+v", in, first)
 			}
 			s.used(2, 0)
-			s.do(release(*Ref(1)))
-			s.do(second)
+			s.do(release(*Ref(1)), second)
 			s.used(2, 3)
 		}},
 		{name: "AClaimThatEndedDoesNotComeBack", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(release(*Ref(1)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
 			s.refused(NewClaim(1, 1, 3), fault.ClaimExpired)
 			s.used(1, 0)
 		}},
@@ -130,8 +124,7 @@ func claimClauses() []clause {
 			for i, amount := range []int64{3, 17, 20, 6} {
 				s.refused(NewClaim(i+1, 1, amount), fault.NoValidHost)
 			}
-			s.do(NewClaim(11, 1, 4))
-			s.do(NewClaim(12, 1, 16))
+			s.do(NewClaim(11, 1, 4), NewClaim(12, 1, 16))
 		}},
 		{name: "AProviderOrClassThatIsNotThereDoesNotFit", test: func(s *suite) {
 			s.do(NewHost(1, 8))

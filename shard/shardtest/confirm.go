@@ -11,8 +11,7 @@ func confirmClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "AConfirmedClaimHasNoLease", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			c := s.do(confirm(*Ref(1))).Claim
 			if c.State != shard.Confirmed || !c.ExpiresAt.IsZero() {
 				s.Errorf("claim is %s, expires at %v", c.State, c.ExpiresAt)
@@ -26,16 +25,14 @@ func confirmClauses() []clause {
 			s.used(1, 3)
 		}},
 		{name: "AgainDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			first := s.do(confirm(*Ref(1))).Claim
 			if again := s.nothing(confirm(*Ref(1))).Claim; !equalRows(first, again) {
 				s.Errorf("first %+v, again %+v", first, again)
 			}
 		}},
 		{name: "AClaimNobodyExpiredYetStillHolds", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 8))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 8))
 			s.Advance(2 * time.Minute)
 			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
 			s.do(confirm(*Ref(1)))
@@ -96,8 +93,7 @@ func confirmClauses() []clause {
 			s.nothing(ref)
 		}},
 		{name: "AClaimInItsFirstLeaseIsConfirmedWhateverLeaseIsNamed", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 8))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 8))
 			ref := confirm(*Ref(1))
 			ref.Reinstate, ref.Lease = true, &time.Time{}
 			s.do(ref)
@@ -151,15 +147,12 @@ func confirmClauses() []clause {
 			c := grouped(1, 1, "anti-affinity", 1)
 			s.do(c)
 			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.do(grouped(2, 1, "anti-affinity", 1))
+			s.do(expire(*Ref(1)), grouped(2, 1, "anti-affinity", 1))
 			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-			s.do(release(*Ref(2)))
-			s.do(confirm(*Ref(1)))
+			s.do(release(*Ref(2)), confirm(*Ref(1)))
 		}},
 		{name: "I9_AnExpiredClaimOfAnAffinityGroupIsLost", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "affinity", 1))
+			s.do(NewHost(1, 8), grouped(1, 1, "affinity", 1))
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(1)))
 			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
@@ -171,14 +164,11 @@ func confirmClauses() []clause {
 			c.Group.Members = []string{ConsumerID(9)}
 			s.do(c)
 			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.do(NewClaim(9, 1, 1))
+			s.do(expire(*Ref(1)), NewClaim(9, 1, 1))
 			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
 		}},
 		{name: "I9_AClaimThatTheBatchExpiresIsLostToItsGroup", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "anti-affinity", 2))
-			s.do(grouped(2, 1, "anti-affinity", 2))
+			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 2), grouped(2, 1, "anti-affinity", 2))
 			s.Advance(2 * time.Minute)
 			s.do(grouped(3, 1, "anti-affinity", 3))
 			a := s.apply(opOf(expire(*Ref(1))), opOf(confirm(*Ref(1))))
@@ -193,22 +183,18 @@ func confirmClauses() []clause {
 			s.expired(1, 1, 2)
 			next := NewHost(1, 8)
 			next.Host.Disabled, next.Host.StateVersion = true, 2
-			s.do(next)
-			s.do(confirm(*Ref(1)))
+			s.do(next, confirm(*Ref(1)))
 			s.used(1, 2)
 		}},
 		{name: "AReleasedClaimIsGone", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(release(*Ref(1)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
 			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
 		}},
 		{name: "AnUnknownClaimIsNotFound", test: func(s *suite) {
 			s.refused(confirm(*Ref(1)), fault.NotFound)
 		}},
 		{name: "AnotherConsumersClaimIsNotFound", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.refused(confirm{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.NotFound)
 			s.state(1, shard.Pending)
 		}},

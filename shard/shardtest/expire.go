@@ -10,8 +10,7 @@ func expireClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "I4_AClaimNobodyConfirmsEndsWithItsLease", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.Advance(time.Minute + time.Second)
 			due := s.due(10)
 			if len(due) != 1 || due[0] != *Ref(1) {
@@ -24,16 +23,14 @@ func expireClauses() []clause {
 			s.do(NewClaim(2, 1, 8))
 		}},
 		{name: "I4_AClaimIsFoundByItsConsumer", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}})
 			if err != nil || len(p.Claims) != 1 || p.Claims[0].ClaimID != ClaimID(1) {
 				s.Errorf("found %+v, %v", p, err)
 			}
 		}},
 		{name: "BeforeTheLeaseIsOverItDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			if c := s.nothing(expire(*Ref(1))).Claim; c.State != shard.Pending {
 				s.Errorf("claim is %s", c.State)
 			}
@@ -46,8 +43,7 @@ func expireClauses() []clause {
 			for n := 1; n <= 3; n++ {
 				s.do(NewClaim(n, 1, 1))
 			}
-			s.do(confirm(*Ref(1)))
-			s.do(release(*Ref(2)))
+			s.do(confirm(*Ref(1)), release(*Ref(2)))
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(3)))
 			for n := 1; n <= 4; n++ {
@@ -72,16 +68,14 @@ func expireClauses() []clause {
 			if due := s.due(2); !equalRows(&due, &want) {
 				s.Errorf("due are %v, want %v", due, want)
 			}
-			s.do(confirm(*Ref(2)))
-			s.do(release(*Ref(3)))
+			s.do(confirm(*Ref(2)), release(*Ref(3)))
 			want = []shard.ClaimRef{*Ref(1)}
 			if due := s.due(10); !equalRows(&due, &want) {
 				s.Errorf("due are %v, want %v", due, want)
 			}
 		}},
 		{name: "ALeaseCannotBeMadeLongerByAskingAgain", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.Advance(30 * time.Second)
 			s.nothing(NewClaim(1, 1, 3))
 			s.Advance(31 * time.Second)

@@ -44,8 +44,7 @@ func factsClauses() []clause {
 			before := s.do(putFacts(1, "cinder", `{"free_gb": 3}`)).Namespace
 			again := NewHost(1, 16)
 			again.Host.BootID, again.Host.Facts.Namespaces = "boot-2", `{"rack":{"power":1}}`
-			s.do(again)
-			s.do(NewClaim(1, 1, 2))
+			s.do(again, NewClaim(1, 1, 2))
 			if got := s.namespaceOf(1, "cinder"); !equalRows(got, before) {
 				s.Errorf("the namespace is %+v, was %+v", got, before)
 			}
@@ -54,8 +53,7 @@ func factsClauses() []clause {
 			}
 		}},
 		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			used := s.rows().Usages[HostID(1)]
 			n := s.do(putFacts(1, "cinder", `{"free_gb": 3}`)).Namespace
 			after := s.rows().Usages[HostID(1)]
@@ -105,8 +103,7 @@ func factsClauses() []clause {
 			}
 			s.refused(at(n.Generation+1, `{"a":1}`), fault.StaleGeneration)
 			n = s.do(at(n.Generation, `{"a":1}`)).Namespace
-			s.do(at(n.Generation, ""))
-			s.do(at(-1, `{}`))
+			s.do(at(n.Generation, ""), at(-1, `{}`))
 		}},
 		{name: "WhatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8))
@@ -179,23 +176,20 @@ func factsClauses() []clause {
 			}
 		}},
 		{name: "AHostHasSoManyNamespacesAndSoManyBytes", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			var ops []shard.Op
 			for n := range shard.MaxNamespaces {
 				ops = append(ops, opOf(putFacts(1, fmt.Sprintf("n%d", n), `{}`)))
 			}
 			s.apply(ops...)
 			s.namesField(putFacts(1, "more", `{}`), "namespace")
-			s.do(putFacts(1, "n0", ""))
-			s.do(putFacts(1, "more", `{}`))
+			s.do(putFacts(1, "n0", ""), putFacts(1, "more", `{}`))
 			large := `{"a":"` + strings.Repeat("x", shard.MaxNamespace-8) + `"}`
 			for n := range 4 {
 				s.do(putFacts(2, fmt.Sprintf("n%d", n), large))
 			}
 			s.namesField(putFacts(2, "n4", `{}`), "facts")
-			s.do(putFacts(2, "n0", `{}`))
-			s.do(putFacts(2, "n4", `{}`))
+			s.do(putFacts(2, "n0", `{}`), putFacts(2, "n4", `{}`))
 		}},
 		{name: "WritersOfOneHostDoNotLoseEachOthers", test: func(s *suite) {
 			s.do(NewHost(1, 8))
@@ -226,10 +220,7 @@ func factsClauses() []clause {
 			s.used(1, 8)
 		}},
 		{name: "TheyAreThereAfterARestart", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(putFacts(1, "cinder", `{"a":1}`))
-			s.do(putFacts(1, "neutron", `{"a":1}`))
-			s.do(putFacts(1, "neutron", ""))
+			s.do(NewHost(1, 8), putFacts(1, "cinder", `{"a":1}`), putFacts(1, "neutron", `{"a":1}`), putFacts(1, "neutron", ""))
 			before := s.rows()
 			s.reopen()
 			for _, d := range before.Diff(s.rows()) {

@@ -20,8 +20,7 @@ func goneClauses() []clause {
 		{name: "NewNamespacesOfAHostDoNotOvertakeEachOther", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			for n := range 5 {
-				s.do(over(1, fmt.Sprintf("n%d", n), `{}`))
-				s.do(NewClaim(n, 1, 1))
+				s.do(over(1, fmt.Sprintf("n%d", n), `{}`), NewClaim(n, 1, 1))
 			}
 			// Nor do those that are put and taken away again and again.
 			before := s.rows().Usages[HostID(1)].Generation
@@ -34,8 +33,7 @@ func goneClauses() []clause {
 			}
 		}},
 		{name: "OfAHostOfWhichNothingWasSaidNobodyKnowsSinceWhen", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			if o := s.refused(over(1, "cinder", `{}`), fault.StaleGeneration); o.Newest != 2 {
 				s.Errorf("refused with generation %d, the host is of 2", o.Newest)
 			}
@@ -44,9 +42,7 @@ func goneClauses() []clause {
 			s.do(over(2, "neutron", `{}`))
 		}},
 		{name: "WhatWasSaidBeforeItWentDoesNotBringItBack", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(putFacts(1, "cinder", `{"a":1}`))
-			s.do(putFacts(1, "neutron", `{"a":1}`))
+			s.do(NewHost(1, 8), putFacts(1, "cinder", `{"a":1}`), putFacts(1, "neutron", `{"a":1}`))
 			s.do(putFacts(1, "cinder", "")) // 4
 			s.do(over(3, "neutron", `{"a":2}`))
 			for range 2 {
@@ -75,8 +71,7 @@ func goneClauses() []clause {
 			// Each goes at generation 3+2n.
 			const all = shard.MaxGone + 3
 			for n := range all {
-				s.do(putFacts(1, name(n), `{}`))
-				s.do(putFacts(1, name(n), ""))
+				s.do(putFacts(1, name(n), `{}`), putFacts(1, name(n), ""))
 			}
 			for range 2 {
 				// Those that are kept, and the last of the others for all that are not.
@@ -89,9 +84,7 @@ func goneClauses() []clause {
 				}
 				s.reopen()
 			}
-			s.do(over(3+2*3, name(3), `{}`))
-			s.do(over(3+2*2, name(0), `{}`))
-			s.do(over(3+2*2, "never", `{}`))
+			s.do(over(3+2*3, name(3), `{}`), over(3+2*2, name(0), `{}`), over(3+2*2, "never", `{}`))
 			var ops []shard.Op
 			for n := range shard.MaxNamespaces - 3 {
 				ops = append(ops, opOf(putFacts(1, fmt.Sprintf("m%d", n), `{}`)))

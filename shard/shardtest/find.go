@@ -10,15 +10,13 @@ import (
 func findClauses() []clause {
 	return []clause{
 		{name: "QueriesNarrow", test: func(s *suite) {
-			s.do(NewHost(1, 100))
-			s.do(NewHost(2, 100))
+			s.do(NewHost(1, 100), NewHost(2, 100))
 			for n := 1; n <= 6; n++ {
 				c := NewClaim(n, 1+n%2, 1)
 				c.ProjectID = fmt.Sprintf("project-%d", n%3)
 				s.do(c)
 			}
-			s.do(release(*Ref(5)))
-			s.do(release(*Ref(6)))
+			s.do(release(*Ref(5)), release(*Ref(6)))
 			for _, q := range []struct {
 				query shard.ClaimQuery
 				want  []int

@@ -107,8 +107,7 @@ func gateClauses() []clause {
 					s.Errorf("%s the host is %+v", when, h)
 				}
 			}
-			s.do(agents(1))
-			s.do(moveGate(0, shard.GateLegacy))
+			s.do(agents(1), moveGate(0, shard.GateLegacy))
 			if o := s.nothing(agents(2)); !o.Held {
 				s.Errorf("an agent's state under LEGACY: %+v", o)
 			}

@@ -11,39 +11,29 @@ import (
 func groupClauses() []clause {
 	return []clause{
 		{name: "I9_AntiAffinityLimitsMembersOnAHost", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "anti-affinity", 2))
-			s.do(grouped(2, 1, "anti-affinity", 2))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "anti-affinity", 2), grouped(2, 1, "anti-affinity", 2))
 			if r := s.refused(grouped(3, 1, "anti-affinity", 2), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAntiAffinityFilter" || !slices.Equal(r.GroupHosts, []string{NewHost(1, 8).Host.ServiceHost}) {
 				s.Errorf("refused by %q, with members on %v", r.Filter, r.GroupHosts)
 			}
-			s.do(grouped(3, 2, "anti-affinity", 2))
-			s.do(release(*Ref(1)))
-			s.do(grouped(4, 1, "anti-affinity", 2))
+			s.do(grouped(3, 2, "anti-affinity", 2), release(*Ref(1)), grouped(4, 1, "anti-affinity", 2))
 		}},
 		{name: "I9_ALimitBelowOneIsOne", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "anti-affinity", 0))
+			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 0))
 			s.refused(grouped(2, 1, "anti-affinity", -3), fault.NoValidHost)
 		}},
 		{name: "I9_AntiAffinityCountsMembersKnownFromElsewhere", test: func(s *suite) {
 			h := NewHost(1, 8)
 			h.Instances = []shard.Instance{{UUID: ConsumerID(8)}}
-			s.do(h)
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(9, 2, 1))
+			s.do(h, NewHost(2, 8), NewClaim(9, 2, 1))
 			c := grouped(1, 1, "anti-affinity", 1)
 			c.Group.Members = []string{ConsumerID(7), ConsumerID(8), ConsumerID(9)}
 			s.refused(c, fault.NoValidHost)
 			c.HostUUID, c.Allocations[0].ProviderUUID = HostID(2), HostID(2)
 			s.refused(c, fault.NoValidHost)
-			s.do(release(*Ref(9)))
-			s.do(c)
+			s.do(release(*Ref(9)), c)
 		}},
 		{name: "I9_AMemberInBothListsCountsOnce", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "anti-affinity", 2))
+			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 2))
 			c := grouped(2, 1, "anti-affinity", 2)
 			c.Group.Members = []string{ConsumerID(1), ConsumerID(2)}
 			s.do(c)
@@ -83,21 +73,14 @@ func groupClauses() []clause {
 			}
 		}},
 		{name: "I9_AffinityKeepsToOneServiceHost", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "affinity", 0))
-			s.do(grouped(2, 1, "affinity", 0))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "affinity", 0), grouped(2, 1, "affinity", 0))
 			if r := s.refused(grouped(3, 2, "affinity", 0), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAffinityFilter" || !slices.Equal(r.GroupHosts, []string{NewHost(1, 8).Host.ServiceHost}) {
 				s.Errorf("refused by %q, with members on %v", r.Filter, r.GroupHosts)
 			}
-			s.do(release(*Ref(1)))
-			s.do(release(*Ref(2)))
-			s.do(grouped(3, 2, "affinity", 0))
+			s.do(release(*Ref(1)), release(*Ref(2)), grouped(3, 2, "affinity", 0))
 		}},
 		{name: "I9_AffinityMindsMembersKnownFromElsewhere", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(9, 1, 1))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(9, 1, 1))
 			c := grouped(1, 2, "affinity", 0)
 			c.Group.Members = []string{ConsumerID(9)}
 			s.refused(c, fault.NoValidHost)
@@ -105,15 +88,11 @@ func groupClauses() []clause {
 			s.do(c)
 		}},
 		{name: "SoftPoliciesRefuseNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "soft-anti-affinity", 1))
-			s.do(grouped(2, 1, "soft-anti-affinity", 1))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "soft-anti-affinity", 1), grouped(2, 1, "soft-anti-affinity", 1))
 			s.do(grouped(3, 2, "soft-affinity", 1))
 		}},
 		{name: "GroupsAreApart", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "anti-affinity", 1))
+			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 1))
 			c := grouped(2, 1, "anti-affinity", 1)
 			c.Group.UUID = GroupID(2)
 			s.do(c)

@@ -126,10 +126,7 @@ func hardwareClauses() []clause {
 		}},
 		{name: "WhoIsNotJudgedTakesWhatThereIs", test: func(s *suite) {
 			k := &hardwareKinds[0]
-			s.do(hardwareHost(1, 1))
-			s.do(withHardware(NewClaim(1, 1, 1)))
-			s.do(withHardware(NewClaim(2, 1, 1)))
-			s.do(k.takes(3, 1, 1))
+			s.do(hardwareHost(1, 1), withHardware(NewClaim(1, 1, 1)), withHardware(NewClaim(2, 1, 1)), k.takes(3, 1, 1))
 			s.full(k, k.takes(4, 1, 1))
 		}},
 		{name: "WhatCannotBeReadIsRefused", test: func(s *suite) {
@@ -159,8 +156,7 @@ func hardwareClauses() []clause {
 				}
 			}
 			s.state(1, shard.Expired)
-			s.do(release(*Ref(3)))
-			s.do(confirm(*Ref(1)))
+			s.do(release(*Ref(3)), confirm(*Ref(1)))
 			s.full(k, k.takes(4, 1, 1))
 		}},
 		{"I1_AReinstatedClaimTakesItsDevices", "advance", func(s *suite, k *hardwareKind) {
@@ -175,12 +171,10 @@ func hardwareClauses() []clause {
 			s.full(k, k.takes(3, 1, 1))
 		}},
 		{"I1_AClaimAndItsEndInOneBatch", "advance", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			s.do(hardwareHost(2, 1))
+			s.do(hardwareHost(1, 1), hardwareHost(2, 1))
 			c := k.takes(1, 1, 2)
 			c.TTL = time.Second
-			s.do(c)
-			s.do(k.takes(5, 2, 4))
+			s.do(c, k.takes(5, 2, 4))
 			s.Advance(2 * time.Second)
 			a := s.apply(opOf(expire(*Ref(1))), opOf(k.takes(2, 1, 3)), opOf(confirm(*Ref(1))), opOf(k.takes(3, 1, 1)), opOf(swapTo(3, 2)), opOf(k.takes(4, 1, 1)))
 			for i, refused := range []bool{false, false, true, false, true, true} {
@@ -190,10 +184,7 @@ func hardwareClauses() []clause {
 			}
 		}},
 		{"I1_ASwapTakesNoDevicesOfOthers", "advance", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			s.do(hardwareHost(2, 1))
-			s.do(k.takes(1, 1, 2))
-			s.do(k.takes(2, 2, 3))
+			s.do(hardwareHost(1, 1), hardwareHost(2, 1), k.takes(1, 1, 2), k.takes(2, 2, 3))
 			s.full(k, swapTo(1, 2))
 			s.do(release(*Ref(2)))
 			if c := s.do(swapTo(1, 2)).Claim; c.HostUUID != HostID(2) || c.Guest.Assigned == nil {
@@ -204,11 +195,9 @@ func hardwareClauses() []clause {
 			// An expired one comes back by a swap, to its own host as well.
 			s.do(k.takes(5, 2, 2))
 			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.do(k.takes(6, 2, 1))
+			s.do(expire(*Ref(1)), k.takes(6, 2, 1))
 			s.full(k, swapTo(1, 2))
-			s.do(release(*Ref(6)))
-			s.do(swapTo(1, 2))
+			s.do(release(*Ref(6)), swapTo(1, 2))
 		}},
 		{"I1_AMoveTakesDevicesBesideItsSource", "", func(s *suite, k *hardwareKind) {
 			move := func(n, from, host int, count int64) *shard.NewClaim {
@@ -216,10 +205,7 @@ func hardwareClauses() []clause {
 				c.ConsumerUUID, c.Moves = ConsumerID(from), ClaimID(from)
 				return c
 			}
-			s.do(hardwareHost(1, 1))
-			s.do(hardwareHost(2, 1))
-			s.do(k.takes(1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(hardwareHost(1, 1), hardwareHost(2, 1), k.takes(1, 1, 3), confirm(*Ref(1)))
 			s.full(k, move(2, 1, 1, 3))
 			s.do(move(2, 1, 2, 3))
 			s.full(k, k.takes(3, 2, 2))
@@ -231,8 +217,7 @@ func hardwareClauses() []clause {
 		{"ATransferredOrKeptClaimKeepsItsDevices", "", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1))
 			before := s.do(k.takes(1, 1, 3)).Claim.Guest.Assigned
-			s.do(transferOf(1, 1, 9))
-			s.do(keep{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
+			s.do(transferOf(1, 1, 9), keep{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
 			s.do(confirm(refOf(1, 9)))
 			if after := s.find(1).Guest.Assigned; !equalRows(before, after) {
 				s.Errorf("assigned %+v, and later %+v", before, after)
@@ -240,9 +225,7 @@ func hardwareClauses() []clause {
 			s.full(k, k.takes(2, 1, 2))
 		}},
 		{"WhatAHostGivesBackIsFree", "", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			s.do(k.takes(1, 1, 3))
-			s.do(rejects(1, 1, 1))
+			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), rejects(1, 1, 1))
 			s.full(k, k.takes(2, 1, 2))
 			s.do(aborts(1, 1, 2))
 			if c := s.find(1); c.Guest.Assigned != nil {
@@ -251,10 +234,7 @@ func hardwareClauses() []clause {
 			s.do(k.takes(2, 1, 4))
 		}},
 		{"AReportThatHasTheInstanceHasItsDevices", "", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			s.do(k.takes(1, 1, 3))
-			s.do(k.takes(2, 1, 1))
-			s.do(confirm(*Ref(2)))
+			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), k.takes(2, 1, 1), confirm(*Ref(2)))
 			s.full(k, k.takes(3, 1, 1))
 			// The report counts them as free all the same: that is the host's word.
 			p := hardwareHost(1, 2)
@@ -298,9 +278,7 @@ func theLastDevice(s *suite) {
 	for round := range 4 * len(hardwareKinds) {
 		k := &hardwareKinds[round%len(hardwareKinds)]
 		at := 10 * round
-		s.do(hardwareHost(at, 1))
-		s.do(k.takes(at, at, 3))
-		s.do(hardwareHost(at+1, 1))
+		s.do(hardwareHost(at, 1), k.takes(at, at, 3), hardwareHost(at+1, 1))
 		ops := make([]shard.Op, lanes)
 		for w := range lanes {
 			n := at + 1 + w

@@ -39,8 +39,7 @@ func importClauses() []clause {
 			}
 			s.state(5, shard.Released)
 			s.used(1, 1)
-			s.do(NewClaim(6, 1, 1))
-			s.do(state(1, 8, map[int]int64{1: 1, 6: 1}))
+			s.do(NewClaim(6, 1, 1), state(1, 8, map[int]int64{1: 1, 6: 1}))
 			if o := s.do(state(2, 8, map[int]int64{1: 1})); o.Released != 0 {
 				s.Errorf("an agent's word ends a claim of a request: %+v", o)
 			}
@@ -86,8 +85,7 @@ func importClauses() []clause {
 			}
 		}},
 		{name: "AnAgentThatDoesNotKnowItsInstancesLeavesClaimsAsTheyAre", test: func(s *suite) {
-			s.do(imported(1, 8, map[int]int64{1: 1, 2: 2}))
-			s.do(NewClaim(5, 1, 1))
+			s.do(imported(1, 8, map[int]int64{1: 1, 2: 2}), NewClaim(5, 1, 1))
 			unknown := state(1, 16, nil)
 			unknown.Host.InstancesUnknown = true
 			if o := s.do(unknown); o.Adopted+o.Confirmed+o.Released+o.ClaimedElsewhere != 0 {
@@ -110,17 +108,14 @@ func importClauses() []clause {
 		{name: "AnImportBringsClaimsInLineWhereTheAgentDoesNotKnowItsInstances", test: func(s *suite) {
 			unknown := state(1, 16, nil)
 			unknown.Host.InstancesUnknown = true
-			s.do(unknown)
-			s.do(NewClaim(5, 1, 1))
+			s.do(unknown, NewClaim(5, 1, 1))
 			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.OwnedByAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
 				s.Errorf("outcome is %+v", o)
 			}
 			before := host(s)
 			s.state(5, shard.Confirmed)
 			s.used(1, 4)
-			s.do(NewClaim(6, 1, 1))
-			s.do(NewClaim(7, 1, 1))
-			s.do(confirm(*Ref(7)))
+			s.do(NewClaim(6, 1, 1), NewClaim(7, 1, 1), confirm(*Ref(7)))
 			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.OwnedByAgent || !o.InstancesTaken || o.Released != 2 {
 				s.Errorf("outcome is %+v", o)
 			}
@@ -176,8 +171,7 @@ func importClauses() []clause {
 			if o := s.nothing(nova(2, rack("rack1", "z1")...)); o.Followed {
 				s.Errorf("the same again: %+v", o)
 			}
-			s.do(NewClaim(1, 1, 4))
-			s.do(NewClaim(2, 1, 4))
+			s.do(NewClaim(1, 1, 4), NewClaim(2, 1, 4))
 			s.refused(NewClaim(3, 1, 1), fault.NoValidHost)
 
 			s.do(agents(2))
@@ -202,11 +196,9 @@ func importClauses() []clause {
 			is(1, false, "mine", "ssd")
 
 			// An agent that takes its host from the tables has what these said.
-			s.do(moveGate(0, shard.GateLegacy))
-			s.do(nova(2, rack("rack1", "z1")...))
+			s.do(moveGate(0, shard.GateLegacy), nova(2, rack("rack1", "z1")...))
 			is(2, false, "rack1")
-			s.do(moveGate(1, shard.GateNative))
-			s.do(agents(4))
+			s.do(moveGate(1, shard.GateNative), agents(4))
 			is(2, true, "rack1", "ssd")
 		}},
 		{name: "AnImportOfRowsThatAreOlderThanAClaimNeitherEndsNorShrinksIt", test: func(s *suite) {
@@ -221,8 +213,7 @@ func importClauses() []clause {
 				if unknown {
 					claimed = 6
 				}
-				s.do(NewClaim(claimed, 1, 1))
-				s.do(imported(10, 8, map[int]int64{1: 2, 2: 2, claimed: 1}))
+				s.do(NewClaim(claimed, 1, 1), imported(10, 8, map[int]int64{1: 2, 2: 2, claimed: 1}))
 				older := func(at time.Time, version uint64, instances map[int]int64) *shard.PutHost {
 					p := imported(version, 8, instances)
 					p.InstancesAt = at
@@ -267,11 +258,7 @@ func importClauses() []clause {
 					s.Errorf("%s: claim %d is seen: %v, found as %v, want %v", when, n, c.Seen, found.Seen, want)
 				}
 			}
-			s.do(state(1, 8, nil))
-			s.do(NewClaim(1, 1, 1))
-			s.do(NewClaim(2, 1, 1))
-			s.do(confirm(*Ref(2)))
-			s.do(state(2, 8, nil))
+			s.do(state(1, 8, nil), NewClaim(1, 1, 1), NewClaim(2, 1, 1), confirm(*Ref(2)), state(2, 8, nil))
 			seen(1, false, "no report has it")
 			seen(2, false, "its caller confirmed it")
 			s.do(state(3, 8, map[int]int64{1: 1, 2: 1, 3: 1}))
@@ -288,9 +275,7 @@ func importClauses() []clause {
 			if c := s.find(2); !c.Seen || !ended.Seen {
 				s.Errorf("the ended claim is %+v", c)
 			}
-			s.do(NewClaim(4, 1, 1))
-			s.do(moveGate(0, shard.GateLegacy))
-			s.do(imported(1, 8, map[int]int64{4: 1}))
+			s.do(NewClaim(4, 1, 1), moveGate(0, shard.GateLegacy), imported(1, 8, map[int]int64{4: 1}))
 			seen(4, true, "in an import")
 		}},
 	}

@@ -91,8 +91,7 @@ func journalClauses() []clause {
 		{name: "AnyOrderOfCommitsLosesNoEntry", test: anyOrder},
 		{name: "AReaderBesideManyLanesLosesNoEntry", test: readerBeside},
 		{name: "LoadAndTailMeet", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			rows, at, err := LoadRows(s.ctx, s)
 			if err != nil {
 				s.Fatal(err)

@@ -16,16 +16,8 @@ func loadClauses() []clause {
 			}
 		}},
 		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPinsThenNamespacesThenAdminStatesThenNames", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 1))
-			s.do(NewClaim(2, 2, 1))
-			s.do(NewClaim(3, 2, 1))
-			s.do(release(*Ref(3)))
-			s.do(newPin(1, "a"))
-			s.do(moveGate(0, shard.GateLegacy))
-			s.do(putFacts(2, "cinder", `{}`))
-			s.do(setAdmin(1, shard.AdminDisabled))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 1), NewClaim(2, 2, 1), NewClaim(3, 2, 1), release(*Ref(3)))
+			s.do(newPin(1, "a"), moveGate(0, shard.GateLegacy), putFacts(2, "cinder", `{}`), setAdmin(1, shard.AdminDisabled))
 			s.do(shard.Op{PutName: &shard.NameRef{Kind: shard.TraitName, Name: "CUSTOM_T"}})
 			var kinds []int
 			_, err := s.Load(s.ctx, func(c shard.Change) error {
@@ -54,8 +46,7 @@ func loadClauses() []clause {
 			}
 		}},
 		{name: "AnErrorOfTheVisitorEndsIt", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			stop := errors.New("enough")
 			n := 0
 			_, err := s.Load(s.ctx, func(shard.Change) error { n++; return stop })
@@ -79,8 +70,7 @@ func loadClauses() []clause {
 			c := s.do(NewClaim(1, 1, 1)).Claim
 			before := s.rows()
 			usage := *before.Usages[HostID(1)]
-			s.do(NewClaim(2, 1, 4))
-			s.do(confirm(*Ref(1)))
+			s.do(NewClaim(2, 1, 4), confirm(*Ref(1)))
 			if c.State != shard.Pending || usage.Of(HostID(1), Class) != 1 || before.Usages[HostID(1)].Of(HostID(1), Class) != 1 {
 				s.Errorf("a row changed under its reader: %+v, %+v", c, before.Usages[HostID(1)])
 			}

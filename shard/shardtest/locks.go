@@ -16,8 +16,7 @@ func lockClauses() []clause {
 		{name: "I2_ConcurrentClaimsOfAConsumerThatHadOne", test: func(s *suite) {
 			const lanes, rounds = 4, 30
 			r := newRace(s, lanes)
-			s.do(NewClaim(0, 0, 1))
-			s.do(release(*Ref(0)))
+			s.do(NewClaim(0, 0, 1), release(*Ref(0)))
 			for round := range rounds {
 				out := r.run(func(w int) any {
 					c := NewClaim(1+round*lanes+w, w, 1)
@@ -41,8 +40,7 @@ func lockClauses() []clause {
 		{name: "I9_AffinityHoldsUnderConcurrencyInAGroupThatHadMembers", test: func(s *suite) {
 			const lanes, rounds = 4, 30
 			r := newRace(s, lanes)
-			s.do(grouped(0, 0, "affinity", 0))
-			s.do(release(*Ref(0)))
+			s.do(grouped(0, 0, "affinity", 0), release(*Ref(0)))
 			for round := range rounds {
 				first := 1 + round*lanes
 				out := r.run(func(w int) any { return grouped(first+w, w, "affinity", 0) })
@@ -103,13 +101,11 @@ func lockClauses() []clause {
 		{name: "I2_ConcurrentTransfersToAConsumerThatHadAClaim", test: func(s *suite) {
 			const lanes, rounds = 4, 20
 			r := newRace(s, lanes)
-			s.do(NewClaim(0, 0, 1))
-			s.do(release(*Ref(0)))
+			s.do(NewClaim(0, 0, 1), release(*Ref(0)))
 			for round := range rounds {
 				first := 1 + round*lanes
 				for w := range lanes {
-					s.do(NewClaim(first+w, w, 1))
-					s.do(confirm(*Ref(first + w)))
+					s.do(NewClaim(first+w, w, 1), confirm(*Ref(first + w)))
 				}
 				out := r.run(func(w int) any {
 					return transferOf(first+w, first+w, 0)

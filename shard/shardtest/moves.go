@@ -25,10 +25,7 @@ func moveClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "I2_AMoveDoublesUntilItIsConfirmed", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)))
 			n := moving(2, 1, 2)
 			n.MovesCell = "cell1"
 			s.do(n)
@@ -48,8 +45,7 @@ func moveClauses() []clause {
 			s.nothing(confirm(refOf(2, 1)))
 		}},
 		{name: "I2_AMoveIsBesideTheClaimItNamesAndNoOther", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			first := s.do(NewClaim(1, 1, 3)).Claim
 			other := moving(2, 1, 2)
 			other.Moves = ClaimID(9)
@@ -81,49 +77,34 @@ func moveClauses() []clause {
 			s.do(NewHost(2, 8))
 			n := moving(2, 1, 2)
 			n.MovesCell = "cell9"
-			s.do(n)
-			s.do(confirm(refOf(2, 1)))
+			s.do(n, confirm(refOf(2, 1)))
 			s.state(2, shard.Confirmed)
 			s.state(1, "")
 		}},
 		{name: "EitherOfAMoveEndsAlone", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
-			s.do(moving(2, 1, 2))
-			s.do(release(refOf(2, 1)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2), release(refOf(2, 1)))
 			s.state(1, shard.Confirmed)
 			s.do(moving(3, 1, 2))
 			s.Advance(2 * time.Minute)
 			s.do(expire(refOf(3, 1)))
 			s.state(1, shard.Confirmed)
-			s.do(moving(4, 1, 2))
-			s.do(release(*Ref(1)))
+			s.do(moving(4, 1, 2), release(*Ref(1)))
 			s.state(4, shard.Pending)
 			s.used(1, 0)
 			s.used(2, 1)
 		}},
 		{name: "AnExpiredMoveIsConfirmedLateBesideItsSource", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
-			s.do(moving(2, 1, 2))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2))
 			s.Advance(2 * time.Minute)
-			s.do(expire(refOf(2, 1)))
-			s.do(moving(3, 1, 2))
+			s.do(expire(refOf(2, 1)), moving(3, 1, 2))
 			s.refused(confirm(refOf(2, 1)), fault.ClaimExpired)
-			s.do(release(refOf(3, 1)))
-			s.do(confirm(refOf(2, 1)))
+			s.do(release(refOf(3, 1)), confirm(refOf(2, 1)))
 			s.state(1, shard.Released)
 			s.used(1, 0)
 			s.used(2, 1)
 		}},
 		{name: "AnExpiredSourceIsLostToItsMove", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3))
 			n := moving(2, 1, 2)
 			n.TTL = 10 * time.Minute
 			s.do(n)
@@ -134,8 +115,7 @@ func moveClauses() []clause {
 			s.state(1, shard.Expired)
 		}},
 		{name: "I1_AMoveIsBesideItsSourceOnTheSameHost", test: func(s *suite) {
-			s.do(NewHost(1, 4))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 4), NewClaim(1, 1, 3))
 			n := moving(2, 1, 1)
 			n.Allocations[0].Amount = 2
 			s.refused(n, fault.NoValidHost)
@@ -145,48 +125,36 @@ func moveClauses() []clause {
 			s.used(1, 1)
 		}},
 		{name: "I9_AnInstanceMovesAwayFromItsAffinityGroupOnlyAlone", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "affinity", 0))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "affinity", 0))
 			n := moving(3, 1, 2)
 			n.Group = &shard.Group{UUID: GroupID(1), Policy: "affinity", Members: []string{ConsumerID(1), ConsumerID(2)}}
 			s.do(grouped(2, 1, "affinity", 0))
 			s.refused(n, fault.NoValidHost)
-			s.do(release(*Ref(2)))
-			s.do(n)
+			s.do(release(*Ref(2)), n)
 			// On two hosts at once, others fit on neither.
 			s.refused(grouped(4, 1, "affinity", 0), fault.NoValidHost)
-			s.do(confirm(refOf(3, 1)))
-			s.do(grouped(4, 2, "affinity", 0))
+			s.do(confirm(refOf(3, 1)), grouped(4, 2, "affinity", 0))
 		}},
 		{name: "I9_AnInstanceStaysWhereItIsUnderAntiAffinity", test: func(s *suite) {
 			h := NewHost(1, 8)
 			h.Instances = []shard.Instance{{UUID: ConsumerID(8)}}
-			s.do(h)
-			s.do(NewHost(2, 8))
+			s.do(h, NewHost(2, 8))
 			group := &shard.Group{UUID: GroupID(1), Policy: "anti-affinity", MaxPerHost: 1, Members: []string{ConsumerID(1), ConsumerID(8)}}
-			s.do(NewClaim(1, 1, 1))
-			s.do(grouped(2, 2, "anti-affinity", 1))
+			s.do(NewClaim(1, 1, 1), grouped(2, 2, "anti-affinity", 1))
 			there, here := moving(3, 1, 2), moving(3, 1, 1)
 			there.Group, here.Group = group, group
 			s.refused(there, fault.NoValidHost)
 			s.do(here)
 		}},
 		{name: "I9_AMoveCountsAsOneMemberOnAHost", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(grouped(1, 1, "anti-affinity", 2))
+			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 2))
 			n := moving(2, 1, 1)
 			n.Group = grouped(1, 1, "anti-affinity", 2).Group
-			s.do(n)
-			s.do(grouped(3, 1, "anti-affinity", 2))
+			s.do(n, grouped(3, 1, "anti-affinity", 2))
 			s.refused(grouped(4, 1, "anti-affinity", 2), fault.NoValidHost)
 		}},
 		{name: "TheDestinationsReportConfirmsAndReleases", test: func(s *suite) {
-			s.do(NewHost(2, 8))
-			s.do(state(1, 8, nil))
-			s.do(NewClaim(5, 2, 3))
-			s.do(confirm(*Ref(5)))
-			s.do(moving(6, 5, 1))
+			s.do(NewHost(2, 8), state(1, 8, nil), NewClaim(5, 2, 3), confirm(*Ref(5)), moving(6, 5, 1))
 			source := NewHost(2, 8)
 			source.Host.StateVersion, source.Instances = 2, []shard.Instance{{UUID: ConsumerID(5)}}
 			if o := s.do(source); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
@@ -220,9 +188,7 @@ func moveClauses() []clause {
 			s.used(1, 1)
 		}},
 		{name: "BothAreFoundByTheirConsumer", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
-			s.do(moving(2, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1), moving(2, 1, 1))
 			for _, ended := range []bool{false, true} {
 				p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}, Ended: ended})
 				if err != nil || len(p.Claims) != 2 {

@@ -32,9 +32,7 @@ func pinClauses() []clause {
 			}
 		}},
 		{name: "TheSameHostJoins", test: func(s *suite) {
-			s.do(newPin(1, "a"))
-			s.do(newPin(2, "a"))
-			s.do(unpin(1))
+			s.do(newPin(1, "a"), newPin(2, "a"), unpin(1))
 			s.refused(newPin(3, "b"), fault.Contended)
 			s.do(unpin(2))
 			if p := s.rows().Pins[GroupID(1)]; p != nil {

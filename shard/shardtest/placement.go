@@ -181,16 +181,13 @@ func placementProviderClauses() []clause {
 			s.used(1, 2)
 		}},
 		{name: "AnAgentTakesOverATree", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8)))
-			s.do(importedHost(1, 8))
-			s.do(NewHost(1, 16))
+			s.do(writeProviders(rootWrite(1, 8)), importedHost(1, 8), NewHost(1, 16))
 			if h := s.rows().Hosts[HostID(1)]; h.TreeSource() != shard.TreeOfAgent || h.Providers[0].Inventories[0].Total != 16 {
 				s.Errorf("registered %+v", h)
 			}
 		}},
 		{name: "WhatIsInUseStays", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8)))
-			s.do(writeConsumers(holds(1, on(1, 2))))
+			s.do(writeProviders(rootWrite(1, 8)), writeConsumers(holds(1, on(1, 2))))
 			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Delete: true}), precondition, shard.ProviderHasAllocations)
 			s.denied(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &[]shard.Inventory{}}), precondition, shard.InventoryInUse)
 			less := []shard.Inventory{vcpuOf(1)}
@@ -198,8 +195,7 @@ func placementProviderClauses() []clause {
 			s.used(1, 2)
 		}},
 		{name: "AReshapeMovesInventoriesAndAllocationsTogether", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8)))
-			s.do(writeConsumers(holds(1, on(1, 2))))
+			s.do(writeProviders(rootWrite(1, 8)), writeConsumers(holds(1, on(1, 2))))
 			child := childWrite(1, 1)
 			child.Inventories = &[]shard.Inventory{vcpuOf(8)}
 			empty := shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &[]shard.Inventory{}}
@@ -267,9 +263,7 @@ func placementConsumerClauses() []clause {
 			s.used(1, 8)
 		}},
 		{name: "APendingClaimIsConfirmed", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8)))
-			s.do(importedHost(1, 8))
-			s.do(NewClaim(1, 1, 2))
+			s.do(writeProviders(rootWrite(1, 8)), importedHost(1, 8), NewClaim(1, 1, 2))
 			s.do(writeConsumers(atGeneration(holds(1, on(1, 2)), 1)))
 			if c := s.claimOf(1, 1); c.ClaimID != ClaimID(1) || c.State != shard.Confirmed || c.ConsumerGeneration != 2 {
 				s.Errorf("claim %+v", c)
@@ -277,12 +271,8 @@ func placementConsumerClauses() []clause {
 			s.nothing(expire(*Ref(1)))
 		}},
 		{name: "WhatAnInstanceGivesToItsMigrationIsTransferred", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)))
-			s.do(importedHost(1, 8))
-			s.do(importedHost(2, 8))
-			s.do(NewClaim(1, 1, 2))
-			s.do(confirm(*Ref(1)))
-			s.do(writeConsumers(holds(1), holds(9, on(1, 2))))
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)), importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)), writeConsumers(holds(1), holds(9, on(1, 2))))
 			if c := s.find(1); c.ConsumerUUID != ConsumerID(9) || c.TransferredFrom != ConsumerID(1) || c.State != shard.Confirmed {
 				s.Errorf("claim %+v", c)
 			}
@@ -293,8 +283,7 @@ func placementConsumerClauses() []clause {
 			}
 			second := NewClaim(2, 2, 2)
 			second.ConsumerUUID = ConsumerID(1)
-			s.do(second)
-			s.do(writeConsumers(holds(9), holds(1, on(1, 2))))
+			s.do(second, writeConsumers(holds(9), holds(1, on(1, 2))))
 			if c := s.find(1); c.ConsumerUUID != ConsumerID(1) || c.TransferredFrom != "" {
 				s.Errorf("claim %+v", c)
 			}
@@ -303,14 +292,10 @@ func placementConsumerClauses() []clause {
 			s.used(2, 0)
 		}},
 		{name: "I2_AClaimOnARootThatIsNoComputeIsInNoMovesWay", test: func(s *suite) {
-			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
-			s.do(importedHost(1, 8))
-			s.do(importedHost(2, 8))
-			s.do(writeConsumers(holds(1, on(3, 1))))
-			s.do(NewClaim(1, 1, 1))
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)), importedHost(1, 8), importedHost(2, 8))
+			s.do(writeConsumers(holds(1, on(3, 1))), NewClaim(1, 1, 1))
 			s.refused(second(2, 1, 2, ""), fault.AlreadyExists)
-			s.do(second(2, 1, 2, ClaimID(1)))
-			s.do(confirm(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
+			s.do(second(2, 1, 2, ClaimID(1)), confirm(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
 			s.state(1, shard.Released)
 			if c := s.claimOf(1, 3); c == nil || c.ConsumerGeneration != 1 {
 				s.Errorf("claim on the storage is %+v", c)
@@ -321,8 +306,7 @@ func placementConsumerClauses() []clause {
 		}},
 		{name: "AConsumerMayHoldAllocationsOfManyRoots", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
-			s.do(writeConsumers(holds(1, on(1, 1), on(2, 2), on(3, 3))))
-			s.do(writeConsumers(holds(1, on(1, 1), on(3, 4))))
+			s.do(writeConsumers(holds(1, on(1, 1), on(2, 2), on(3, 3))), writeConsumers(holds(1, on(1, 1), on(3, 4))))
 			s.used(1, 1)
 			s.used(2, 0)
 			s.used(3, 4)
@@ -378,8 +362,7 @@ func nameClauses() []clause {
 				s.Error("created twice")
 			}
 			s.denied(shard.Op{DeleteName: &trait}, fault.NotFound, shard.TraitNotFound)
-			s.do(shard.Op{PutName: &trait})
-			s.do(shard.Op{DeleteName: &class})
+			s.do(shard.Op{PutName: &trait}, shard.Op{DeleteName: &class})
 			s.denied(shard.Op{DeleteName: &class}, fault.NotFound, shard.ClassNotFound)
 			if got := s.rows().Names; len(got) != 1 || got["TRAIT CUSTOM_X"] == nil {
 				s.Errorf("names are %v", got)
@@ -406,11 +389,8 @@ func nameClauses() []clause {
 			}
 		}},
 		{name: "NamesAndTreesOutliveARestart", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(shard.Op{PutName: &class})
-			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)))
-			s.do(importedHost(1, 8))
-			s.do(importedHost(2, 8))
-			s.do(writeConsumers(holds(1, on(1, 1), on(2, 1), on(3, 1))))
+			s.do(shard.Op{PutName: &class}, writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)), importedHost(1, 8))
+			s.do(importedHost(2, 8), writeConsumers(holds(1, on(1, 1), on(2, 1), on(3, 1))))
 			s.reopen()
 			s.nothing(shard.Op{PutName: &class})
 			if a := s.claimOf(1, 1); a == nil || !a.Allocated || a.ServiceHost != ServiceHost(1) || s.claimOf(1, 2) == nil {

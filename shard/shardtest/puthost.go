@@ -90,8 +90,7 @@ func putHostClauses() []clause {
 			if o := s.nothing(said("boot-2", 1, "", map[int]int64{1: 1})); o.CurrentBootID != "boot-1" || o.Adopted != 0 {
 				s.Errorf("over none: %+v", o)
 			}
-			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}))
-			s.do(said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
+			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}), said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
 			for _, over := range []string{"", "boot-1", "boot-3"} {
 				if o := s.nothing(said("boot-1", 7, over, nil)); o.CurrentBootID != "boot-2" || o.Released != 0 {
 					s.Errorf("over %q: %+v", over, o)
@@ -101,9 +100,7 @@ func putHostClauses() []clause {
 				s.Errorf("an older state of the incarnation: %+v", o)
 			}
 			s.used(1, 2)
-			s.do(moveGate(0, shard.GateLegacy))
-			s.do(imported(1, 8, map[int]int64{1: 1, 2: 1}))
-			s.do(moveGate(1, shard.GateNative))
+			s.do(moveGate(0, shard.GateLegacy), imported(1, 8, map[int]int64{1: 1, 2: 1}), moveGate(1, shard.GateNative))
 			s.do(said("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
 			s.used(1, 2)
 		}},
@@ -126,8 +123,7 @@ func putHostClauses() []clause {
 			s.used(1, 3)
 		}},
 		{name: "APendingClaimOfAnInstanceThatExistsIsConfirmed", test: func(s *suite) {
-			s.do(state(1, 8, nil))
-			s.do(NewClaim(1, 1, 3))
+			s.do(state(1, 8, nil), NewClaim(1, 1, 3))
 			if o := s.do(state(2, 8, map[int]int64{1: 5})); o.Adopted != 0 {
 				s.Errorf("adopted %d", o.Adopted)
 			}
@@ -143,9 +139,7 @@ func putHostClauses() []clause {
 					s.Errorf("%s: awaited is %v, found with %v, want %v", when, c.Guest.Awaited, found.Guest.Awaited, want)
 				}
 			}
-			s.do(state(1, 8, nil))
-			s.do(withHardware(NewClaim(1, 1, 3)))
-			s.do(NewClaim(2, 1, 1))
+			s.do(state(1, 8, nil), withHardware(NewClaim(1, 1, 3)), NewClaim(2, 1, 1))
 			awaited(1, false, "pending")
 			if c := s.do(confirm(*Ref(1))).Claim; !c.Guest.Awaited {
 				s.Error("confirmed, and not awaited")
@@ -164,14 +158,12 @@ func putHostClauses() []clause {
 			}
 			s.state(1, shard.Confirmed)
 			s.used(1, 4)
-			s.do(withHardware(NewClaim(3, 1, 1)))
-			s.do(state(5, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
+			s.do(withHardware(NewClaim(3, 1, 1)), state(5, 8, map[int]int64{1: 3, 2: 1, 3: 1}))
 			s.state(3, shard.Confirmed)
 			awaited(3, false, "confirmed by the report")
 		}},
 		{name: "AnAdoptedClaimGoesWithItsInstance", test: func(s *suite) {
-			s.do(state(1, 8, map[int]int64{1: 3, 2: 1}))
-			s.do(state(2, 8, map[int]int64{2: 1}))
+			s.do(state(1, 8, map[int]int64{1: 3, 2: 1}), state(2, 8, map[int]int64{2: 1}))
 			s.used(1, 1)
 			if o := s.do(state(3, 8, map[int]int64{1: 3, 2: 1})); o.Adopted != 1 {
 				s.Errorf("adopted %d when it came back", o.Adopted)
@@ -179,23 +171,17 @@ func putHostClauses() []clause {
 			s.used(1, 4)
 		}},
 		{name: "AClaimThatWasMadeStaysWithoutItsInstance", test: func(s *suite) {
-			s.do(state(1, 8, nil))
-			s.do(NewClaim(1, 1, 3))
-			s.do(NewClaim(2, 1, 2))
-			s.do(state(2, 8, map[int]int64{1: 3}))
-			s.do(state(3, 8, nil))
+			s.do(state(1, 8, nil), NewClaim(1, 1, 3), NewClaim(2, 1, 2), state(2, 8, map[int]int64{1: 3}), state(3, 8, nil))
 			s.state(1, shard.Confirmed)
 			s.state(2, shard.Pending)
 			s.used(1, 5)
 		}},
 		{name: "AnAdoptedClaimTakesWhatIsReported", test: func(s *suite) {
-			s.do(state(1, 8, map[int]int64{1: 3}))
-			s.do(state(2, 8, map[int]int64{1: 5}))
+			s.do(state(1, 8, map[int]int64{1: 3}), state(2, 8, map[int]int64{1: 5}))
 			s.used(1, 5)
 		}},
 		{name: "AConsumerWithAClaimElsewhereIsLeftAlone", test: func(s *suite) {
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 2, 3))
+			s.do(NewHost(2, 8), NewClaim(1, 2, 3))
 			if o := s.do(state(1, 8, map[int]int64{1: 3})); o.ClaimedElsewhere != 1 || o.Adopted != 0 {
 				s.Errorf("outcome is %+v", o)
 			}
@@ -210,8 +196,7 @@ func putHostClauses() []clause {
 			}
 			s.used(1, 6)
 			s.refused(NewClaim(5, 1, 1), fault.NoValidHost)
-			s.do(state(2, 8, map[int]int64{1: 3, 2: 3}))
-			s.do(NewClaim(5, 1, 2))
+			s.do(state(2, 8, map[int]int64{1: 3, 2: 3}), NewClaim(5, 1, 2))
 		}},
 		{name: "ClaimsOnAProviderThatIsGoneStayAndAreCounted", test: func(s *suite) {
 			p := state(1, 8, nil)
@@ -230,8 +215,7 @@ func putHostClauses() []clause {
 			s.do(release(*Ref(1)))
 		}},
 		{name: "ClaimsFollowTheirHostsName", test: func(s *suite) {
-			s.do(state(1, 8, nil))
-			s.do(NewClaim(1, 1, 1))
+			s.do(state(1, 8, nil), NewClaim(1, 1, 1))
 			p := state(2, 8, nil)
 			p.Host.ServiceHost = "renamed"
 			s.do(p)

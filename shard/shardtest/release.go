@@ -8,10 +8,7 @@ import (
 func releaseClauses() []clause {
 	return []clause{
 		{name: "AReleasedClaimGivesItsResourcesBack", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(NewClaim(2, 1, 5))
-			s.do(confirm(*Ref(2)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), NewClaim(2, 1, 5), confirm(*Ref(2)))
 			if c := s.do(release(*Ref(1))).Claim; c.State != shard.Released || !c.ExpiresAt.IsZero() {
 				s.Errorf("claim is %s, expires at %v", c.State, c.ExpiresAt)
 			}
@@ -22,9 +19,7 @@ func releaseClauses() []clause {
 			s.state(2, shard.Released)
 		}},
 		{name: "AgainDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(release(*Ref(1)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
 			s.nothing(release(*Ref(1)))
 			s.used(1, 0)
 		}},
@@ -37,17 +32,13 @@ func releaseClauses() []clause {
 			s.used(1, 0)
 		}},
 		{name: "AnotherConsumersClaimStays", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.refused(release{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.InvalidRequest)
 			s.state(1, shard.Pending)
 			s.used(1, 3)
 		}},
 		{name: "OfPendingOnlyLeavesAConfirmedClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(NewClaim(2, 1, 2))
-			s.do(confirm(*Ref(1)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), NewClaim(2, 1, 2), confirm(*Ref(1)))
 			for n, kind := range map[int]fault.Kind{1: fault.AlreadyExists, 2: ""} {
 				ref := *Ref(n)
 				ref.PendingOnly = true

@@ -74,11 +74,7 @@ func (s *suite) everything() {
 	for n := 2; n <= 4; n++ {
 		s.do(NewClaim(n, 1, 1))
 	}
-	s.do(confirm(*Ref(2)))
-	s.do(release(*Ref(3)))
-	s.do(grouped(5, 1, "anti-affinity", 1))
-	s.do(newPin(1, "a"))
-	s.do(moveGate(0, shard.GateNative))
+	s.do(confirm(*Ref(2)), release(*Ref(3)), grouped(5, 1, "anti-affinity", 1), newPin(1, "a"), moveGate(0, shard.GateNative))
 	other := imported(1, 8, nil)
 	other.Host.UUID, other.Host.Providers[0].UUID, other.Host.ServiceHost = HostID(2), HostID(2), ServiceHost(2)
 	s.do(other)

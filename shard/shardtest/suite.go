@@ -205,14 +205,16 @@ func (s *suite) apply(ops ...shard.Op) shard.Applied {
 	return a
 }
 
-// do runs one operation that must not be refused.
-func (s *suite) do(op any) shard.Outcome {
+// do runs operations that must not be refused, one after the other, and gives what came of the last.
+func (s *suite) do(ops ...any) (last shard.Outcome) {
 	s.Helper()
-	o := s.apply(opOf(op)).Outcomes[0]
-	if o.Refusal != nil {
-		s.Fatalf("%T refused: %s: %s", op, o.Refusal.Kind, o.Refusal.Message)
+	for _, op := range ops {
+		last = s.apply(opOf(op)).Outcomes[0]
+		if last.Refusal != nil {
+			s.Fatalf("%T refused: %s: %s", op, last.Refusal.Kind, last.Refusal.Message)
+		}
 	}
-	return o
+	return last
 }
 
 // refused runs one operation that must be refused, and change nothing.

@@ -20,8 +20,7 @@ func swapClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "OneHostIsGivenBackAndTheOtherTaken", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			made := s.do(grouped(1, 1, "anti-affinity", 1)).Claim
 			s.Advance(30 * time.Second)
 			c := s.do(swapTo(1, 2)).Claim
@@ -49,9 +48,7 @@ func swapClauses() []clause {
 			}
 		}},
 		{name: "OnThatHostAlreadyItIsAnsweredAsItIs", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3))
 			s.nothing(swapTo(1, 1))
 			first := s.do(swapTo(1, 2)).Claim
 			if again := s.nothing(swapTo(1, 2)).Claim; !equalRows(first, again) {
@@ -62,13 +59,10 @@ func swapClauses() []clause {
 			s.used(2, 1)
 		}},
 		{name: "I1_WhatDoesNotFitStaysWhereItIs", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 2))
+			s.do(NewHost(1, 8), NewHost(2, 2))
 			off := NewHost(3, 8)
 			off.Host.Disabled = true
-			s.do(off)
-			s.do(NewClaim(1, 1, 3))
-			s.do(NewClaim(2, 2, 2))
+			s.do(off, NewClaim(1, 1, 3), NewClaim(2, 2, 2))
 			if r := s.refused(swapTo(1, 2), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
 				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
 			}
@@ -83,16 +77,14 @@ func swapClauses() []clause {
 			for h := 1; h <= 3; h++ {
 				s.do(NewHost(h, 8))
 			}
-			s.do(grouped(1, 1, "anti-affinity", 1))
-			s.do(grouped(2, 2, "anti-affinity", 1))
+			s.do(grouped(1, 1, "anti-affinity", 1), grouped(2, 2, "anti-affinity", 1))
 			if r := s.refused(swapTo(1, 2), fault.NoValidHost).Refusal; r.Filter != "ServerGroupAntiAffinityFilter" {
 				s.Errorf("refused by %q", r.Filter)
 			}
 			s.do(swapTo(1, 3))
 			near := grouped(3, 1, "affinity", 0)
 			near.Group.UUID = GroupID(2)
-			s.do(near)
-			s.do(swapTo(3, 2))
+			s.do(near, swapTo(3, 2))
 			next := grouped(4, 2, "affinity", 0)
 			next.Group.UUID = GroupID(2)
 			s.do(next)
@@ -101,19 +93,15 @@ func swapClauses() []clause {
 			}
 		}},
 		{name: "I9_AMemberKnownFromElsewhereCounts", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(9, 2, 1))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(9, 2, 1))
 			c := grouped(1, 1, "anti-affinity", 1)
 			c.Group.Members = []string{ConsumerID(9)}
 			s.do(c)
 			s.refused(swapTo(1, 2), fault.NoValidHost)
-			s.do(release(*Ref(9)))
-			s.do(swapTo(1, 2))
+			s.do(release(*Ref(9)), swapTo(1, 2))
 		}},
 		{name: "AnExpiredClaimComesBack", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			s.expired(1, 1, 3)
 			s.do(swapTo(1, 2))
 			s.state(1, shard.Pending)
@@ -124,8 +112,7 @@ func swapClauses() []clause {
 			s.do(confirm(*Ref(1)))
 		}},
 		{name: "I2_AnExpiredClaimIsLostToItsConsumersNext", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			s.expired(1, 1, 2)
 			next := NewClaim(2, 1, 2)
 			next.ConsumerUUID = ConsumerID(1)
@@ -138,9 +125,7 @@ func swapClauses() []clause {
 			for h := 1; h <= 3; h++ {
 				s.do(NewHost(h, 8))
 			}
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
-			s.do(moving(2, 1, 2))
+			s.do(NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2))
 			to := swapTo(2, 3)
 			to.ConsumerUUID = ConsumerID(1)
 			if c := s.do(to).Claim; c.Moves != ClaimID(1) {
@@ -150,41 +135,31 @@ func swapClauses() []clause {
 			s.do(expire(refOf(2, 1)))
 			back := swapTo(2, 2)
 			back.ConsumerUUID = ConsumerID(1)
-			s.do(back)
-			s.do(confirm(refOf(2, 1)))
+			s.do(back, confirm(refOf(2, 1)))
 			s.state(1, shard.Released)
 			s.used(1, 0)
 			s.used(2, 1)
 			s.used(3, 0)
 		}},
 		{name: "I9_AnExpiredClaimOfAnAffinityGroupIsLost", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "affinity", 1))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "affinity", 1))
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(1)))
 			s.refused(swapTo(1, 2), fault.ClaimExpired)
 		}},
 		{name: "AConfirmedClaimIsNotSwapped", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(confirm(*Ref(1)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)))
 			if c := s.refused(swapTo(1, 2), fault.AlreadyExists).Claim; c == nil || c.State != shard.Confirmed {
 				s.Errorf("the claim answered is %+v", c)
 			}
 			s.used(1, 3)
 		}},
 		{name: "AReleasedClaimIsGone", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(release(*Ref(1)))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), release(*Ref(1)))
 			s.refused(swapTo(1, 2), fault.ClaimExpired)
 		}},
 		{name: "AnUnknownClaimIsNotFound", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
+			s.do(NewHost(1, 8), NewHost(2, 8))
 			s.refused(swapTo(1, 2), fault.NotFound)
 			s.do(NewClaim(1, 1, 3))
 			to := swapTo(1, 2)

@@ -35,14 +35,11 @@ func transferClauses() []clause {
 			if due := s.due(10); len(due) != 1 || due[0].ConsumerUUID != ConsumerID(50) {
 				s.Errorf("due are %v", due)
 			}
-			s.do(confirm(refOf(1, 50)))
-			s.do(release(refOf(1, 50)))
+			s.do(confirm(refOf(1, 50)), release(refOf(1, 50)))
 			s.used(1, 0)
 		}},
 		{name: "TransferredBackItForgets", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 3))
-			s.do(transferOf(1, 1, 50))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), transferOf(1, 1, 50))
 			if c := s.do(transferOf(1, 50, 51)).Claim; c.TransferredFrom != ConsumerID(1) {
 				s.Errorf("transferred from %q", c.TransferredFrom)
 			}
@@ -52,14 +49,12 @@ func transferClauses() []clause {
 			s.used(1, 3)
 		}},
 		{name: "I2_AConsumerWithAClaimTakesNoOther", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			second := s.do(NewClaim(2, 1, 1)).Claim
 			if in := s.refused(transferOf(1, 1, 2), fault.AlreadyExists).Claim; !equalRows(in, second) {
 				s.Errorf("in the way is %+v", in)
 			}
-			s.do(release(*Ref(2)))
-			s.do(transferOf(1, 1, 2))
+			s.do(release(*Ref(2)), transferOf(1, 1, 2))
 			n := NewClaim(3, 1, 1)
 			n.ConsumerUUID = ConsumerID(2)
 			s.refused(n, fault.AlreadyExists)
@@ -75,12 +70,7 @@ func transferClauses() []clause {
 			s.refused(transferOf(1, 1, 50), fault.ClaimExpired)
 		}},
 		{name: "OneOfAMoveIsTransferredAlone", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(NewClaim(1, 1, 1))
-			s.do(confirm(*Ref(1)))
-			s.do(moving(2, 1, 2))
-			s.do(transferOf(1, 1, 50))
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), moving(2, 1, 2), transferOf(1, 1, 50))
 			s.refused(transferOf(1, 50, 1), fault.AlreadyExists)
 			// The source is another's now: it is not released with the move.
 			s.do(confirm(refOf(2, 1)))
@@ -93,8 +83,7 @@ func transferClauses() []clause {
 				s.do(NewHost(h, 8))
 			}
 			group := &shard.Group{UUID: GroupID(1), Policy: "anti-affinity", MaxPerHost: 1, Members: []string{ConsumerID(1), ConsumerID(2)}}
-			s.do(NewClaim(1, 1, 1))
-			s.do(transferOf(1, 1, 50))
+			s.do(NewClaim(1, 1, 1), transferOf(1, 1, 50))
 			// Another member: the transferred claim is the first one's.
 			other := NewClaim(2, 1, 1)
 			other.Group = group
@@ -106,18 +95,14 @@ func transferClauses() []clause {
 			s.refused(other, fault.NoValidHost)
 		}},
 		{name: "I9_AnInstanceLeavesWhatItTransferred", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewHost(2, 8))
-			s.do(grouped(1, 1, "affinity", 0))
-			s.do(transferOf(1, 1, 50))
+			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "affinity", 0), transferOf(1, 1, 50))
 			n := grouped(2, 2, "affinity", 0)
 			s.refused(n, fault.NoValidHost)
 			n.ConsumerUUID = ConsumerID(1)
 			s.do(n)
 		}},
 		{name: "AReportedInstanceIsNotAdoptedBesideIt", test: func(s *suite) {
-			s.do(NewHost(2, 8))
-			s.do(state(1, 8, map[int]int64{1: 3}))
+			s.do(NewHost(2, 8), state(1, 8, map[int]int64{1: 3}))
 			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}})
 			if err != nil || len(p.Claims) != 1 {
 				s.Fatalf("found %+v, %v", p, err)

@@ -13,8 +13,7 @@ func trimClauses() []clause {
 	advance := []string{"advance"}
 	return []clause{
 		{name: "TrimmedEntriesAreGoneToWhoNeedsThem", needs: advance, untold: true, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			_, early := s.tail(nil, 1)
 			_, at := s.tail(nil, 100)
 			s.Advance(time.Hour)
@@ -48,12 +47,7 @@ func trimClauses() []clause {
 			s.trim(0)
 		}},
 		{name: "TombstonesAreKeptForTheirTime", needs: advance, untold: true, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.do(NewClaim(1, 1, 1))
-			s.do(release(*Ref(1)))
-			s.do(release(*Ref(2)))
-			s.do(NewClaim(3, 1, 1))
-			s.do(confirm(*Ref(3)))
+			s.do(NewHost(1, 8), NewClaim(1, 1, 1), release(*Ref(1)), release(*Ref(2)), NewClaim(3, 1, 1), confirm(*Ref(3)))
 			s.Advance(shard.TombstoneTTL - time.Minute)
 			s.do(release(*Ref(4)))
 			s.trim(0)

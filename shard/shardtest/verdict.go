@@ -51,8 +51,7 @@ func (s *suite) keepsRejections(c *shard.Claim, want ...shard.Rejection) {
 func judgeClauses() []clause {
 	advance := []string{"advance"}
 	two := func(s *suite) *shard.Claim {
-		s.do(NewHost(1, 8))
-		s.do(NewHost(2, 8))
+		s.do(NewHost(1, 8), NewHost(2, 8))
 		return s.do(NewClaim(1, 1, 3)).Claim
 	}
 	return []clause{
@@ -97,10 +96,7 @@ func judgeClauses() []clause {
 		}},
 		{name: "AnAbortedClaimEndsAsAnyOther", needs: advance, test: func(s *suite) {
 			two(s)
-			s.do(NewClaim(2, 1, 3))
-			s.do(aborts(1, 1, 8))
-			s.do(aborts(2, 1, 8))
-			s.do(release(*Ref(1)))
+			s.do(NewClaim(2, 1, 3), aborts(1, 1, 8), aborts(2, 1, 8), release(*Ref(1)))
 			s.state(1, shard.Released)
 			s.Advance(time.Hour)
 			s.do(expire(*Ref(2)))
@@ -127,8 +123,7 @@ func judgeClauses() []clause {
 				s.do(h)
 			}
 			for n, host := range []int{1, 1, 1, 3} {
-				s.do(NewClaim(n+1, host, 1))
-				s.do(confirm(*Ref(n + 1)))
+				s.do(NewClaim(n+1, host, 1), confirm(*Ref(n + 1)))
 			}
 			other := aborts(1, 1, 8)
 			other.Verdict.BootID = "boot-2"
@@ -151,9 +146,7 @@ func judgeClauses() []clause {
 		}},
 		{name: "AConfirmedClaimThatMovesAnotherDoesNotGoBack", test: func(s *suite) {
 			two(s)
-			s.do(confirm(*Ref(1)))
-			s.do(NewClaim(2, 1, 1))
-			s.do(confirm(*Ref(2)))
+			s.do(confirm(*Ref(1)), NewClaim(2, 1, 1), confirm(*Ref(2)))
 			runs := NewHost(1, 8)
 			runs.Host.StateVersion = 2
 			for n, amount := range []int64{3, 1} {
@@ -161,8 +154,7 @@ func judgeClauses() []clause {
 			}
 			s.do(runs)
 			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and to another size
-				s.do(moving(m.to, m.from, m.host))
-				s.do(confirm(refOf(m.to, m.from)))
+				s.do(moving(m.to, m.from, m.host), confirm(refOf(m.to, m.from)))
 				s.state(m.from, shard.Released)
 				s.nothing(aborts(m.to, m.host, 8))
 				s.state(m.to, shard.Confirmed)
@@ -201,8 +193,7 @@ func judgeClauses() []clause {
 		}},
 		{name: "ALaterWordTakesItsPlace", test: func(s *suite) {
 			two(s)
-			s.do(rejects(1, 1, 7))
-			s.do(accepts(1, 1, 8))
+			s.do(rejects(1, 1, 7), accepts(1, 1, 8))
 			s.nothing(rejects(1, 1, 7)) // came late
 			next := rejects(1, 1, 1)
 			next.Verdict.BootID = "boot-2"
@@ -210,8 +201,7 @@ func judgeClauses() []clause {
 			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
 			last := accepts(1, 1, 2)
 			last.Verdict.BootID = "boot-2"
-			s.do(last)
-			s.do(confirm(*Ref(1)))
+			s.do(last, confirm(*Ref(1)))
 		}},
 		{name: "OnAnotherHostItHasNoVerdict", test: func(s *suite) {
 			two(s)
@@ -297,22 +287,13 @@ func judgeClauses() []clause {
 		}},
 		{name: "ANotedRejectionCanBeEndedLater", test: func(s *suite) {
 			two(s)
-			s.do(rejects(1, 1, 7))
-			s.do(ends(rejects(1, 1, 7)))
+			s.do(rejects(1, 1, 7), ends(rejects(1, 1, 7)))
 			s.state(1, shard.Rejected)
 		}},
 		{name: "ItIsKeptOverARestart", needs: []string{"reopen"}, test: func(s *suite) {
 			two(s)
-			s.do(rejects(1, 1, 7))
-			s.do(NewClaim(2, 1, 1))
-			s.do(ends(rejects(2, 1, 7)))
-			s.do(NewClaim(3, 1, 1))
-			s.do(rejects(3, 1, 7))
-			s.do(swapTo(3, 2))
-			s.do(NewClaim(4, 1, 1))
-			s.do(rejects(4, 1, 7))
-			s.do(swapTo(4, 2))
-			s.do(rejects(4, 2, 7))
+			s.do(rejects(1, 1, 7), NewClaim(2, 1, 1), ends(rejects(2, 1, 7)), NewClaim(3, 1, 1), rejects(3, 1, 7), swapTo(3, 2))
+			s.do(NewClaim(4, 1, 1), rejects(4, 1, 7), swapTo(4, 2), rejects(4, 2, 7))
 			var before, after [5]*shard.Claim
 			for n := 1; n < 5; n++ {
 				before[n] = s.find(n)
