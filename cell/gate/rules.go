@@ -64,9 +64,6 @@ type Report struct {
 	// downTime is after how long a service is not up, by this gateway; zero: not known.
 	downTime time.Duration
 	Services []Service
-	// old are services that are up and older than required, of a gateway that does not know yet how the
-	// others are: it is unreadable.
-	old []Service
 	// readTo is the newest time in the rows that it has read; zero: not known.
 	readTo time.Time
 	// unclaimed is of a gateway that imports and has looked, else nil.

@@ -34,9 +34,6 @@ func (r Rules) tally(e Evidence) *tally {
 	for _, report := range e.reports {
 		if report.unreadable != "" {
 			t.breaks = append(t.breaks, fmt.Sprintf("gateway %s cannot read the services: %s", report.displayName(), report.unreadable))
-			for i := range report.old {
-				t.service(&report.old[i], e.node)
-			}
 			continue
 		}
 		for i := range report.Services {

@@ -23,7 +23,7 @@ func ReportOf(req *cellv1.ReportLegacyRequest) Report {
 	if req.GetReadTo() != nil {
 		r.readTo = req.GetReadTo().AsTime()
 	}
-	r.Services, r.old = servicesOf(req.GetServices()), servicesOf(req.GetOld())
+	r.Services = servicesOf(req.GetServices())
 	return r
 }
 

@@ -44,8 +44,6 @@ type Gate struct {
 	asking chan struct{}
 	// report is what is told to the cell. It belongs to who holds asking.
 	report gateReport
-	// gateless: the cell has said that it has no gate yet. It belongs to who holds asking.
-	gateless bool
 	// first is closed once the gate was asked for and the rows were, or soon.
 	first    chan struct{}
 	once     sync.Once
@@ -58,22 +56,16 @@ type knownGate struct {
 }
 
 // doubtfulBecause says why the rows do not tell how services are now: this gateway may have been paused
-// since it read them, they are silent, or may be: those that look down alone, where it is unsure. ""
-// when they do, and when there are none. A cell without a gate has one by the first report, whatever
-// its services are. It needs asking.
-func (w *Gate) doubtfulBecause() (why string, unsure bool) {
+// since it read them, or they are silent. "" when they do, and when there are none. It needs asking.
+func (w *Gate) doubtfulBecause() string {
 	rows := w.rows.Load()
 	if rows == nil {
-		return "", false
+		return ""
 	}
 	if w.tooOld() {
-		return "they were last read " + rows.age(w.now()).Round(time.Second).String() + " ago", false
+		return "they were last read " + rows.age(w.now()).Round(time.Second).String() + " ago"
 	}
-	if why := w.noBeats(); why != "" || w.gateless {
-		return why, false
-	}
-	why = w.unsure()
-	return why, why != ""
+	return w.noBeats()
 }
 
 // tooOld reports whether the rows were read too long ago to go by.
@@ -86,9 +78,6 @@ type knownRows struct {
 	*novadb.Snapshot
 	// at is when their reading began, by the gateway's clock.
 	at time.Time
-	// unsure says why it was not known then which services are silent; noneUp: every nova-compute was down.
-	unsure string
-	noneUp bool
 }
 
 // age is how long ago the rows were read. A machine that is suspended stops one of its clocks,
@@ -188,8 +177,7 @@ func (w *Gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless it only looks. It needs asking.
 func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	doubt, unsure := w.doubtfulBecause()
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, doubt, unsure)
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, w.doubtfulBecause())
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed = w.importer.Unclaimed()
@@ -214,10 +202,8 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 		// empty.
 		why := "it has no gate yet, and the legacy database has not been read"
 		w.unheard.Store(&why)
-		w.gateless = true
 		return resp, nil
 	}
-	w.gateless = false
 	w.learn(ctx, resp.GetGate())
 	return resp, nil
 }
@@ -226,7 +212,7 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 // the cell full.
 func (w *Gate) answerable() bool {
 	rows := w.rows.Load()
-	return rows != nil && !w.tooOld() && w.noBeats() == "" && !(rows.noneUp && w.unsure() != "")
+	return rows != nil && !w.tooOld() && w.noBeats() == ""
 }
 
 // DisabledByNova reports whether the newest rows that were read say that Nova's

@@ -2,8 +2,6 @@ package gatewatch
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"cellgate/gateway/legacy/novadb"
 )
@@ -29,19 +27,4 @@ func (w *Gate) noBeats() string {
 		return ""
 	}
 	return rows.WhySilent(w.cfg.ServiceDownTime)
-}
-
-// unsure says why it is not known yet which services are silent; "" where that is known. What cannot be
-// NATIVE is answered by the rows alone, as Nova would, of a copy that nobody writes to as well.
-func (w *Gate) unsure() string {
-	rows := w.rows.Load()
-	if rows == nil || w.cfg.Only {
-		return ""
-	}
-	return rows.unsure
-}
-
-// noneUp reports whether every nova-compute counts as down.
-func noneUp(x *novadb.Snapshot, server time.Time, down time.Duration) bool {
-	return !slices.ContainsFunc(x.Services, func(s novadb.Service) bool { return x.Up(&s, server, down) })
 }

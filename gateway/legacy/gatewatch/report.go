@@ -15,7 +15,7 @@ import (
 
 // gateReport is what a gateway tells a cell of its legacy database.
 type gateReport struct {
-	// gateway names this life of the gateway, name is what people call it.
+	// gateway names this incarnation of the gateway, name is what people call it.
 	gateway, name string
 	// revision is of services, 0 before the first; sent: some replica was given it.
 	revision uint64
@@ -36,9 +36,8 @@ type gateReport struct {
 func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
 
 // request makes the message of a report. doubt says why the services that were read do not tell
-// how these are now: then none are told, as if they could not be read; "" when they do. unsure: that is
-// so of those alone that look down, and what is up and older than required is told.
-func (r *gateReport) request(required int, importer, look bool, doubt string, unsure bool) *cellv1.ReportLegacyRequest {
+// how these are now: then none are told, as if they could not be read; "" when they do.
+func (r *gateReport) request(required int, importer, look bool, doubt string) *cellv1.ReportLegacyRequest {
 	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
 	if req.GetLook() {
 		return req
@@ -49,11 +48,6 @@ func (r *gateReport) request(required int, importer, look bool, doubt string, un
 	r.doubted = doubt != ""
 	if why := cmp.Or(r.unreadable, doubt); why != "" {
 		req.Unreadable = strings.ToValidUTF8(why[:min(len(why), 1000)], "")
-		for _, s := range r.services {
-			if unsure && r.unreadable == "" && s.GetUp() && !s.GetForcedDown() && int(s.GetVersion()) < required {
-				req.Old = append(req.Old, s)
-			}
-		}
 		return req
 	}
 	r.sending = true

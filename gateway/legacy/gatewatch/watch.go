@@ -43,8 +43,6 @@ type watcher struct {
 	// silent: the cell did not answer last.
 	silent      bool
 	importUntil time.Time
-	// beats has seen all rows that were read.
-	beats novadb.Watch
 }
 
 // read is the outcome of one read of the databases.
@@ -244,9 +242,8 @@ func (k *watcher) finishRead(ctx context.Context, got read) (tell bool) {
 		k.fullFrom = now.Add(jittered(fullEvery))
 	}
 	server := got.rows.At.Add(now.Sub(got.began))
-	got.rows = k.beats.Judge(got.rows, got.began, k.cfg.ServiceDownTime)
 	k.logSilence(ctx, got.rows)
-	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began, unsure: got.rows.Unsure(server, k.cfg.ServiceDownTime), noneUp: noneUp(got.rows, server, k.cfg.ServiceDownTime)})
+	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began})
 	k.unread.Store(nil)
 	tell = k.report.update(got.rows, server, k.cfg.ServiceDownTime)
 	switch {

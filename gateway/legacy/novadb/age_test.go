@@ -40,7 +40,7 @@ func TestHowNewTheDataAre(t *testing.T) {
 		}
 		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-45*time.Second), ago(-45*time.Second))
 		check("clocks that are ahead", -45*time.Second, -45*time.Second, false)
-		if x.Ahead != 0 {
+		if x.Ahead < 40*time.Second || x.Ahead > 45*time.Second {
 			t.Errorf("45 s ahead: %v", x.Ahead)
 		}
 		w.do("UPDATE services SET last_seen_up = ?, updated_at = ? WHERE id IN (1, 9)", ago(-time.Hour), ago(-time.Hour))
@@ -83,36 +83,4 @@ func TestNobodyIsDownInACopyThatStops(t *testing.T) {
 			t.Errorf("of one that is dead and others that live %d are down, %v", down(x, 0), err)
 		}
 	})
-}
-
-// A dead row of the far future is no word of clocks: a copy that stopped is said to have.
-func TestADeadRowOfTheFutureIsNoWordOfClocks(t *testing.T) {
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		name  string
-		beats []time.Duration // by how much older than at
-		ahead time.Duration
-		why   string
-	}{
-		{"one dead row", []time.Duration{-9 * time.Hour, 2 * time.Minute, 2 * time.Minute}, 0, "the newest heartbeat of any service is 2m0s old"},
-		{"one dead row beside living ones", []time.Duration{-9 * time.Hour, 2 * time.Second, 3 * time.Second}, 0, ""},
-		{"all clocks", []time.Duration{-9 * time.Hour, -9 * time.Hour, time.Hour}, 9 * time.Hour, "the newest heartbeat of any service is 9h0m0s ahead of its server's clock"},
-		{"all there are", []time.Duration{-9 * time.Hour}, 9 * time.Hour, "the newest heartbeat of any service is 9h0m0s ahead of its server's clock"},
-	} {
-		x := Compose("cell1", "", at, time.Minute, nil, nil)
-		for i, age := range c.beats {
-			if seen := at.Add(-age); i == 0 {
-				x.Others = append(x.Others, Beat{ID: 9, Seen: seen})
-			} else {
-				x.Services = append(x.Services, Service{ID: int64(i), LastSeenUp: seen})
-			}
-			if age > -time.Minute {
-				x.Heartbeat = newest(x.Heartbeat, at.Add(-age))
-			}
-		}
-		x.Ahead = x.farAhead(at.Add(time.Minute))
-		if why := x.WhySilent(time.Minute); x.Ahead != c.ahead || !strings.HasPrefix(why, c.why) || c.why == "" && why != "" {
-			t.Errorf("%s: %v ahead, %q", c.name, x.Ahead, why)
-		}
-	}
 }

@@ -30,9 +30,7 @@ type Snapshot struct {
 	// Times that are later than At by more than service_down_time do not count; zero: there is
 	// none.
 	Heartbeat, Written time.Time
-	// Ahead is by how much the newest heartbeat of all is later than At, where those that do not
-	// count are no fewer than those within service_down_time of Heartbeat; else 0: a dead row of the
-	// far future tells nothing of clocks.
+	// Ahead is by how much the newest heartbeat of any live service is later than At; 0 where it is not.
 	Ahead time.Duration
 	// Took is how long it took to read and to make, by the clock here.
 	Took time.Duration
@@ -43,8 +41,6 @@ type Snapshot struct {
 	Hosts []Host
 	// Services by id, of all hosts: left out or not.
 	Services []Service
-	// Others are the heartbeats of the live services that are no nova-compute, the newest 1,024.
-	Others []Beat
 	// LeftOut are the first rows, by id, that are no hosts; at most Config.MaxLeftOut.
 	LeftOut []LeftOut
 	// LeftOutBy counts all of them.
@@ -53,7 +49,6 @@ type Snapshot struct {
 	// is written in them alone: Nova has these compute nodes.
 	Unusable map[int64][]schedule.ID
 
-	pulse    pulse
 	of       *Reader
 	revision uint64
 	nodes    []tracked

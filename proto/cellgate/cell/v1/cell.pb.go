@@ -32,7 +32,7 @@ const (
 // database for the cell.
 type ReportLegacyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the gateway's life.
+	// Names the gateway's incarnation.
 	Gateway string `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Why the services cannot be read; empty when they were. They count as old then.
 	Unreadable string `protobuf:"bytes,2,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
@@ -47,7 +47,7 @@ type ReportLegacyRequest struct {
 	LeftOut int32 `protobuf:"varint,10,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// The gateway would import.
 	Importer bool `protobuf:"varint,11,opt,name=importer,proto3" json:"importer,omitempty"`
-	// Only ask for gate and claims: nothing here moves the gate.
+	// Only ask for the gate: nothing here moves the gate.
 	Look bool `protobuf:"varint,12,opt,name=look,proto3" json:"look,omitempty"`
 	// The gateway as people know it: its machine, and where it listens.
 	GatewayName string `protobuf:"bytes,14,opt,name=gateway_name,json=gatewayName,proto3" json:"gateway_name,omitempty"`
@@ -62,11 +62,8 @@ type ReportLegacyRequest struct {
 	ReadTo *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=read_to,json=readTo,proto3" json:"read_to,omitempty"`
 	// After how long without a heartbeat the gateway counts a service as not up.
 	ServiceDownTime *durationpb.Duration `protobuf:"bytes,19,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
-	// With unreadable, where it is not known yet which services are down: those that are up, and older
-	// than required_version. Each closes the gate.
-	Old           []*LegacyService `protobuf:"bytes,20,rep,name=old,proto3" json:"old,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ReportLegacyRequest) Reset() {
@@ -193,13 +190,6 @@ func (x *ReportLegacyRequest) GetReadTo() *timestamppb.Timestamp {
 func (x *ReportLegacyRequest) GetServiceDownTime() *durationpb.Duration {
 	if x != nil {
 		return x.ServiceDownTime
-	}
-	return nil
-}
-
-func (x *ReportLegacyRequest) GetOld() []*LegacyService {
-	if x != nil {
-		return x.Old
 	}
 	return nil
 }
@@ -7248,7 +7238,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x05\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x05\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7268,9 +7258,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tunclaimed\x18\x0f \x01(\v2$.cellgate.cell.v1.UnclaimedInstancesR\tunclaimed\x12<\n" +
 	"\fimported_age\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\vimportedAge\x123\n" +
 	"\aread_to\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12E\n" +
-	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\x12=\n" +
-	"\x03old\x18\x14 \x03(\v2\x1f.cellgate.cell.v1.LegacyServiceB\n" +
-	"\xbaH\a\x92\x01\x04\x10\xc0\x9a\fR\x03old\"\xbb\x01\n" +
+	"\x11service_down_time\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTime\"\xbb\x01\n" +
 	"\x12UnclaimedInstances\x12A\n" +
 	"\n" +
 	"settled_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tsettledAt\x12\x1d\n" +
@@ -8020,156 +8008,155 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	93,  // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
 	94,  // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
 	93,  // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	5,   // 5: cellgate.cell.v1.ReportLegacyRequest.old:type_name -> cellgate.cell.v1.LegacyService
-	94,  // 6: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
-	2,   // 7: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	94,  // 8: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	94,  // 9: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	94,  // 10: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	95,  // 11: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	93,  // 12: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	8,   // 13: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	94,  // 14: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	96,  // 15: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	10,  // 16: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	60,  // 17: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	97,  // 18: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	95,  // 19: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	93,  // 20: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	98,  // 21: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	94,  // 22: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	17,  // 23: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	94,  // 24: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	36,  // 25: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	37,  // 26: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	37,  // 27: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	38,  // 28: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	39,  // 29: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	40,  // 30: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	23,  // 31: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	22,  // 32: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	21,  // 33: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	19,  // 34: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	20,  // 35: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	37,  // 36: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	36,  // 37: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	37,  // 38: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	36,  // 39: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	30,  // 40: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	32,  // 41: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	34,  // 42: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	35,  // 43: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	24,  // 44: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 45: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 46: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	25,  // 47: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	27,  // 48: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	28,  // 49: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	31,  // 50: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	33,  // 51: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	43,  // 52: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	41,  // 53: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	42,  // 54: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	42,  // 55: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	46,  // 56: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	45,  // 57: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
-	44,  // 58: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	49,  // 59: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	54,  // 60: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	55,  // 61: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	56,  // 62: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	99,  // 63: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	60,  // 64: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	53,  // 65: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	51,  // 66: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	52,  // 67: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	97,  // 68: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
-	50,  // 69: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
-	100, // 70: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	101, // 71: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	58,  // 72: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	57,  // 73: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	102, // 74: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	59,  // 75: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	62,  // 76: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	63,  // 77: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	68,  // 78: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	68,  // 79: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	69,  // 80: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	70,  // 81: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	65,  // 82: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	66,  // 83: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	68,  // 84: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	102, // 85: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	93,  // 86: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	67,  // 87: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	64,  // 88: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 89: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 90: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 91: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 92: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	102, // 93: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	93,  // 94: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	94,  // 95: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	94,  // 96: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	93,  // 97: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	72,  // 98: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	99,  // 99: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	73,  // 100: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	53,  // 101: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	99,  // 102: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	53,  // 103: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	103, // 104: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	104, // 105: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	94,  // 106: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	93,  // 107: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	103, // 108: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	105, // 109: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	105, // 110: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	105, // 111: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	106, // 112: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	92,  // 113: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	94,  // 114: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	94,  // 115: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 116: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	61,  // 117: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	74,  // 118: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	76,  // 119: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	78,  // 120: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	80,  // 121: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	82,  // 122: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	84,  // 123: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	86,  // 124: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	88,  // 125: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	90,  // 126: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 127: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 128: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 129: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 130: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 131: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 132: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	48,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	71,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	75,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	77,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	79,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	81,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	83,  // 139: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	85,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	87,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	89,  // 142: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	91,  // 143: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 145: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 147: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	133, // [133:150] is the sub-list for method output_type
-	116, // [116:133] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	94,  // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
+	94,  // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	94,  // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	94,  // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	95,  // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	93,  // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	94,  // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	96,  // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	60,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	97,  // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	95,  // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	93,  // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	98,  // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	94,  // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	94,  // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	38,  // 27: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	39,  // 28: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	40,  // 29: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	23,  // 30: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	22,  // 31: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	21,  // 32: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	19,  // 33: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	20,  // 34: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	37,  // 35: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	36,  // 36: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	37,  // 37: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	36,  // 38: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	30,  // 39: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	32,  // 40: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	34,  // 41: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	35,  // 42: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	24,  // 43: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 44: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 45: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	25,  // 46: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	27,  // 47: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	28,  // 48: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	31,  // 49: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	33,  // 50: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	43,  // 51: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	41,  // 52: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	42,  // 53: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	42,  // 54: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
+	45,  // 56: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	49,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	54,  // 59: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	55,  // 60: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	56,  // 61: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	99,  // 62: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	60,  // 63: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	53,  // 64: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	51,  // 65: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	52,  // 66: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	97,  // 67: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	50,  // 68: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
+	100, // 69: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	101, // 70: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	58,  // 71: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	57,  // 72: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	102, // 73: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	59,  // 74: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	62,  // 75: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	63,  // 76: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	68,  // 77: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	68,  // 78: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	69,  // 79: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	70,  // 80: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	65,  // 81: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	66,  // 82: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	68,  // 83: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	102, // 84: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	93,  // 85: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	67,  // 86: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	64,  // 87: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 88: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 89: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 90: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 91: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	102, // 92: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	93,  // 93: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	94,  // 94: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	94,  // 95: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	93,  // 96: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	72,  // 97: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	99,  // 98: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	73,  // 99: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	53,  // 100: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	99,  // 101: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	53,  // 102: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	103, // 103: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	104, // 104: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	94,  // 105: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	93,  // 106: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	103, // 107: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	105, // 108: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	105, // 109: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	105, // 110: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	106, // 111: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	92,  // 112: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	94,  // 113: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	94,  // 114: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 115: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	61,  // 116: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	74,  // 117: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	76,  // 118: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	78,  // 119: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	80,  // 120: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	82,  // 121: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	84,  // 122: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	86,  // 123: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	88,  // 124: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	90,  // 125: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 126: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 127: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 128: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 129: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 130: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 131: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	48,  // 132: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	71,  // 133: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	75,  // 134: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	77,  // 135: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	79,  // 136: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	81,  // 137: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	83,  // 138: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	85,  // 139: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	87,  // 140: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	89,  // 141: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	91,  // 142: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 143: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 144: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 145: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 146: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 147: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 148: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	132, // [132:149] is the sub-list for method output_type
+	115, // [115:132] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }

@@ -68,8 +68,7 @@ type CellSchedulerClient interface {
 	// now (display).
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
 	// ReportLegacy says what a gateway sees in the cell's legacy database, moves the
-	// gate by it, and answers with the gate and with the claims that the legacy rows may
-	// not show yet.
+	// gate by it, and answers with the gate.
 	ReportLegacy(ctx context.Context, in *ReportLegacyRequest, opts ...grpc.CallOption) (*ReportLegacyResponse, error)
 	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
 	ImportHosts(ctx context.Context, in *ImportHostsRequest, opts ...grpc.CallOption) (*ImportHostsResponse, error)
@@ -291,8 +290,7 @@ type CellSchedulerServer interface {
 	// now (display).
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
 	// ReportLegacy says what a gateway sees in the cell's legacy database, moves the
-	// gate by it, and answers with the gate and with the claims that the legacy rows may
-	// not show yet.
+	// gate by it, and answers with the gate.
 	ReportLegacy(context.Context, *ReportLegacyRequest) (*ReportLegacyResponse, error)
 	// ImportHosts writes hosts, and the instances on them, that the legacy database has.
 	ImportHosts(context.Context, *ImportHostsRequest) (*ImportHostsResponse, error)
