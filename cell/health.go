@@ -54,7 +54,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 		of := c.gate.Reading()
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
 		r.GateLagging, r.GateBehind, r.GateReadingLag = of.Lagging, of.Behind, of.Lag
-		r.GateDiffering, r.GateRowsAge = of.Differing, c.table.Imports.Age(g)
+		r.GateRowsAge = c.table.Imports.Age(g)
 	}
 	r.JournalAge = time.Since(c.journal.LastEnd())
 	r.Findings, r.Compared, r.ReconcileAge = c.reconcile.Reading()

@@ -200,10 +200,10 @@ func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 }
 
 // Reading is what metrics say of the gate: how many hosts are not new, how many gateways are
-// behind and by how much at most, and how many ask for less than another.
+// behind and by how much at most.
 type Reading struct {
-	Lagging, Behind, Differing int
-	Lag                        time.Duration
+	Lagging, Behind int
+	Lag             time.Duration
 }
 
 // Reading gives what metrics say of the gate.
@@ -211,20 +211,12 @@ func (k *Keeper) Reading() (r Reading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
-	var required int32
-	var downTime time.Duration
 	for _, g := range k.gateways {
-		required, downTime = max(required, g.required), max(downTime, g.downTime)
 		if g.unreadable == "" {
 			r.Lag = max(r.Lag, k.lag(g))
 		}
 		if k.isBehind(g) {
 			r.Behind++
-		}
-	}
-	for _, g := range k.gateways {
-		if g.required < required || g.downTime > 0 && g.downTime < downTime {
-			r.Differing++
 		}
 	}
 	r.Lagging = k.verdict.laggingHosts

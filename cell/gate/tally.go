@@ -6,11 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // tally counts the evidence.
@@ -58,26 +53,8 @@ func (r Rules) tally(e Evidence) *tally {
 	}
 	if t.laggingHosts > 0 { // whatever closes is one of them
 		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstNames()))
-		t.breaks = append(t.breaks, e.differences()...)
 	}
 	return t
-}
-
-// differences says what gateways ask differently of Nova's services.
-func (e *Evidence) differences() (all []string) {
-	readers := make([]*cellgatev1.GateReader, len(e.reports))
-	for i := range e.reports {
-		r := &e.reports[i]
-		readers[i] = &cellgatev1.GateReader{Gateway: r.displayName(), RequiredVersion: proto.Int32(r.required), ServiceDownTime: durationpb.New(r.downTime)}
-	}
-	required, downTime := GatewaysDiffer(readers)
-	if required != "" {
-		all = append(all, "gateways differ in required_version, and the highest counts: "+required)
-	}
-	if downTime != "" {
-		all = append(all, "gateways differ in service_down_time, and by the longest a service is up: "+downTime)
-	}
-	return all
 }
 
 func hostCount(n int) string {
