@@ -35,7 +35,7 @@ var rules = []rule{
 	{folder: "schedule/placement", stdOnly: true, why: "candidates are found without I/O, names or hosts"},
 	{folder: "schedule/nova", may: []string{"schedule", "internal/fault", "internal/python"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
 	{folder: "shard", may: []string{"internal/fault", "schedule"}, stdOnly: true, why: "the contract of a store names no backend; of NUMA cells and devices it judges by the core's rules"},
-	{folder: "shard/shardtest", may: []string{"shard", "internal/fault", "schedule"}, why: "the conformance suite sees the contract only"},
+	{folder: "shard/shardtest", may: []string{"shard", "internal/fault", "internal/testlong", "schedule"}, why: "the conformance suite sees the contract only"},
 	{folder: "shard/rowcodec", may: []string{"shard", "proto/cellgate/storage"}, why: "bytes of rows know no backend"},
 	{folder: "shard/pebbleshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},
 	{folder: "shard/sqlshard", may: []string{"shard", "internal/fault", "proto/cellgate/storage"}, why: "a backend keeps rows and decides nothing"},

@@ -43,7 +43,7 @@ type Facts struct {
 	metrics   [metricCount]metric
 	ip        netip.Addr
 	// hardware is as reported, without what claims and picks of a query took; see
-	// Edit.SetGuests and Edit.Take. In a copy of a row where some was taken, reported
+	// Edit.SetAssigned and Edit.Take. In a copy of a row where some was taken, reported
 	// is what it was before.
 	hardware hardware
 	reported *hardware

@@ -204,33 +204,16 @@ func (r *row) setHardware(after hardware) {
 	r.host = &host
 }
 
-// SetGuests takes, of the NUMA cells and devices that a host reported, what these
-// instances take, one after the other; what others took before is given back. It
-// reports false when there is no such host.
-func (e *Edit) SetGuests(id ID, guests []*NovaRequest) bool {
-	return e.setTaken(id, len(guests), func(hw *hardware, limits *numaLimits, i int) hardware {
-		after, _, _ := hw.assign(guests[i], limits)
-		return after
-	})
-}
-
-// SetAssigned is SetGuests where what each instance takes is known. An assignment that
-// does not apply to the host's report takes nothing.
+// SetAssigned takes, of the NUMA cells and devices that a host reported, what is assigned to instances;
+// what others took before is given back. An assignment that does not apply to the host's report takes
+// nothing. It reports false when there is no such host.
 func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
-	return e.setTaken(id, len(assigned), func(hw *hardware, _ *numaLimits, i int) hardware {
-		after, _ := hw.less(assigned[i])
-		return after
-	})
-}
-
-// setTaken replaces what is taken of a host's report by what take takes n times.
-func (e *Edit) setTaken(id ID, n int, take func(hw *hardware, limits *numaLimits, i int) hardware) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
 		return false
 	}
 	hw := e.t.row(at).hardware()
-	if hw == nil || n == 0 && hw.reported {
+	if hw == nil || len(assigned) == 0 && hw.reported {
 		return true
 	}
 	r, c := e.ownRow(at)
@@ -238,9 +221,8 @@ func (e *Edit) setTaken(id ID, n int, take func(hw *hardware, limits *numaLimits
 	if was := r.host.Facts.reported; was != nil {
 		after = *was
 	}
-	limits := &numaLimits{r.view.CPURatio, r.view.RAMRatio}
-	for i := range n {
-		after = take(&after, limits, i)
+	for _, a := range assigned {
+		after, _ = after.less(a)
 	}
 	r.setHardware(after)
 	e.writeUsage(at, r, c)

@@ -48,14 +48,6 @@ type Gate struct {
 // Native reports whether agents speak for their hosts: the gate is NATIVE, or there is none.
 func (g *Gate) Native() bool { return g == nil || g.State == GateNative }
 
-// EpochOf is Epoch; 0 without a gate.
-func (g *Gate) EpochOf() int64 {
-	if g == nil {
-		return 0
-	}
-	return g.Epoch
-}
-
 // MoveGate writes the gate, or makes it: another State is a move, with the next epoch.
 // It is refused, STALE_GENERATION, when the row is not of Revision any more (0: there
 // is none; no row is of -1); Outcome.Gate is the row there is. What is the same already is not written.

@@ -66,9 +66,7 @@ func claimClauses() []clause {
 			first := s.do(NewClaim(1, 1, 3)).Claim
 			second := NewClaim(2, 2, 3)
 			second.ConsumerUUID = ConsumerID(1)
-			if in := s.refused(second, fault.AlreadyExists).Claim; !equalRows(in, first) {
-				s.Errorf("in the way is %+v, want %+v", in, first)
-			}
+			s.inTheWay(second, first)
 			s.used(2, 0)
 			s.do(release(*Ref(1)), second)
 			s.used(2, 3)
@@ -85,9 +83,7 @@ func claimClauses() []clause {
 			h := NewHost(1, 8)
 			h.Host.Disabled = true
 			s.do(h)
-			if r := s.refused(NewClaim(1, 1, 3), fault.NoValidHost).Refusal; r.Filter != "ComputeFilter" || r.Detail != "disabled" {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
+			s.refusedBy(NewClaim(1, 1, 3), "ComputeFilter", "disabled")
 		}},
 		{name: "I1_AProviderIsFilledToCapacityAndNoFurther", test: func(s *suite) {
 			h := NewHost(1, 8)
@@ -95,9 +91,7 @@ func claimClauses() []clause {
 			h.Host.Providers[0].Inventories[0].AllocationRatio = 1.5
 			s.do(h) // (8-3)*1.5 = 7.5: 7
 			s.do(NewClaim(1, 1, 4))
-			if r := s.refused(NewClaim(2, 1, 4), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
+			s.refusedBy(NewClaim(2, 1, 4), "ResourceFilter", Class)
 			s.do(NewClaim(3, 1, 3))
 			s.refused(NewClaim(4, 1, 1), fault.NoValidHost)
 			s.used(1, 7)
@@ -107,9 +101,7 @@ func claimClauses() []clause {
 			inv := &h.Host.Providers[0].Inventories[0]
 			inv.AllocationRatio, inv.MaxUnit, inv.Unaccounted, inv.Filled = 4, 32, 3, 100
 			s.do(h) // 8*4 - 3 = 29
-			if r := s.refused(NewClaim(1, 1, 30), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
+			s.refusedBy(NewClaim(1, 1, 30), "ResourceFilter", Class)
 			s.do(NewClaim(2, 1, 29))
 			s.used(1, 29)
 			if got := s.rows().Hosts[HostID(1)].Providers[0].Inventories[0]; got != *inv {
@@ -130,9 +122,7 @@ func claimClauses() []clause {
 			s.do(NewHost(1, 8))
 			c := NewClaim(1, 1, 1)
 			c.Allocations[0].ResourceClass = "FPGA"
-			if r := s.refused(c, fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != "FPGA" {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
+			s.refusedBy(c, "ResourceFilter", "FPGA")
 			c = NewClaim(1, 1, 1)
 			c.Allocations[0].ProviderUUID = HostID(2)
 			s.refused(c, fault.NoValidHost)

@@ -1,10 +1,8 @@
 package shardtest
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -194,24 +192,15 @@ func factsClauses() []clause {
 		{name: "WritersOfOneHostDoNotLoseEachOthers", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			const writers, times = 4, 8
-			var all sync.WaitGroup
-			for n := range writers {
-				l := s.openLane(ServiceHost(n))
-				all.Go(func() {
-					for k := range times {
-						ops := []shard.Op{opOf(putFacts(1, fmt.Sprintf("n%d", n), fmt.Sprintf(`{"k":%d}`, k))), opOf(NewClaim(n*times+k, 1, 1))}
-						a, err := l.Apply(s.ctx, ops)
-						if err == nil && a.Outcomes[0].Refusal != nil {
-							err = errors.New(a.Outcomes[0].Refusal.Message)
-						}
-						if err != nil {
-							s.Errorf("writer %d: %v", n, err)
-							return
-						}
+			for n, all := range s.raceTimes(s.openLanes(writers), times, func(n, k int) []shard.Op {
+				return []shard.Op{opOf(putFacts(1, fmt.Sprintf("n%d", n), fmt.Sprintf(`{"k":%d}`, k))), opOf(NewClaim(n*times+k, 1, 1))}
+			}) {
+				for _, a := range all {
+					if r := a.Outcomes[0].Refusal; r != nil {
+						s.Errorf("writer %d: %s", n, r.Message)
 					}
-				})
+				}
 			}
-			all.Wait()
 			for n := range writers {
 				if got := s.namespaceOf(1, fmt.Sprintf("n%d", n)); got == nil || got.Facts != fmt.Sprintf(`{"k":%d}`, times-1) {
 					s.Errorf("namespace %d is %+v", n, got)

@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"slices"
-	"sync"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -49,19 +48,7 @@ func groupClauses() []clause {
 			for h := range 4 {
 				s.do(NewHost(h, 100))
 			}
-			var wg sync.WaitGroup
-			for w := range 4 {
-				l := s.openLane("replica-" + string(rune('a'+w)))
-				wg.Go(func() {
-					for i := range 20 {
-						op := opOf(grouped(w*20+i, i%4, "anti-affinity", 3))
-						if _, err := l.Apply(s.ctx, []shard.Op{op}); err != nil {
-							s.Errorf("Apply: %v", err)
-						}
-					}
-				})
-			}
-			wg.Wait()
+			s.raceTimes(s.openLanes(4), 20, func(w, i int) []shard.Op { return []shard.Op{opOf(grouped(w*20+i, i%4, "anti-affinity", 3))} })
 			on := map[string]int{}
 			for _, c := range s.rows().Claims {
 				on[c.HostUUID]++

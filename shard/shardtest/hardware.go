@@ -119,9 +119,7 @@ func hardwareClauses() []clause {
 			p := hardwareHost(1, 1)
 			p.Host.Facts.PCIStats = `[{"vendor_id": "10de", "product_id": "20b5", "count": -1}]`
 			p.Instances = state(1, 8, map[int]int64{8: 1}).Instances
-			if o := s.do(p); o.Adopted != 1 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(p, shard.Outcome{Adopted: 1})
 			s.full(k, k.takes(1, 1, 1))
 		}},
 		{name: "WhoIsNotJudgedTakesWhatThereIs", test: func(s *suite) {
@@ -275,45 +273,25 @@ func hardwareClauses() []clause {
 // theLastDevice lets lanes claim and swap to the last of a host's devices, all at once.
 func theLastDevice(s *suite) {
 	const lanes = 4
+	r := s.openLanes(lanes)
 	for round := range 4 * len(hardwareKinds) {
 		k := &hardwareKinds[round%len(hardwareKinds)]
 		at := 10 * round
 		s.do(hardwareHost(at, 1), k.takes(at, at, 3), hardwareHost(at+1, 1))
-		ops := make([]shard.Op, lanes)
-		for w := range lanes {
-			n := at + 1 + w
-			ops[w] = opOf(k.takes(n, at, 1))
+		for w := 1; w < lanes; w += 2 {
+			s.do(k.takes(at+1+w, at+1, 1))
+		}
+		out := s.race(r, func(w int) any {
 			if w%2 == 1 {
-				s.do(k.takes(n, at+1, 1))
-				swap := swapTo(n, at)
-				ops[w] = opOf(swap)
+				return swapTo(at+1+w, at)
 			}
-		}
-		won := make([]bool, lanes)
-		var wg sync.WaitGroup
-		for w := range lanes {
-			l := s.openLane(fmt.Sprintf("lane-%d", w))
-			wg.Go(func() {
-				a, err := l.Apply(s.ctx, []shard.Op{ops[w]})
-				if err != nil {
-					s.Errorf("Apply: %v", err)
-					return
-				}
-				won[w] = a.Outcomes[0].Refusal == nil
-				if r := a.Outcomes[0].Refusal; r != nil && (r.Kind != fault.NoValidHost || r.Filter != k.filter) {
-					s.Errorf("lane %d: %+v", w, r)
-				}
-			})
-		}
-		wg.Wait()
-		winners := 0
-		for _, is := range won {
-			if is {
-				winners++
+			return k.takes(at+1+w, at, 1)
+		})
+		s.oneWins(out)
+		for _, o := range out {
+			if r := o.Refusal; r != nil && (r.Kind != fault.NoValidHost || r.Filter != k.filter) {
+				s.Errorf("the last of %s: %+v", k.name, r)
 			}
-		}
-		if winners != 1 {
-			s.Errorf("the last of a host's %s was given to %d of %d lanes", k.name, winners, lanes)
 		}
 	}
 }

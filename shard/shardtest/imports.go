@@ -22,47 +22,31 @@ func importClauses() []clause {
 	}
 	return []clause{
 		{name: "AnImportAdoptsConfirmsAndReleasesAsAReport", test: func(s *suite) {
-			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2})); o.Adopted != 2 || o.Unchanged || o.OwnedByAgent {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(1, 8, map[int]int64{1: 1, 2: 2}), shard.Outcome{Adopted: 2})
 			if h := host(s); !h.Imported || h.AgentVersion != 0 {
 				s.Errorf("host is %+v", h)
 			}
 			s.do(NewClaim(5, 1, 1))
-			if o := s.do(imported(2, 8, map[int]int64{1: 1, 5: 1})); o.Confirmed != 1 || o.Released != 1 || o.Adopted != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(2, 8, map[int]int64{1: 1, 5: 1}), shard.Outcome{Unchanged: true, Confirmed: 1, Released: 1})
 			s.state(5, shard.Confirmed)
 			s.used(1, 2)
-			if o := s.do(imported(3, 8, map[int]int64{1: 1})); o.Released != 1 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(3, 8, map[int]int64{1: 1}), shard.Outcome{Unchanged: true, Released: 1})
 			s.state(5, shard.Released)
 			s.used(1, 1)
 			s.do(NewClaim(6, 1, 1), state(1, 8, map[int]int64{1: 1, 6: 1}))
-			if o := s.do(state(2, 8, map[int]int64{1: 1})); o.Released != 0 {
-				s.Errorf("an agent's word ends a claim of a request: %+v", o)
-			}
+			s.gives(state(2, 8, map[int]int64{1: 1}), shard.Outcome{})
 			s.state(6, shard.Confirmed)
 		}},
 		{name: "AnImportThatSaysWhatTheRowSaysWritesNothing", test: func(s *suite) {
 			s.do(imported(1, 8, map[int]int64{1: 1}))
 			before := host(s)
-			if o := s.nothing(imported(2, 8, map[int]int64{1: 1})); !o.Unchanged {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.changesNothing(imported(2, 8, map[int]int64{1: 1}), shard.Outcome{Unchanged: true})
 			other := imported(1, 8, map[int]int64{1: 1})
 			other.Host.BootID = "import-2"
-			if o := s.nothing(other); !o.Unchanged {
-				s.Errorf("of another import the outcome is %+v", o)
-			}
-			if o := s.do(imported(3, 8, map[int]int64{2: 2})); !o.Unchanged || o.Adopted != 1 || o.Released != 1 {
-				s.Errorf("with other instances the outcome is %+v", o)
-			}
+			s.changesNothing(other, shard.Outcome{Unchanged: true})
+			s.gives(imported(3, 8, map[int]int64{2: 2}), shard.Outcome{Unchanged: true, Adopted: 1, Released: 1})
 			// Again and back again: each adoption is a claim of its own.
-			if o := s.do(imported(4, 8, map[int]int64{1: 1})); o.Adopted != 1 {
-				s.Errorf("the outcome is %+v", o)
-			}
+			s.gives(imported(4, 8, map[int]int64{1: 1}), shard.Outcome{Unchanged: true, Adopted: 1, Released: 1})
 			if !equalRows(before, host(s)) {
 				s.Errorf("host is %+v, was %+v", host(s), before)
 			}
@@ -74,12 +58,8 @@ func importClauses() []clause {
 		}},
 		{name: "AHostThatAnAgentRegisteredIsLeftToIt", test: func(s *suite) {
 			s.do(state(1, 8, map[int]int64{1: 1}))
-			if o := s.do(imported(1, 16, map[int]int64{2: 2})); !o.OwnedByAgent || !o.Followed || o.Adopted != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
-			if o := s.nothing(imported(2, 16, map[int]int64{2: 2})); !o.OwnedByAgent {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(1, 16, map[int]int64{2: 2}), shard.Outcome{OwnedByAgent: true, Followed: true})
+			s.changesNothing(imported(2, 16, map[int]int64{2: 2}), shard.Outcome{OwnedByAgent: true})
 			if h := host(s); h.Imported || h.Providers[0].Inventories[0].Total != 8 {
 				s.Errorf("host is %+v", h)
 			}
@@ -88,9 +68,7 @@ func importClauses() []clause {
 			s.do(imported(1, 8, map[int]int64{1: 1, 2: 2}), NewClaim(5, 1, 1))
 			unknown := state(1, 16, nil)
 			unknown.Host.InstancesUnknown = true
-			if o := s.do(unknown); o.Adopted+o.Confirmed+o.Released+o.ClaimedElsewhere != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(unknown, shard.Outcome{})
 			if h := host(s); !h.InstancesUnknown || h.Imported {
 				s.Errorf("host is %+v", h)
 			}
@@ -109,16 +87,12 @@ func importClauses() []clause {
 			unknown := state(1, 16, nil)
 			unknown.Host.InstancesUnknown = true
 			s.do(unknown, NewClaim(5, 1, 1))
-			if o := s.do(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1})); !o.OwnedByAgent || !o.InstancesTaken || o.Adopted != 2 || o.Confirmed != 1 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(1, 8, map[int]int64{1: 1, 2: 2, 5: 1}), shard.Outcome{OwnedByAgent: true, Followed: true, InstancesTaken: true, Adopted: 2, Confirmed: 1})
 			before := host(s)
 			s.state(5, shard.Confirmed)
 			s.used(1, 4)
 			s.do(NewClaim(6, 1, 1), NewClaim(7, 1, 1), confirm(*Ref(7)))
-			if o := s.do(imported(2, 8, map[int]int64{2: 2})); !o.OwnedByAgent || !o.InstancesTaken || o.Released != 2 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(imported(2, 8, map[int]int64{2: 2}), shard.Outcome{OwnedByAgent: true, InstancesTaken: true, Released: 2})
 			s.state(5, shard.Released)
 			s.state(6, shard.Pending)
 			s.state(7, shard.Confirmed) // no import has had its instance
@@ -127,9 +101,7 @@ func importClauses() []clause {
 				s.Errorf("host is %+v, was %+v", host(s), before)
 			}
 			s.do(state(2, 16, map[int]int64{2: 2}))
-			if o := s.nothing(imported(3, 8, map[int]int64{1: 1})); !o.OwnedByAgent || o.InstancesTaken {
-				s.Errorf("the agent knows its instances, and the outcome is %+v", o)
-			}
+			s.changesNothing(imported(3, 8, map[int]int64{1: 1}), shard.Outcome{OwnedByAgent: true})
 		}},
 		{name: "WhatNovaSaysOfAnAgentsHostCounts", test: func(s *suite) {
 			rack := func(name, zone string) []shard.Aggregate {
@@ -160,17 +132,13 @@ func importClauses() []clause {
 			}
 			follows := func(p *shard.PutHost) {
 				s.Helper()
-				if o := s.do(p); !o.OwnedByAgent || !o.Followed {
-					s.Errorf("the outcome is %+v", o)
-				}
+				s.gives(p, shard.Outcome{OwnedByAgent: true, Followed: true})
 			}
 			s.do(agents(1))
 			is(1, false, "mine", "ssd")
 			follows(nova(2, rack("rack1", "z1")...))
 			is(2, true, "rack1", "ssd")
-			if o := s.nothing(nova(2, rack("rack1", "z1")...)); o.Followed {
-				s.Errorf("the same again: %+v", o)
-			}
+			s.changesNothing(nova(2, rack("rack1", "z1")...), shard.Outcome{OwnedByAgent: true})
 			s.do(NewClaim(1, 1, 4), NewClaim(2, 1, 4))
 			s.refused(NewClaim(3, 1, 1), fault.NoValidHost)
 
@@ -209,10 +177,12 @@ func importClauses() []clause {
 					agents.Host.InstancesUnknown = true
 					s.do(agents)
 				}
-				claimed := 5
+				claimed, want := 5, shard.Outcome{Unchanged: true}
 				if unknown {
-					claimed = 6
+					claimed, want = 6, shard.Outcome{OwnedByAgent: true, InstancesTaken: true}
 				}
+				skipped, released := want, want
+				skipped.NewerClaimsSkipped, released.Released = 3, 2
 				s.do(NewClaim(claimed, 1, 1), imported(10, 8, map[int]int64{1: 2, 2: 2, claimed: 1}))
 				older := func(at time.Time, version uint64, instances map[int]int64) *shard.PutHost {
 					p := imported(version, 8, instances)
@@ -220,26 +190,18 @@ func importClauses() []clause {
 					return p
 				}
 				last := s.find(claimed).UpdatedAt
-				if o := s.nothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1})); o.NewerClaimsSkipped != 3 || o.Released != 0 {
-					s.Errorf("an older import's outcome is %+v", o)
-				}
+				s.changesNothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1}), skipped)
 				s.state(claimed, shard.Confirmed)
 				s.used(1, 5)
 				// More than a claim holds is in use, whoever is newer.
-				if o := s.do(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1})); o.NewerClaimsSkipped != 0 {
-					s.Errorf("an older import's outcome is %+v", o)
-				}
+				s.gives(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1}), want)
 				s.used(1, 6)
 				now := s.now().Add(time.Second)
-				if o := s.do(older(now, 12, map[int]int64{1: 1})); o.NewerClaimsSkipped != 0 || o.Released != 2 {
-					s.Errorf("a newer import's outcome is %+v", o)
-				}
+				s.gives(older(now, 12, map[int]int64{1: 1}), released)
 				s.state(claimed, shard.Released)
 				s.used(1, 1)
 			}
-			if o := s.nothing(state(1, 16, nil)); o.NewerClaimsSkipped+o.Released != 0 || o.Outdated {
-				s.Errorf("outcome of an agent's is %+v", o)
-			}
+			s.changesNothing(state(1, 16, nil), shard.Outcome{})
 		}},
 		{name: "AnAgentTakesItsHostFromTheImport", test: func(s *suite) {
 			s.do(imported(9, 8, map[int]int64{1: 1}))

@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -202,24 +201,6 @@ func permute(letters []byte, visit func([]byte)) {
 func readerBeside(s *suite) {
 	const lanes, each = 6, 60
 	s.do(NewHost(1, 1000))
-	var mu sync.Mutex
-	applied := map[shard.LaneID][]shard.Entry{}
-	var writers sync.WaitGroup
-	for w := range lanes {
-		l := s.openLane(fmt.Sprintf("writer-%d", w))
-		writers.Go(func() {
-			for i := range each {
-				a, err := l.Apply(s.ctx, []shard.Op{opOf(NewClaim(w*each+i, 1, 1))})
-				if err != nil {
-					s.Errorf("Apply: %v", err)
-					return
-				}
-				mu.Lock()
-				applied[a.Entry.Lane] = append(applied[a.Entry.Lane], a.Entry)
-				mu.Unlock()
-			}
-		})
-	}
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
 	told := map[shard.LaneID][]shard.Entry{}
@@ -246,18 +227,19 @@ func readerBeside(s *suite) {
 			}
 		}
 	})
-	writers.Wait()
+	writers := s.openLanes(lanes)
+	applied := s.raceTimes(writers, each, func(w, i int) []shard.Op { return []shard.Op{opOf(NewClaim(w*each+i, 1, 1))} })
 	stop()
 	reader.Wait()
-	for lane, want := range applied {
-		got := told[lane]
+	for w, want := range applied {
+		got := told[writers[w].ID()]
 		if len(got) != len(want) {
-			s.Errorf("lane %v: told %d entries of %d", lane, len(got), len(want))
+			s.Errorf("lane %d: told %d entries of %d", w, len(got), len(want))
 			continue
 		}
 		for i := range want {
-			if got[i].Seq != uint64(i+1) || !EqualEntries(got[i], want[i]) {
-				s.Errorf("lane %v: entry %d was told as %+v, applied as %+v", lane, i+1, got[i], want[i])
+			if got[i].Seq != uint64(i+1) || !EqualEntries(got[i], want[i].Entry) {
+				s.Errorf("lane %d: entry %d was told as %+v, applied as %+v", w, i+1, got[i], want[i].Entry)
 			}
 		}
 	}

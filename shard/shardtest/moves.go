@@ -1,8 +1,6 @@
 package shardtest
 
 import (
-	"fmt"
-	"sync"
 	"time"
 
 	"cellgate/internal/fault"
@@ -49,27 +47,17 @@ func moveClauses() []clause {
 			first := s.do(NewClaim(1, 1, 3)).Claim
 			other := moving(2, 1, 2)
 			other.Moves = ClaimID(9)
-			if in := s.refused(other, fault.AlreadyExists).Claim; !equalRows(in, first) {
-				s.Errorf("in the way is %+v", in)
-			}
+			s.inTheWay(other, first)
 			move := s.do(moving(2, 1, 2)).Claim
-			if in := s.refused(moving(3, 1, 2), fault.AlreadyExists).Claim; !equalRows(in, move) {
-				s.Errorf("in the way of a second move is %+v", in)
-			}
+			s.inTheWay(moving(3, 1, 2), move)
 			third := moving(3, 1, 2)
 			third.Moves = ClaimID(2)
-			if in := s.refused(third, fault.AlreadyExists).Claim; !equalRows(in, first) {
-				s.Errorf("in the way of a move of the move is %+v", in)
-			}
+			s.inTheWay(third, first)
 			third.Moves = ""
-			if in := s.refused(third, fault.AlreadyExists).Claim; !equalRows(in, first) {
-				s.Errorf("in the way of a new claim is %+v", in)
-			}
+			s.inTheWay(third, first)
 			// The source ended: the move is the consumer's claim like any other.
 			s.do(release(*Ref(1)))
-			if in := s.refused(moving(3, 1, 2), fault.AlreadyExists).Claim; !equalRows(in, move) {
-				s.Errorf("in the way is %+v", in)
-			}
+			s.inTheWay(moving(3, 1, 2), move)
 			third.Moves = ClaimID(2)
 			s.do(third)
 		}},
@@ -157,14 +145,10 @@ func moveClauses() []clause {
 			s.do(NewHost(2, 8), state(1, 8, nil), NewClaim(5, 2, 3), confirm(*Ref(5)), moving(6, 5, 1))
 			source := NewHost(2, 8)
 			source.Host.StateVersion, source.Instances = 2, []shard.Instance{{UUID: ConsumerID(5)}}
-			if o := s.do(source); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("the source's outcome is %+v", o)
-			}
+			s.gives(source, shard.Outcome{})
 			s.state(5, shard.Confirmed)
 			s.state(6, shard.Pending)
-			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("the destination's outcome is %+v", o)
-			}
+			s.gives(state(2, 8, map[int]int64{5: 1}), shard.Outcome{Confirmed: 1})
 			s.state(5, shard.Released)
 			s.state(6, shard.Confirmed)
 			s.used(2, 0)
@@ -179,9 +163,7 @@ func moveClauses() []clause {
 			n := moving(6, 5, 1)
 			n.Moves = p.Claims[0].ClaimID
 			s.do(n)
-			if o := s.do(state(2, 8, map[int]int64{5: 1})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(state(2, 8, map[int]int64{5: 1}), shard.Outcome{})
 			s.state(6, shard.Pending)
 			s.used(1, 4)
 			s.do(confirm(refOf(6, 5)))
@@ -198,36 +180,22 @@ func moveClauses() []clause {
 		}},
 		{name: "I2_ConcurrentMovesOfAConsumer", test: func(s *suite) {
 			const lanes = 4
-			for h := range lanes {
-				s.do(NewHost(h, 100))
-			}
+			r := s.racers(lanes)
 			for round := range 10 {
-				s.do(NewClaim(round*100, 0, 1))
-				var wg sync.WaitGroup
-				won := make([]bool, lanes)
-				for w := range lanes {
-					l := s.openLane(fmt.Sprintf("lane-%d", w))
-					wg.Go(func() {
-						n := moving(round*100+1+w, round*100, w)
-						a, err := l.Apply(s.ctx, []shard.Op{opOf(n), opOf(confirm{ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID})})
-						if err != nil {
-							s.Errorf("Apply: %v", err)
-							return
-						}
-						won[w] = a.Outcomes[1].Refusal == nil
-					})
-				}
-				wg.Wait()
-				winners := 0
-				for _, is := range won {
-					if is {
-						winners++
+				first := round * 100
+				s.do(NewClaim(first, 0, 1))
+				won := 0
+				for _, a := range s.raceTimes(r, 1, func(w, _ int) []shard.Op {
+					return []shard.Op{opOf(moving(first+1+w, first, w)), opOf(confirm(refOf(first+1+w, first)))}
+				}) {
+					if a[0].Outcomes[1].Refusal == nil {
+						won++
 					}
 				}
-				if winners != 1 {
-					s.Errorf("round %d has %d winners", round, winners)
+				if won != 1 {
+					s.Errorf("round %d has %d winners", round, won)
 				}
-				s.state(round*100, shard.Released)
+				s.state(first, shard.Released)
 			}
 		}},
 	}

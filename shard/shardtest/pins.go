@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"cellgate/internal/fault"
@@ -78,23 +77,10 @@ func pinClauses() []clause {
 			}
 		}},
 		{name: "I9_UnderConcurrencyOneHostWins", test: func(s *suite) {
-			var wg sync.WaitGroup
-			won := make([]string, 8)
-			for w := range won {
-				l := s.openLane(fmt.Sprintf("replica-%d", w))
-				wg.Go(func() {
-					a, err := l.Apply(s.ctx, []shard.Op{opOf(newPin(w, fmt.Sprintf("host-%d", w)))})
-					if err != nil {
-						s.Errorf("Apply: %v", err)
-						return
-					}
-					won[w] = a.Outcomes[0].PinnedTo
-				})
-			}
-			wg.Wait()
-			for _, host := range won {
-				if host == "" || host != won[0] {
-					s.Errorf("pinned to %q", won)
+			out := s.race(s.openLanes(8), func(w int) any { return newPin(w, fmt.Sprintf("host-%d", w)) })
+			for _, o := range out {
+				if o.PinnedTo == "" || o.PinnedTo != out[0].PinnedTo {
+					s.Errorf("pinned to %+v", out)
 				}
 			}
 		}},

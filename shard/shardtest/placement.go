@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"slices"
-	"sync"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -278,9 +277,7 @@ func placementConsumerClauses() []clause {
 			}
 			// The instance is on its old host still: nothing is adopted.
 			same := importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations})
-			if o := s.do(same); o.Adopted != 0 {
-				s.Errorf("adopted %d", o.Adopted)
-			}
+			s.gives(same, shard.Outcome{Unchanged: true})
 			second := NewClaim(2, 2, 2)
 			second.ConsumerUUID = ConsumerID(1)
 			s.do(second, writeConsumers(holds(9), holds(1, on(1, 2))))
@@ -316,25 +313,12 @@ func placementConsumerClauses() []clause {
 		}},
 		{name: "I1_UnderConcurrencyTheInventoryHolds", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 5)))
-			var wg sync.WaitGroup
-			var mu sync.Mutex
 			done := 0
-			for w := range 8 {
-				l := s.openLane("replica-" + string(rune('a'+w)))
-				wg.Go(func() {
-					a, err := l.Apply(s.ctx, []shard.Op{writeConsumers(atGeneration(holds(10+w, on(1, 1)), 0))})
-					if err != nil {
-						s.Errorf("Apply: %v", err)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					if a.Outcomes[0].Refusal == nil {
-						done++
-					}
-				})
+			for _, o := range s.race(s.openLanes(8), func(w int) any { return writeConsumers(atGeneration(holds(10+w, on(1, 1)), 0)) }) {
+				if o.Refusal == nil {
+					done++
+				}
 			}
-			wg.Wait()
 			if done != 5 {
 				s.Errorf("%d of 8 were given one of 5", done)
 			}
@@ -355,12 +339,8 @@ func nameClauses() []clause {
 	trait := shard.NameRef{Kind: shard.TraitName, Name: "CUSTOM_X"}
 	return []clause{
 		{name: "ANameIsRegisteredOnceAndDeleted", test: func(s *suite) {
-			if o := s.do(shard.Op{PutName: &class}); !o.Created {
-				s.Error("it was there")
-			}
-			if o := s.nothing(shard.Op{PutName: &class}); o.Created {
-				s.Error("created twice")
-			}
+			s.gives(shard.Op{PutName: &class}, shard.Outcome{Created: true})
+			s.changesNothing(shard.Op{PutName: &class}, shard.Outcome{})
 			s.denied(shard.Op{DeleteName: &trait}, fault.NotFound, shard.TraitNotFound)
 			s.do(shard.Op{PutName: &trait}, shard.Op{DeleteName: &class})
 			s.denied(shard.Op{DeleteName: &class}, fault.NotFound, shard.ClassNotFound)
@@ -370,22 +350,14 @@ func nameClauses() []clause {
 			s.refused(shard.Op{PutName: &shard.NameRef{Kind: "x", Name: "y"}}, fault.InvalidRequest)
 		}},
 		{name: "UnderConcurrencyOneMakesIt", test: func(s *suite) {
-			var wg sync.WaitGroup
-			made := make([]bool, 6)
-			for w := range made {
-				l := s.openLane("replica-" + string(rune('a'+w)))
-				wg.Go(func() {
-					a, err := l.Apply(s.ctx, []shard.Op{{PutName: &class}})
-					if err != nil {
-						s.Errorf("Apply: %v", err)
-						return
-					}
-					made[w] = a.Outcomes[0].Created
-				})
+			made := 0
+			for _, o := range s.race(s.openLanes(6), func(int) any { return shard.Op{PutName: &class} }) {
+				if o.Created {
+					made++
+				}
 			}
-			wg.Wait()
-			if n := len(slices.DeleteFunc(slices.Clone(made), func(is bool) bool { return !is })); n != 1 {
-				s.Errorf("%d made it", n)
+			if made != 1 {
+				s.Errorf("%d made it", made)
 			}
 		}},
 		{name: "NamesAndTreesOutliveARestart", needs: []string{"reopen"}, test: func(s *suite) {

@@ -87,27 +87,19 @@ func putHostClauses() []clause {
 				return p
 			}
 			s.do(said("boot-1", 5, "", nil))
-			if o := s.nothing(said("boot-2", 1, "", map[int]int64{1: 1})); o.CurrentBootID != "boot-1" || o.Adopted != 0 {
-				s.Errorf("over none: %+v", o)
-			}
+			s.changesNothing(said("boot-2", 1, "", map[int]int64{1: 1}), shard.Outcome{CurrentBootID: "boot-1"})
 			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}), said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
 			for _, over := range []string{"", "boot-1", "boot-3"} {
-				if o := s.nothing(said("boot-1", 7, over, nil)); o.CurrentBootID != "boot-2" || o.Released != 0 {
-					s.Errorf("over %q: %+v", over, o)
-				}
+				s.changesNothing(said("boot-1", 7, over, nil), shard.Outcome{CurrentBootID: "boot-2"})
 			}
-			if o := s.nothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1})); o.CurrentBootID != "" || o.Released != 0 {
-				s.Errorf("an older state of the incarnation: %+v", o)
-			}
+			s.changesNothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1}), shard.Outcome{})
 			s.used(1, 2)
 			s.do(moveGate(0, shard.GateLegacy), imported(1, 8, map[int]int64{1: 1, 2: 1}), moveGate(1, shard.GateNative))
 			s.do(said("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
 			s.used(1, 2)
 		}},
 		{name: "AnInstanceWithoutAClaimIsAdopted", test: func(s *suite) {
-			if o := s.do(state(1, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 2 || o.ClaimedElsewhere != 0 || o.Overcommitted != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(state(1, 8, map[int]int64{1: 3, 2: 0}), shard.Outcome{Adopted: 2})
 			s.used(1, 3)
 			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}})
 			if err != nil || len(p.Claims) != 1 {
@@ -117,16 +109,12 @@ func putHostClauses() []clause {
 				c.ProjectID != "project-2" || c.UserID != "user-2" || !c.ExpiresAt.IsZero() || len(c.ClaimID) > 64 {
 				s.Errorf("claim is %+v", c)
 			}
-			if o := s.do(state(2, 8, map[int]int64{1: 3, 2: 0})); o.Adopted != 0 {
-				s.Errorf("the next state adopts %d", o.Adopted)
-			}
+			s.gives(state(2, 8, map[int]int64{1: 3, 2: 0}), shard.Outcome{})
 			s.used(1, 3)
 		}},
 		{name: "APendingClaimOfAnInstanceThatExistsIsConfirmed", test: func(s *suite) {
 			s.do(state(1, 8, nil), NewClaim(1, 1, 3))
-			if o := s.do(state(2, 8, map[int]int64{1: 5})); o.Adopted != 0 {
-				s.Errorf("adopted %d", o.Adopted)
-			}
+			s.gives(state(2, 8, map[int]int64{1: 5}), shard.Outcome{Confirmed: 1})
 			if c := s.find(1); c.State != shard.Confirmed || c.Adopted {
 				s.Errorf("claim is %+v", c)
 			}
@@ -165,9 +153,7 @@ func putHostClauses() []clause {
 		{name: "AnAdoptedClaimGoesWithItsInstance", test: func(s *suite) {
 			s.do(state(1, 8, map[int]int64{1: 3, 2: 1}), state(2, 8, map[int]int64{2: 1}))
 			s.used(1, 1)
-			if o := s.do(state(3, 8, map[int]int64{1: 3, 2: 1})); o.Adopted != 1 {
-				s.Errorf("adopted %d when it came back", o.Adopted)
-			}
+			s.gives(state(3, 8, map[int]int64{1: 3, 2: 1}), shard.Outcome{Adopted: 1})
 			s.used(1, 4)
 		}},
 		{name: "AClaimThatWasMadeStaysWithoutItsInstance", test: func(s *suite) {
@@ -182,18 +168,14 @@ func putHostClauses() []clause {
 		}},
 		{name: "AConsumerWithAClaimElsewhereIsLeftAlone", test: func(s *suite) {
 			s.do(NewHost(2, 8), NewClaim(1, 2, 3))
-			if o := s.do(state(1, 8, map[int]int64{1: 3})); o.ClaimedElsewhere != 1 || o.Adopted != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(state(1, 8, map[int]int64{1: 3}), shard.Outcome{ClaimedElsewhere: 1})
 			if c := s.find(1); c.HostUUID != HostID(2) || c.State != shard.Pending {
 				s.Errorf("claim is %+v", c)
 			}
 			s.used(1, 0)
 		}},
 		{name: "AdoptedClaimsMayExceedCapacityAndAreCounted", test: func(s *suite) {
-			if o := s.do(state(1, 4, map[int]int64{1: 3, 2: 3})); o.Overcommitted != 1 {
-				s.Errorf("overcommitted is %d", o.Overcommitted)
-			}
+			s.gives(state(1, 4, map[int]int64{1: 3, 2: 3}), shard.Outcome{Adopted: 2, Overcommitted: 1})
 			s.used(1, 6)
 			s.refused(NewClaim(5, 1, 1), fault.NoValidHost)
 			s.do(state(2, 8, map[int]int64{1: 3, 2: 3}), NewClaim(5, 1, 2))
@@ -208,9 +190,7 @@ func putHostClauses() []clause {
 			c := NewClaim(1, 1, 1)
 			c.Allocations = append(c.Allocations, shard.Used{ProviderUUID: HostID(9), ResourceClass: "VGPU", Amount: 1})
 			s.do(c)
-			if o := s.do(state(2, 8, nil)); o.Overcommitted != 1 {
-				s.Errorf("overcommitted is %d", o.Overcommitted)
-			}
+			s.gives(state(2, 8, nil), shard.Outcome{Overcommitted: 1})
 			s.state(1, shard.Pending)
 			s.do(release(*Ref(1)))
 		}},

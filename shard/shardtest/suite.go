@@ -94,7 +94,6 @@ func topics() []topic {
 		{name: "time", clauses: timeClauses()},
 		{name: "decisions", clauses: decisionClauses()},
 		{name: "restart", clauses: restartClauses()},
-		{name: "concurrency", clauses: concurrencyClauses()},
 		{name: "locks", clauses: lockClauses()},
 		{name: "linearizable", clauses: linearizableClauses()},
 	}
@@ -235,6 +234,22 @@ func (s *suite) refused(op any, kind fault.Kind) shard.Outcome {
 	return o
 }
 
+// refusedBy runs one operation that does not fit, by this filter for this detail.
+func (s *suite) refusedBy(op any, filter, detail string) {
+	s.Helper()
+	if r := s.refused(op, fault.NoValidHost).Refusal; r.Filter != filter || r.Detail != detail {
+		s.Errorf("refused by %q for %q, want %q for %q", r.Filter, r.Detail, filter, detail)
+	}
+}
+
+// inTheWay runs one operation that a claim is in the way of.
+func (s *suite) inTheWay(op any, want *shard.Claim) {
+	s.Helper()
+	if in := s.refused(op, fault.AlreadyExists).Claim; !equalRows(in, want) {
+		s.Errorf("in the way is %+v, want %+v", in, want)
+	}
+}
+
 // nothing runs one operation that must be done without writing anything.
 func (s *suite) nothing(op any) shard.Outcome {
 	s.Helper()
@@ -246,6 +261,22 @@ func (s *suite) nothing(op any) shard.Outcome {
 		s.Fatalf("%T wrote %+v, want nothing written", op, a.Entry.Changes)
 	}
 	return a.Outcomes[0]
+}
+
+// gives runs an operation, of which this must come.
+func (s *suite) gives(op any, want shard.Outcome) {
+	s.Helper()
+	if o := s.do(op); !equalRows(&o, &want) {
+		s.Errorf("%T gives %+v, want %+v", op, o, want)
+	}
+}
+
+// changesNothing runs an operation, of which this must come, and that must write nothing.
+func (s *suite) changesNothing(op any, want shard.Outcome) {
+	s.Helper()
+	if o := s.nothing(op); !equalRows(&o, &want) {
+		s.Errorf("%T gives %+v, want %+v", op, o, want)
+	}
 }
 
 // expire and unpin tell apart what opOf cannot tell by type.

@@ -63,12 +63,8 @@ func swapClauses() []clause {
 			off := NewHost(3, 8)
 			off.Host.Disabled = true
 			s.do(off, NewClaim(1, 1, 3), NewClaim(2, 2, 2))
-			if r := s.refused(swapTo(1, 2), fault.NoValidHost).Refusal; r.Filter != "ResourceFilter" || r.Detail != Class {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
-			if r := s.refused(swapTo(1, 3), fault.NoValidHost).Refusal; r.Filter != "ComputeFilter" || r.Detail != "disabled" {
-				s.Errorf("refused by %q (%q)", r.Filter, r.Detail)
-			}
+			s.refusedBy(swapTo(1, 2), "ResourceFilter", Class)
+			s.refusedBy(swapTo(1, 3), "ComputeFilter", "disabled")
 			s.refused(swapTo(1, 4), fault.NotFound)
 			s.used(1, 3)
 			s.state(1, shard.Pending)

@@ -51,9 +51,7 @@ func transferClauses() []clause {
 		{name: "I2_AConsumerWithAClaimTakesNoOther", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			second := s.do(NewClaim(2, 1, 1)).Claim
-			if in := s.refused(transferOf(1, 1, 2), fault.AlreadyExists).Claim; !equalRows(in, second) {
-				s.Errorf("in the way is %+v", in)
-			}
+			s.inTheWay(transferOf(1, 1, 2), second)
 			s.do(release(*Ref(2)), transferOf(1, 1, 2))
 			n := NewClaim(3, 1, 1)
 			n.ConsumerUUID = ConsumerID(2)
@@ -108,9 +106,7 @@ func transferClauses() []clause {
 				s.Fatalf("found %+v, %v", p, err)
 			}
 			s.do(&shard.Transfer{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(50)})
-			if o := s.do(state(2, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(state(2, 8, map[int]int64{1: 3}), shard.Outcome{})
 			// Its new consumer releases it, not the host that says nothing of it.
 			s.do(state(3, 8, nil))
 			s.used(1, 3)
@@ -118,15 +114,11 @@ func transferClauses() []clause {
 			n := NewClaim(9, 2, 1)
 			n.ConsumerUUID = ConsumerID(1)
 			s.do(n)
-			if o := s.do(state(4, 8, map[int]int64{1: 3})); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("outcome is %+v", o)
-			}
+			s.gives(state(4, 8, map[int]int64{1: 3}), shard.Outcome{})
 			s.state(9, shard.Pending)
 			dest := NewHost(2, 8)
 			dest.Host.StateVersion, dest.Instances = 2, []shard.Instance{{UUID: ConsumerID(1)}}
-			if o := s.do(dest); o.Adopted != 0 || o.ClaimedElsewhere != 0 {
-				s.Errorf("the destination's outcome is %+v", o)
-			}
+			s.gives(dest, shard.Outcome{Confirmed: 1})
 			s.state(9, shard.Confirmed)
 			s.used(1, 3)
 			s.do(release{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(50)})

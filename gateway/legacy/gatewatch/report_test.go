@@ -82,7 +82,7 @@ func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
 
 // A service without a host is told by its id, so that two of them are two.
 func TestACellIsToldWhichServiceHasNoHost(t *testing.T) {
-	x := novadb.Compose("cell1", "", time.Now(), time.Minute, nil, []novadb.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}})
+	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}}}
 	r := gateReport{}
 	r.update(x, x.At, time.Minute)
 	for i, want := range []string{"(no host: row 7 of services)", "(no host: row 8 of services)", "h9"} {

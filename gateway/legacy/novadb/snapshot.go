@@ -137,21 +137,11 @@ func (x *Snapshot) Reader() *Reader { return x.of }
 func (x *Snapshot) HostsAt(now time.Time) []Host {
 	hosts := make([]Host, len(x.Hosts))
 	for i, h := range x.Hosts {
-		h.Down = h.DownAt(x, now)
+		h.Down = !x.Up(h.service, now, x.down)
 		hosts[i] = h
 	}
 	return hosts
 }
-
-// DownAt reports whether a host of x is down at a later time of the server, as in
-// HostsAt.
-func (h *Host) DownAt(x *Snapshot, now time.Time) bool {
-	return !x.Up(h.service, now, x.down)
-}
-
-// Follows reports whether the revisions of x and of one before it can be compared: both
-// are of one Reader.
-func (x *Snapshot) Follows(before *Snapshot) bool { return before != nil && x.of == before.of }
 
 // names are the hosts of the live rows; those of ancient ones are their services'.
 func (x *Snapshot) names() []string {
