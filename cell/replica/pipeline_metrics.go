@@ -30,11 +30,11 @@ func opKind(op shard.Op) telemetry.Op {
 	case op.Transfer != nil:
 		return telemetry.OpTransfer
 	case op.TakeOver != nil:
-		return telemetry.OpKeep
+		return telemetry.OpTakeOver
 	case op.PutFacts != nil:
 		return telemetry.OpPutFacts
 	case op.RecordVerdict != nil:
-		return telemetry.OpJudge
+		return telemetry.OpRecordVerdict
 	case op.MoveGate != nil:
 		return telemetry.OpMoveGate
 	case op.SetNovaState != nil:

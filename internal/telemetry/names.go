@@ -113,20 +113,20 @@ type Op string
 
 // The operations.
 const (
-	OpPutHost  Op = "put_host"
-	OpClaim    Op = "claim"
-	OpConfirm  Op = "confirm"
-	OpRelease  Op = "release"
-	OpExpire   Op = "expire"
-	OpPin      Op = "pin"
-	OpUnpin    Op = "unpin"
-	OpSwap     Op = "swap"
-	OpTransfer Op = "transfer"
-	OpKeep     Op = "keep"
-	OpMoveGate Op = "move_gate"
-	OpPutFacts Op = "put_facts"
-	OpJudge    Op = "judge"
-	OpAdmin    Op = "admin_state"
+	OpPutHost       Op = "put_host"
+	OpClaim         Op = "claim"
+	OpConfirm       Op = "confirm"
+	OpRelease       Op = "release"
+	OpExpire        Op = "expire"
+	OpPin           Op = "pin"
+	OpUnpin         Op = "unpin"
+	OpSwap          Op = "swap"
+	OpTransfer      Op = "transfer"
+	OpTakeOver      Op = "take_over"
+	OpMoveGate      Op = "move_gate"
+	OpPutFacts      Op = "put_facts"
+	OpRecordVerdict Op = "record_verdict"
+	OpAdmin         Op = "admin_state"
 
 	OpEndMaintenance Op = "end_maintenance"
 	OpNovaState      Op = "nova_state"
@@ -142,7 +142,7 @@ const (
 
 // Ops lists them.
 func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpKeep, OpMoveGate, OpPutFacts, OpJudge, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpPlacement, OpPutName, OpDeleteName, OpAudit, OpOther}
+	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpTakeOver, OpMoveGate, OpPutFacts, OpRecordVerdict, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpPlacement, OpPutName, OpDeleteName, OpAudit, OpOther}
 }
 
 // BreakerState is a breaker's state, in gobreaker's numbers.

@@ -212,10 +212,10 @@ func hardwareClauses() []clause {
 			s.full(k, k.takes(3, 2, 2))
 			s.do(k.takes(3, 1, 4))
 		}},
-		{"ATransferredOrKeptClaimKeepsItsDevices", "", func(s *suite, k *hardwareKind) {
+		{"ATransferredOrTakenOverClaimKeepsItsDevices", "", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1))
 			before := s.do(k.takes(1, 1, 3)).Claim.Guest.Assigned
-			s.do(transferOf(1, 1, 9), keep{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
+			s.do(transferOf(1, 1, 9), takeOver{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
 			s.do(confirm(refOf(1, 9)))
 			if after := s.find(1).Guest.Assigned; !equalRows(before, after) {
 				s.Errorf("assigned %+v, and later %+v", before, after)

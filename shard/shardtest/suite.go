@@ -74,7 +74,7 @@ func topics() []topic {
 		{name: "attempts", clauses: attemptClauses(), rules: true},
 		{name: "expire", clauses: expireClauses(), rules: true},
 		{name: "hardware", clauses: hardwareClauses(), rules: true},
-		{name: "judge", clauses: judgeClauses(), rules: true},
+		{name: "verdicts", clauses: verdictClauses(), rules: true},
 		{name: "audit", clauses: auditClauses()},
 		{name: "groups", clauses: groupClauses()},
 		{name: "pins", clauses: pinClauses()},
@@ -281,10 +281,10 @@ func (s *suite) changesNothing(op any, want shard.Outcome) {
 
 // expire and unpin tell apart what opOf cannot tell by type.
 type (
-	confirm shard.ClaimRef
-	release shard.ClaimRef
-	keep    shard.ClaimRef
-	expire  shard.ClaimRef
+	confirm  shard.ClaimRef
+	release  shard.ClaimRef
+	takeOver shard.ClaimRef
+	expire   shard.ClaimRef
 )
 
 func opOf(v any) shard.Op {
@@ -297,7 +297,7 @@ func opOf(v any) shard.Op {
 		return shard.Op{Confirm: (*shard.ClaimRef)(&v)}
 	case release:
 		return shard.Op{Release: (*shard.ClaimRef)(&v)}
-	case keep:
+	case takeOver:
 		return shard.Op{TakeOver: (*shard.ClaimRef)(&v)}
 	case expire:
 		return shard.Op{Expire: (*shard.ClaimRef)(&v)}

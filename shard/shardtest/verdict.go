@@ -48,7 +48,7 @@ func (s *suite) keepsRejections(c *shard.Claim, want ...shard.Rejection) {
 	}
 }
 
-func judgeClauses() []clause {
+func verdictClauses() []clause {
 	advance := []string{"advance"}
 	two := func(s *suite) *shard.Claim {
 		s.do(NewHost(1, 8), NewHost(2, 8))
