@@ -241,3 +241,33 @@ func (w *leaks) check() {
 		w.t.Log(err)
 	}
 }
+
+// asTheShard checks that the table's rows are those of the shard.
+func (r *testCell) asTheShard(store shard.Store) {
+	r.t.Helper()
+	claims := 0
+	_, err := store.Load(context.Background(), func(c shard.Change) error {
+		switch {
+		case c.Host != nil:
+			if row := r.cell.rows.Host(c.Host.UUID); row == nil || row.Host == nil || row.Host.Generation != c.Host.Generation {
+				r.t.Errorf("%s: host %+v is another in the table", r.cell.cfg.Replica, c.Host)
+			}
+		case c.Usage != nil:
+			if row := r.cell.rows.Host(c.Usage.HostUUID); row == nil || !shard.SameUse(row.Usage, c.Usage) {
+				r.t.Errorf("%s: usage %+v is another in the table", r.cell.cfg.Replica, c.Usage)
+			}
+		case c.Claim != nil:
+			claims++
+			if known := r.cell.rows.Claim(c.Claim.ClaimID); known == nil || known.State != c.Claim.State || !known.UpdatedAt.Equal(c.Claim.UpdatedAt) {
+				r.t.Errorf("%s: claim %+v is %+v in the table", r.cell.cfg.Replica, c.Claim, known)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if n := len(r.cell.rows.LiveIDs()); n != claims {
+		r.t.Errorf("%s: the table has %d claims, the shard %d", r.cell.cfg.Replica, n, claims)
+	}
+}

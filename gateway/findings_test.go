@@ -173,7 +173,7 @@ func TestFindingsOfAllReplicas(t *testing.T) {
 		both := func(s int64) *cellgatev1.Finding {
 			return &cellgatev1.Finding{Kind: cellgatev1.Finding_ORPHANED_CLAIM, ServiceHost: "host002", HostUuid: testUUID(0xa, 2), ClaimId: "k1", Since: at(s)}
 		}
-		mine := &cellgatev1.Finding{Kind: cellgatev1.Finding_TABLE_DIFFERS, ServiceHost: "host001", HostUuid: testUUID(0xa, 1), Since: at(7)}
+		mine := &cellgatev1.Finding{Kind: cellgatev1.Finding_USAGE_DIFFERS, ServiceHost: "host001", HostUuid: testUUID(0xa, 1), Since: at(7)}
 		old := &cellgatev1.Finding{Kind: cellgatev1.Finding_ORPHANED_CLAIM, ServiceHost: "host001", HostUuid: testUUID(0xa, 1), ClaimId: "k0", Since: at(1), RepairedAt: at(3), Repair: "released"}
 		for i, found := range [][]*cellgatev1.Finding{{both(5)}, {both(2), mine, old}} {
 			w.cells[i].answers(func(_ string, _, resp any) {
@@ -186,13 +186,13 @@ func TestFindingsOfAllReplicas(t *testing.T) {
 			})
 		}
 		got := w.findings(&cellgatev1.ListFindingsRequest{Cell: "cell1"})
-		if f := got.GetFindings(); len(f) != 2 || f[0].GetClaimId() != "k1" || f[0].GetSince().GetSeconds() != 2 || f[0].GetCell() != "cell1" || f[1].GetKind() != cellgatev1.Finding_TABLE_DIFFERS {
+		if f := got.GetFindings(); len(f) != 2 || f[0].GetClaimId() != "k1" || f[0].GetSince().GetSeconds() != 2 || f[0].GetCell() != "cell1" || f[1].GetKind() != cellgatev1.Finding_USAGE_DIFFERS {
 			t.Errorf("found %v", got)
 		}
 		if c := got.GetCells(); len(c) != 1 || c[0].GetHosts() != 3 || c[0].GetHostsCompared() != 2 || c[0].GetError() != "" || c[0].GetLookedAt() == nil {
 			t.Errorf("cells %v", c)
 		}
-		if f := w.findings(&cellgatev1.ListFindingsRequest{Kind: cellgatev1.Finding_TABLE_DIFFERS, Repaired: true}).GetFindings(); len(f) != 1 {
+		if f := w.findings(&cellgatev1.ListFindingsRequest{Kind: cellgatev1.Finding_USAGE_DIFFERS, Repaired: true}).GetFindings(); len(f) != 1 {
 			t.Errorf("of a kind %v", f)
 		}
 		if f := w.findings(&cellgatev1.ListFindingsRequest{Repaired: true}).GetFindings(); len(f) != 3 || f[0].GetClaimId() != "k0" {

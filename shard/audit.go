@@ -7,21 +7,18 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Audit reads a host's rows as one transaction sees them, and compares the usage that is
-// kept with the sum of the live claims. A host that is not there is answered too.
+// Audit compares the usage that is kept of a host with the sum of its live claims, as one transaction
+// sees them. A host that is not there is answered too.
 type Audit struct {
 	HostUUID string
 	// Repair writes a usage that differs anew.
 	Repair bool
 }
 
-// Audited is what an Audit found. Rows are as they were before it.
+// Audited is what an Audit found.
 type Audited struct {
-	// Host and Usage are nil when there is none.
-	Host  *Host
+	// Usage is as it was before it; nil when there is none.
 	Usage *Usage
-	// Claims are the live ones on the host, by ClaimID.
-	Claims []*Claim
 	// Sum is what the claims use; it has no Generation. Differs: the usage kept says
 	// something else.
 	Sum     Usage
@@ -33,11 +30,9 @@ func (t *transaction) audit(a *Audit) Outcome {
 	if !isID(a.HostUUID) {
 		return refused(fault.InvalidRequest, "host_uuid: %s", idRule)
 	}
-	found := &Audited{Host: t.view.Hosts[a.HostUUID], Usage: t.view.Usages[a.HostUUID], Sum: Usage{HostUUID: a.HostUUID}}
+	found := &Audited{Usage: t.view.Usages[a.HostUUID], Sum: Usage{HostUUID: a.HostUUID}}
 	for _, id := range t.liveOn(a.HostUUID) {
-		c := t.view.Claims[id]
-		found.Claims = append(found.Claims, c)
-		found.Sum.count(c, +1)
+		found.Sum.count(t.view.Claims[id], +1)
 	}
 	found.Differs = !SameUse(found.Usage, &found.Sum)
 	if found.Differs && a.Repair {
@@ -59,18 +54,6 @@ func SameUse(a, b *Usage) bool {
 		b = &none
 	}
 	return a.Pending == b.Pending && a.Confirmed == b.Confirmed && slices.Equal(a.Used, b.Used)
-}
-
-// SameState reports whether two rows say the same of a host, whatever their versions and
-// generations.
-func SameState(a, b *Host) bool {
-	x, y := *a, *b
-	for _, h := range []*Host{&x, &y} {
-		if h.Facts == nil {
-			h.Facts = &Facts{}
-		}
-	}
-	return x.Imported == y.Imported && x.AgentVersion == y.AgentVersion && sameHost(&x, &y)
 }
 
 // whyNotGone says why a claim is not released though a report does not have its instance;

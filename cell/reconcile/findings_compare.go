@@ -16,8 +16,6 @@ import (
 type findingKey struct {
 	kind                                   cellgatev1.Finding_Kind
 	host, claim, instance, provider, class string
-	// incarnation: the host's row is another agent incarnation's (otherIncarnation).
-	incarnation bool
 }
 
 func keyOf(f *cellgatev1.Finding) findingKey {
@@ -31,18 +29,6 @@ func keyOf(f *cellgatev1.Finding) findingKey {
 func (k findingKey) fromReports() bool {
 	switch k.kind {
 	case cellgatev1.Finding_ORPHANED_CLAIM, cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_CLAIMED_ELSEWHERE, cellgatev1.Finding_AMOUNTS_DIFFER:
-		return true
-	}
-	return false
-}
-
-// fromAudits are the kinds that only a reading of the shard shows.
-func (k findingKey) fromAudits() bool {
-	if k.incarnation {
-		return false
-	}
-	switch k.kind {
-	case cellgatev1.Finding_USAGE_DIFFERS, cellgatev1.Finding_TABLE_DIFFERS, cellgatev1.Finding_HOST_DIFFERS:
 		return true
 	}
 	return false

@@ -36,7 +36,7 @@ const (
 // that: each repair is an operation that does nothing the second time.
 //
 //	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
-//	      some hosts: an Audit in the shard × rows ─ twice ─► findings, repairs
+//	      some hosts: an Audit in the shard ─► findings, repairs
 type Reconciler struct {
 	cfg     Config
 	rows    *replica.Rows
@@ -137,7 +137,7 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 func (r *Reconciler) lookAt(l *lookResult, host string) {
 	row := r.rows.Host(host)
 	if f := r.agents.OtherIncarnation(row); f != nil {
-		l.seen[findingKey{kind: f.GetKind(), host: host, incarnation: true}] = f
+		l.seen[keyOf(f)] = f
 	}
 	if f := r.agents.RefusedState(row); f != nil {
 		l.seen[keyOf(f)] = f
@@ -176,7 +176,7 @@ func (r *Reconciler) noteLook(l *lookResult) {
 		switch f, seen := l.seen[key]; {
 		case seen:
 			c.finding = f
-		case key.fromAudits():
+		case key.kind == cellgatev1.Finding_USAGE_DIFFERS:
 			if _, there := l.present[key.host]; !there {
 				delete(r.open, key)
 			}

@@ -117,42 +117,39 @@ func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 }
 
 // repairHosts asks agents to report again, as a new version: what has no claim is adopted
-// then, and a host's row is written again. An agent is asked once in a grace.
+// then. An agent is asked once in a grace. Agents that report one host are asked by their streams.
 func (r *Reconciler) repairHosts(l *lookResult) {
-	asked := map[string]bool{}
-	for _, kind := range []cellgatev1.Finding_Kind{cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_HOST_DIFFERS} {
-		for _, key := range r.standing(kind, l.now) {
-			if key.incarnation {
-				if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
-					r.noteRepair(key, at, "the agent of the newest stream was asked to report anew")
-				}
-				continue
-			}
-			rep := l.compared[key.host]
-			if rep == nil || !rep.Writes || r.rows.HasClaimOfConsumer(key.instance) {
-				continue
-			}
-			if r.cfg.ReportOnly {
-				r.noteRepair(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
-				continue
-			}
-			r.mu.Lock()
-			c := r.open[key]
-			soon := c == nil || !c.asked.IsZero() && l.now.Sub(c.asked) < r.cfg.Grace
-			r.mu.Unlock()
-			if soon {
-				continue
-			}
-			if !asked[key.host] {
-				if len(asked) == maxRepairs {
-					return
-				}
-				asked[key.host] = true
-				r.agents.Streams.StartOver(key.host, "reconcile: "+kindName(kind), 0, r.rows.HostInService(key.host))
-				r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kindName(kind), "instance", key.instance)
-				r.tel.Repaired(kindName(kind), "done")
-			}
-			r.noteRepair(key, l.now, "the agent was asked to report anew")
+	for _, key := range r.standing(cellgatev1.Finding_HOST_DIFFERS, l.now) {
+		if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
+			r.noteRepair(key, at, "the agent of the newest stream was asked to report anew")
 		}
+	}
+	asked, kind := map[string]bool{}, kindName(cellgatev1.Finding_UNCLAIMED_INSTANCE)
+	for _, key := range r.standing(cellgatev1.Finding_UNCLAIMED_INSTANCE, l.now) {
+		rep := l.compared[key.host]
+		if rep == nil || !rep.Writes || r.rows.HasClaimOfConsumer(key.instance) {
+			continue
+		}
+		if r.cfg.ReportOnly {
+			r.noteRepair(key, time.Time{}, "the agent was not asked: cell.reconcile_repair is off")
+			continue
+		}
+		r.mu.Lock()
+		c := r.open[key]
+		soon := c == nil || !c.asked.IsZero() && l.now.Sub(c.asked) < r.cfg.Grace
+		r.mu.Unlock()
+		if soon {
+			continue
+		}
+		if !asked[key.host] {
+			if len(asked) == maxRepairs {
+				return
+			}
+			asked[key.host] = true
+			r.agents.Streams.StartOver(key.host, "reconcile: "+kind, 0, r.rows.HostInService(key.host))
+			r.log.Warn("audit: a host's agent was asked to report anew", "host_uuid", key.host, "because", kind, "instance", key.instance)
+			r.tel.Repaired(kind, "done")
+		}
+		r.noteRepair(key, l.now, "the agent was asked to report anew")
 	}
 }

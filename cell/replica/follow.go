@@ -60,13 +60,10 @@ func (f *follower) run(ctx context.Context) error {
 	var over time.Time
 	var took time.Duration
 	for {
-		read := f.readToEnd
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-f.reloads:
-			read = f.reload
 		case <-f.hurry:
 		case <-f.asked:
 			f.restBetween(ctx, min(took, MostRest)-time.Since(over))
@@ -74,7 +71,7 @@ func (f *follower) run(ctx context.Context) error {
 		began := f.beginReading()
 		noteStored := f.stored.beginReading()
 		late := time.AfterFunc(MaxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", MaxBehind) })
-		err := read(ctx)
+		err := f.readToEnd(ctx)
 		if fault.KindOf(err) == fault.Gone {
 			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
 			err = f.reload(ctx)

@@ -16,8 +16,6 @@ type Journal struct {
 	// hurry has one element when the journal should be read now, asked when it should be
 	// after a rest; see mostRest.
 	hurry, asked chan struct{}
-	// reloads has one element when the shard should be loaded again.
-	reloads chan struct{}
 	// over is closed when nobody reads any more.
 	over chan struct{}
 
@@ -40,7 +38,7 @@ type Journal struct {
 
 func newJournal() *Journal {
 	return &Journal{
-		cursor: shard.Cursor{}, hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), reloads: make(chan struct{}, 1), over: make(chan struct{}),
+		cursor: shard.Cursor{}, hurry: make(chan struct{}, 1), asked: make(chan struct{}, 1), over: make(chan struct{}),
 		ahead: map[uint64]struct{}{}, reading: make(chan struct{}),
 	}
 }
@@ -56,14 +54,6 @@ func (j *Journal) LastEnd() time.Time {
 func (j *Journal) hurryUp() {
 	select {
 	case j.hurry <- struct{}{}:
-	default:
-	}
-}
-
-// Reload asks for the whole shard to be loaded into the table again.
-func (j *Journal) Reload() {
-	select {
-	case j.reloads <- struct{}{}:
 	default:
 	}
 }

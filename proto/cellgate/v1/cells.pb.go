@@ -215,14 +215,12 @@ const (
 	Finding_AMOUNTS_DIFFER Finding_Kind = 7
 	// What the shard keeps as in use of a host is not the sum of its claims.
 	Finding_USAGE_DIFFERS Finding_Kind = 8
-	// A replica's table has other rows of a host than the shard.
-	Finding_TABLE_DIFFERS Finding_Kind = 9
-	// The shard's row of a host is not what its agent reported.
-	Finding_HOST_DIFFERS Finding_Kind = 10
+	// The shard's row of a host is another agent's than one that reports it.
+	Finding_HOST_DIFFERS Finding_Kind = 9
 	// The newest state that a host's agent reports is refused.
-	Finding_STATE_REFUSED Finding_Kind = 11
+	Finding_STATE_REFUSED Finding_Kind = 10
 	// An agent's file contradicts the aggregates or allocation ratios that its host has in Nova. Nova's count.
-	Finding_NOVA_DIFFERS Finding_Kind = 12
+	Finding_NOVA_DIFFERS Finding_Kind = 11
 )
 
 // Enum value maps for Finding_Kind.
@@ -237,10 +235,9 @@ var (
 		6:  "OVERCOMMITTED",
 		7:  "AMOUNTS_DIFFER",
 		8:  "USAGE_DIFFERS",
-		9:  "TABLE_DIFFERS",
-		10: "HOST_DIFFERS",
-		11: "STATE_REFUSED",
-		12: "NOVA_DIFFERS",
+		9:  "HOST_DIFFERS",
+		10: "STATE_REFUSED",
+		11: "NOVA_DIFFERS",
 	}
 	Finding_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":   0,
@@ -252,10 +249,9 @@ var (
 		"OVERCOMMITTED":      6,
 		"AMOUNTS_DIFFER":     7,
 		"USAGE_DIFFERS":      8,
-		"TABLE_DIFFERS":      9,
-		"HOST_DIFFERS":       10,
-		"STATE_REFUSED":      11,
-		"NOVA_DIFFERS":       12,
+		"HOST_DIFFERS":       9,
+		"STATE_REFUSED":      10,
+		"NOVA_DIFFERS":       11,
 	}
 )
 
@@ -1842,7 +1838,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\";\n" +
 	"\x12UpdateCellResponse\x12%\n" +
-	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\xb2\x06\n" +
+	"\x04cell\x18\x01 \x01(\v2\x11.cellgate.v1.CellR\x04cell\"\x9f\x06\n" +
 	"\aFinding\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.cellgate.v1.Finding.KindR\x04kind\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
@@ -1861,7 +1857,7 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x05since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06repair\x18\x0e \x01(\tR\x06repair\x12;\n" +
 	"\vrepaired_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"repairedAt\"\x8b\x02\n" +
+	"repairedAt\"\xf8\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eORPHANED_CLAIM\x10\x01\x12\x16\n" +
@@ -1871,12 +1867,11 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0fUNFINISHED_MOVE\x10\x05\x12\x11\n" +
 	"\rOVERCOMMITTED\x10\x06\x12\x12\n" +
 	"\x0eAMOUNTS_DIFFER\x10\a\x12\x11\n" +
-	"\rUSAGE_DIFFERS\x10\b\x12\x11\n" +
-	"\rTABLE_DIFFERS\x10\t\x12\x10\n" +
-	"\fHOST_DIFFERS\x10\n" +
-	"\x12\x11\n" +
-	"\rSTATE_REFUSED\x10\v\x12\x10\n" +
-	"\fNOVA_DIFFERS\x10\f\"\x88\x01\n" +
+	"\rUSAGE_DIFFERS\x10\b\x12\x10\n" +
+	"\fHOST_DIFFERS\x10\t\x12\x11\n" +
+	"\rSTATE_REFUSED\x10\n" +
+	"\x12\x10\n" +
+	"\fNOVA_DIFFERS\x10\v\"\x88\x01\n" +
 	"\x13ListFindingsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x127\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.cellgate.v1.Finding.KindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x1a\n" +
