@@ -42,7 +42,7 @@ var rules = []rule{
 	{folder: "cell", may: []string{"schedule", "shard", "internal", "proto"}, why: "a cell is the shell around the core; it never sees a gateway or a backend"},
 	{folder: "cell/gate", may: []string{"proto", "schedule", "shard"}, why: "the rules of an upgrade are pure: they read reports and rows, and write nothing"},
 	{folder: "cell/liveness", may: []string{"shard"}, why: "who is silent is known without knowing who asks"},
-	{folder: "cell/replica", may: []string{"cell/liveness", "internal/fault", "internal/proposing", "internal/telemetry", "internal/wire", "proto", "schedule", "shard"}, why: "a table follows its shard: it knows neither agents nor gateways"},
+	{folder: "cell/replica", may: []string{"cell/liveness", "internal/fault", "internal/proposing", "internal/telemetry", "internal/throttle", "internal/wire", "proto", "schedule", "shard"}, why: "a table follows its shard: it knows neither agents nor gateways"},
 	{folder: "cell/agents", may: []string{"cell/gate", "cell/liveness", "cell/replica", "internal", "proto", "schedule", "shard"}, why: "agents' states go into the shard by the replica's queue"},
 	{folder: "cell/reconcile", may: []string{"cell/agents", "cell/replica", "internal/telemetry", "proto", "shard"}, why: "what is compared is the replica's and the agents'; nothing of them knows who compares"},
 	{folder: "cell/placement", may: []string{"cell/replica", "internal/fault", "proto", "schedule/placement", "shard"}, why: "the trees that the Placement API shows are the replica's rows: nothing of agents or of the gate decides about them"},

@@ -43,3 +43,15 @@ func overLimit(l replica.HostLoad, hosts, mib int, whose, key string) error {
 	}
 	return nil
 }
+
+// CheckCell refuses an agent that does not name this cell: its hosts would be in
+// two cells, and each would claim their capacity.
+func (c *Service) CheckCell(named string) error {
+	switch named {
+	case c.cfg.Cell:
+		return nil
+	case "":
+		return fault.Invalid("cell", "the agent names no cell; this is cell %q", c.cfg.Cell)
+	}
+	return fault.Invalid("cell", "the agent is of cell %q; this is cell %q", named, c.cfg.Cell)
+}

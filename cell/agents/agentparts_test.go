@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"cellgate/cell/liveness"
 	"cellgate/cell/replica"
-	"cellgate/internal/fault"
 	"cellgate/internal/security"
 	"cellgate/shard"
 )
@@ -74,20 +72,5 @@ func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 		if now = to; !s.mayAskAgain("h", 20*time.Second, 2*time.Minute) {
 			t.Errorf("%s: not asked", name)
 		}
-	}
-}
-
-// Many refused agents are one line a while, with their number.
-func TestRefusedAgentsAreLoggedOnce(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, nil))
-	var s wrongCellAgents
-	at := time.Unix(1e9, 0)
-	for range 3 {
-		s.log(log, at, plainState(1, 8), fault.Invalid("cell", "x"))
-	}
-	s.log(log, at.Add(logWrongCellEvery), plainState(1, 8), fault.Invalid("cell", "x"))
-	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "times=1\n") || !strings.Contains(text, "times=3\n") {
-		t.Errorf("logged:\n%s", text)
 	}
 }

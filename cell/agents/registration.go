@@ -104,7 +104,7 @@ func (t *registration) gap(d *agentv1.Delta) string {
 func (t *registration) registerState(ctx context.Context, in *agentv1.FullState, decoded func()) result {
 	if err := t.CheckCell(in.GetCell()); err != nil {
 		t.tel.State(err)
-		t.wrongCell.log(t.log, t.now(), in, err)
+		t.wrongCell.Warn(ctx, "", 1, "an agent of another cell was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
 		return result{err: err}
 	}
 	put, facts, err := ReadHost(in, t.rows.ReadFacts)

@@ -19,6 +19,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
@@ -60,11 +61,12 @@ type Service struct {
 	tel     *telemetry.Cell
 
 	// Streams are the streams of the agents that this replica hears.
-	Streams   *Streams
-	Verify    *verifier
-	Reports   reports
-	refusals  refusals
-	wrongCell wrongCellAgents
+	Streams  *Streams
+	Verify   *verifier
+	Reports  reports
+	refusals refusals
+	// wrongCell logs states that agents of other cells sent.
+	wrongCell *throttle.Log
 	// states bounds the agents' states that are in the pipeline, decoding those that are read
 	// at once: half of the processors at most, so that thousands of states that come together
 	// leave room for proposals.
@@ -81,7 +83,7 @@ func New(cfg Config, s *replica.State, gate *gate.Keeper, ready, stopping <-chan
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, live: s.Live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
 		Streams: streams, Verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.Rows, s.Queue, s.Journal, streams, cfg.Now, cfg.Log, cfg.Telemetry),
 		states: make(chan struct{}, max(cfg.MaxStates, 1)), Decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
-		ready: ready, stopping: stopping,
+		ready: ready, stopping: stopping, wrongCell: throttle.New(cfg.Log, cfg.Now, time.Minute),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	"cellgate/shard"
 )
 
@@ -28,7 +29,7 @@ type pipeline struct {
 	// how long it took.
 	lane     shard.Lane
 	window   shard.BatchWindow
-	failures failureLog
+	failures *throttle.Log
 	last     struct {
 		ended time.Time
 		took  time.Duration
@@ -43,7 +44,7 @@ type changeListener interface {
 }
 
 func newPipeline(q *Queue, batch int, w *Writer, j *Journal, l changeListener, stored *storeWatch, tel *telemetry.Cell, log *slog.Logger) *pipeline {
-	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: failureLog{log: log}}
+	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: throttle.New(log, time.Now, 5*time.Second)}
 }
 
 // run commits until ctx ends. The transaction in flight is finished; what still
@@ -161,7 +162,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		p.answerUnchanged(batch, err)
 		return err
 	case err != nil:
-		p.failures.note(len(ops), err)
+		p.failures.Warn(ctx, "", 1, "a transaction failed", "ops", len(ops), "err", err)
 		p.answerUnchanged(batch, err)
 		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
 			return err

@@ -11,7 +11,7 @@
 // which are those of the journal as far as the replica has certainly read it, by its
 // position, not by time; and no answer names a claim that was given back and that all
 // replicas have read of. Some callers claim and release without a pause, while replicas
-// compare their tables with the shard: such a comparison never finds anything. After the
+// audit what is in use in the shard: that never finds anything. After the
 // last fault comes quiet; then the tables of all replicas, the truth of all agents and the
 // shards are the same, claims are held by those who were told so, and by nobody else.
 //
