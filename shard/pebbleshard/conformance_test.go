@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
 	"cellgate/shard/shardtest"
@@ -32,7 +33,11 @@ func TestConformanceInMemory(t *testing.T) {
 
 func TestConformanceOnDisk(t *testing.T) {
 	raced.Skip(t, "TestConformanceInMemory runs the same code with the race detector")
-	shardtest.Run(t, shardtest.Backend{Name: "pebble on disk", Open: func(t *testing.T) *shardtest.Instance {
+	noRules := "CELLGATE_LONG=1 runs them; the store in memory has them"
+	if testlong.On() {
+		noRules = ""
+	}
+	shardtest.Run(t, shardtest.Backend{Name: "pebble on disk", NoRules: noRules, Open: func(t *testing.T) *shardtest.Instance {
 		return instance(t, vfs.Default, t.TempDir(), newTestClock())
 	}})
 }
