@@ -69,7 +69,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 					if strings.HasPrefix(got.claim, made) && strings.HasPrefix(want.claim, made) {
 						got.claim, want.claim = "", ""
 						if made == "allocated" { // of several, which comes first is its name's
-							got.host, want.host = "", ""
+							got.host, want.host, got.from, want.from = "", "", "", ""
 						}
 					}
 				}
