@@ -53,7 +53,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	if g := c.rows.GateRow(); g != nil {
 		of := c.gate.Reading()
 		r.Gate, r.GateEpoch = strings.ToLower(string(g.State)), g.Epoch
-		r.GateLagging, r.GateBehind, r.GateReadingLag = of.Lagging, of.Behind, of.Lag
+		r.GateLagging, r.GateReadingLag = of.Lagging, of.Lag
 		r.GateRowsAge = c.table.Imports.Age(g)
 	}
 	r.JournalAge = time.Since(c.journal.LastEnd())

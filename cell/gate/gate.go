@@ -19,8 +19,6 @@ const (
 	KeepReports = 15 * time.Second
 	// ImportLease is how long a gateway may import after the cell's answer.
 	ImportLease = 5 * time.Second
-	// behindFor is how long a gateway's rows must be too old before it counts as behind.
-	behindFor = 10 * time.Second
 )
 
 // Keeper is what a replica knows of the cell's upgrade: what gateways report, and
@@ -50,9 +48,6 @@ type gatewayReport struct {
 	Report
 	revision uint64
 	sent     bool
-	// behindSince is since when its rows are older than those of another gateway by more than
-	// maxLag; zero when they are not.
-	behindSince time.Time
 }
 
 // NewKeeper makes a keeper that has heard no gateway.
@@ -83,13 +78,6 @@ func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known boo
 	r.heard = k.Now()
 	g.Report = r
 	k.gateways[r.Gateway] = g
-	switch {
-	case r.unreadable != "": // it answers from what it has for some seconds
-	case k.lag(g) <= k.MaxLag():
-		g.behindSince = time.Time{}
-	case g.behindSince.IsZero():
-		g.behindSince = r.heard
-	}
 	select {
 	case k.News <- struct{}{}:
 	default: // it is not taken yet
@@ -168,11 +156,6 @@ func (k *Keeper) lag(g *gatewayReport) (lag time.Duration) {
 	return lag
 }
 
-// isBehind reports whether a gateway's rows are too old for long enough to count.
-func (k *Keeper) isBehind(g *gatewayReport) bool {
-	return !g.behindSince.IsZero() && k.Now().Sub(g.behindSince) >= behindFor
-}
-
 // readersMessage lists the gateways that are heard, the one furthest behind first.
 func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 	k.mu.Lock()
@@ -188,9 +171,6 @@ func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 		if !g.readTo.IsZero() && g.unreadable == "" {
 			m.ReadTo, m.Lag = timestamppb.New(g.readTo), durationpb.New(k.lag(g))
 		}
-		if k.isBehind(g) {
-			m.BehindSince = timestamppb.New(g.behindSince)
-		}
 		list = append(list, m)
 	}
 	slices.SortFunc(list, func(a, b *cellgatev1.GateReader) int {
@@ -199,11 +179,11 @@ func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 	return list
 }
 
-// Reading is what metrics say of the gate: how many hosts are not new, how many gateways are
-// behind and by how much at most.
+// Reading is what metrics say of the gate: how many hosts are not new, and by how much
+// gateways' rows are older than the newest, at most.
 type Reading struct {
-	Lagging, Behind int
-	Lag             time.Duration
+	Lagging int
+	Lag     time.Duration
 }
 
 // Reading gives what metrics say of the gate.
@@ -214,9 +194,6 @@ func (k *Keeper) Reading() (r Reading) {
 	for _, g := range k.gateways {
 		if g.unreadable == "" {
 			r.Lag = max(r.Lag, k.lag(g))
-		}
-		if k.isBehind(g) {
-			r.Behind++
 		}
 	}
 	r.Lagging = k.verdict.laggingHosts

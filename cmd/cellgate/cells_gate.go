@@ -97,15 +97,6 @@ func gateText(g *cellgatev1.Gate) string {
 	if g.GetState() == cellgatev1.Gate_SHADOW {
 		text += fmt.Sprintf(", %d of %d hosts differ", g.GetDifferingHosts(), g.GetHosts())
 	}
-	behind := 0
-	for _, r := range g.GetReaders() {
-		if r.GetBehindSince() != nil {
-			behind++
-		}
-	}
-	if behind > 0 {
-		text += ", " + counted(behind, "gateway") + " behind"
-	}
 	return text
 }
 
@@ -143,7 +134,7 @@ func showGate(p *page, g *cellgatev1.Gate) {
 		lagging.row(h.GetHost(), h.GetServiceVersion(), agent, timeText(h.GetLastSeen()), h.GetReason())
 	}
 	lagging.printBelow()
-	readers := p.table("GATEWAY", "ROWS UP TO", "BEHIND THE NEWEST BY", "COUNTS AS BEHIND SINCE", "IMPORTS", "REQUIRES", "SERVICE DOWN TIME", "CANNOT READ")
+	readers := p.table("GATEWAY", "ROWS UP TO", "BEHIND THE NEWEST BY", "IMPORTS", "REQUIRES", "SERVICE DOWN TIME", "CANNOT READ")
 	for _, r := range g.GetReaders() {
 		by, imports, requires, down := "", "", "", ""
 		if r.GetReadTo() != nil {
@@ -158,7 +149,7 @@ func showGate(p *page, g *cellgatev1.Gate) {
 		if r.GetServiceDownTime() != nil {
 			down = r.GetServiceDownTime().AsDuration().String()
 		}
-		readers.row(r.GetGateway(), timeText(r.GetReadTo()), by, timeText(r.GetBehindSince()), imports, requires, down, r.GetUnreadable())
+		readers.row(r.GetGateway(), timeText(r.GetReadTo()), by, imports, requires, down, r.GetUnreadable())
 	}
 	readers.printBelow()
 	differ := p.table("DIFFERS FROM ITS ROW", "DETAIL")

@@ -74,7 +74,7 @@ var quiet = []string{
 	"cellgate_gateway_legacy_reads_total", "cellgate_gateway_legacy_read_seconds", "cellgate_gateway_legacy_rows_age_seconds",
 	"cellgate_cell_store_time_ahead_seconds", "cellgate_cell_store_events_total", "cellgate_cell_store_connections", "cellgate_cell_store_connections_max", "cellgate_cell_store_wait_seconds_total", "cellgate_cell_cold_queries_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
 	"cellgate_cell_instances_claimed_elsewhere_total", "cellgate_cell_overcommitted_total", "cellgate_agent_reconnects_total",
-	"cellgate_cell_gate_state", "cellgate_cell_gate_epoch", "cellgate_cell_gate_lagging_hosts", "cellgate_cell_gate_gateways_behind", "cellgate_cell_gate_reading_lag_seconds",
+	"cellgate_cell_gate_state", "cellgate_cell_gate_epoch", "cellgate_cell_gate_lagging_hosts", "cellgate_cell_gate_reading_lag_seconds",
 	"cellgate_cell_hosts_imported", "cellgate_cell_hosts_withheld", "cellgate_cell_gate_moves_total", "cellgate_cell_gate_rows_age_seconds",
 	"cellgate_agent_read_failures_total", "cellgate_agent_read_age_seconds",
 	"cellgate_cell_findings", "cellgate_cell_repairs_total", "cellgate_cell_hosts_compared", "cellgate_cell_reconcile_age_seconds", "cellgate_gateway_moves_finished_total",

@@ -674,16 +674,14 @@ type GateReader struct {
 	// By how much that is before the newest that any gateway has read. Heartbeats come one by
 	// one, so up to the time between two of them says nothing.
 	Lag *durationpb.Duration `protobuf:"bytes,3,opt,name=lag,proto3" json:"lag,omitempty"`
-	// Set: lag has been more than half of the cell's service_down_time since, but for moments.
-	BehindSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=behind_since,json=behindSince,proto3" json:"behind_since,omitempty"`
 	// Why it has not read the tables last; empty when it has.
-	Unreadable string `protobuf:"bytes,5,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable string `protobuf:"bytes,4,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// The cell's hosts and instances are imported by it.
-	Imports bool `protobuf:"varint,6,opt,name=imports,proto3" json:"imports,omitempty"`
+	Imports bool `protobuf:"varint,5,opt,name=imports,proto3" json:"imports,omitempty"`
 	// Its required_version: of several the highest counts. 0: it has none.
-	RequiredVersion *int32 `protobuf:"varint,7,opt,name=required_version,json=requiredVersion,proto3,oneof" json:"required_version,omitempty"`
+	RequiredVersion *int32 `protobuf:"varint,6,opt,name=required_version,json=requiredVersion,proto3,oneof" json:"required_version,omitempty"`
 	// Its service_down_time: of several the longest has a service be up. Unset: it does not say.
-	ServiceDownTime *durationpb.Duration `protobuf:"bytes,8,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
+	ServiceDownTime *durationpb.Duration `protobuf:"bytes,7,opt,name=service_down_time,json=serviceDownTime,proto3" json:"service_down_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -735,13 +733,6 @@ func (x *GateReader) GetReadTo() *timestamppb.Timestamp {
 func (x *GateReader) GetLag() *durationpb.Duration {
 	if x != nil {
 		return x.Lag
-	}
-	return nil
-}
-
-func (x *GateReader) GetBehindSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.BehindSince
 	}
 	return nil
 }
@@ -1780,19 +1771,18 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"\x06SHADOW\x10\x02\x12\n" +
 	"\n" +
-	"\x06NATIVE\x10\x03\"\x8d\x03\n" +
+	"\x06NATIVE\x10\x03\"\xce\x02\n" +
 	"\n" +
 	"GateReader\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x123\n" +
 	"\aread_to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06readTo\x12+\n" +
-	"\x03lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12=\n" +
-	"\fbehind_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vbehindSince\x12\x1e\n" +
+	"\x03lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12\x1e\n" +
 	"\n" +
-	"unreadable\x18\x05 \x01(\tR\n" +
+	"unreadable\x18\x04 \x01(\tR\n" +
 	"unreadable\x12\x18\n" +
-	"\aimports\x18\x06 \x01(\bR\aimports\x12.\n" +
-	"\x10required_version\x18\a \x01(\x05H\x00R\x0frequiredVersion\x88\x01\x01\x12E\n" +
-	"\x11service_down_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTimeB\x13\n" +
+	"\aimports\x18\x05 \x01(\bR\aimports\x12.\n" +
+	"\x10required_version\x18\x06 \x01(\x05H\x00R\x0frequiredVersion\x88\x01\x01\x12E\n" +
+	"\x11service_down_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0fserviceDownTimeB\x13\n" +
 	"\x11_required_version\"\xdc\x01\n" +
 	"\x0eHostDifference\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .cellgate.v1.HostDifference.KindR\x04kind\x12\x1c\n" +
@@ -1951,36 +1941,35 @@ var file_cellgate_v1_cells_proto_depIdxs = []int32{
 	21, // 9: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
 	21, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
 	22, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
-	21, // 12: cellgate.v1.GateReader.behind_since:type_name -> google.protobuf.Timestamp
-	22, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
-	2,  // 14: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	21, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	21, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	21, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	21, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	17, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	20, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	21, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	11, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	13, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	15, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	18, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	12, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	14, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	16, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	19, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	33, // [33:37] is the sub-list for method output_type
-	29, // [29:33] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	22, // 12: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
+	2,  // 13: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	21, // 14: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 15: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	21, // 16: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 17: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 18: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 19: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 20: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 21: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	21, // 22: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	21, // 23: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 24: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	17, // 25: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	20, // 26: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	21, // 27: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	11, // 28: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	13, // 29: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	15, // 30: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	18, // 31: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	12, // 32: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	14, // 33: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	16, // 34: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	19, // 35: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	32, // [32:36] is the sub-list for method output_type
+	28, // [28:32] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
