@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
 	"cellgate/shard/shardtest"
@@ -21,8 +22,11 @@ import (
 // opens what is left: everything acknowledged is there, the journal has no gap,
 // the rows are what the journal tells, and the indexes are those of the rows.
 func TestI3_CrashAtAnyPoint(t *testing.T) {
-	const seeds, crashes = 8, 6
-	for seed := range uint64(seeds) {
+	seeds, crashes := uint64(2), 6
+	if testlong.On() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crashing(t, seed, crashes) })
 	}
 }
