@@ -25,7 +25,7 @@ func TestBentCases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	compareBent(t, loadCases(t, bentGolden), 500)
+	compareBent(t, bentGolden, loadCases(t, bentGolden), 500)
 }
 
 // New cases every time, answered by the Nova that is installed. Their exceptions are
@@ -38,7 +38,7 @@ func TestBentAgainstNova(t *testing.T) {
 	if err := os.WriteFile(name, askBent(t, n, seed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	compareBent(t, reworded(loadCases(t, name)), n*3/4)
+	compareBent(t, name, reworded(loadCases(t, name)), n*3/4)
 	if t.Failed() {
 		t.Logf("seed %d", seed)
 	}
@@ -58,12 +58,12 @@ func reworded(cases []*goldenCase) []*goldenCase {
 	return cases
 }
 
-func compareBent(t *testing.T, cases []*goldenCase, least int) {
+func compareBent(t *testing.T, file string, cases []*goldenCase, least int) {
 	t.Helper()
 	if len(cases) < least {
 		t.Errorf("%d cases, at least %d are to be there", len(cases), least)
 	}
-	goldenScores(t, cases).settle(t)
+	scoresOf(t, file, cases).settle(t)
 }
 
 // askBent draws cases and has Nova answer them; what Nova takes for no request is

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cellgate/internal/testlong"
 )
 
 // A case whose form nobody thought of disagrees or agrees for itself: whatever it lacks,
@@ -38,9 +40,12 @@ func TestOddCasesDoNotEndTheRun(t *testing.T) {
 		}
 		lines = append(lines, string(b))
 	}
-	// Every place, of lists the first alone, without what is there or with null.
+	// Every place, of lists the first alone, without what is there or with null; a third of them in make test.
 	for i, c := range given {
 		for k, path := range places(c, "", nil) {
+			if k%3 != 0 && !testlong.On() {
+				continue
+			}
 			odd, null := clone(c), (i+k)%2 == 0
 			odd["id"] = fmt.Sprintf("%s null %v", strings.ReplaceAll(path, "\x00", "/"), null)
 			without(odd, path[1:], null)

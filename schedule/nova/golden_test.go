@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,7 +104,7 @@ func (s scores) complete(t *testing.T) {
 // TestI5_GoldenSequences has more of them), and errors. CELLGATE_GOLDEN names
 // another file.
 func TestGolden(t *testing.T) {
-	all := goldenScores(t, loadGolden(t))
+	all := scoresOf(t, cmp.Or(os.Getenv("CELLGATE_GOLDEN"), bundledGolden), loadGolden(t))
 	all.settle(t)
 	if bundled() {
 		all.complete(t)

@@ -34,8 +34,8 @@ func TestParity(t *testing.T) {
 	later, left := newestCases(t)
 	tables := parityTables(&parity{
 		newest: scoresOf(t, newestGolden, later), left: left,
-		golden:   goldenScores(t, loadCases(t, bundledGolden)),
-		bent:     goldenScores(t, loadCases(t, bentGolden)),
+		golden:   scoresOf(t, bundledGolden, loadCases(t, bundledGolden)),
+		bent:     scoresOf(t, bentGolden, loadCases(t, bentGolden)),
 		releases: scoresOf(t, releaseGolden, loadCases(t, releaseGolden)),
 		index:    loadReleases(t),
 	})
