@@ -249,11 +249,11 @@ func (c *testCell) answer(method string, req, resp any) {
 // nameOf is an operation and its consumer.
 func nameOf(op *cellv1.ClaimOp) string {
 	consumer := cmp.Or(
-		op.GetClaim().GetConsumerUuid(), op.GetConfirm().GetConsumerUuid(), op.GetRelease().GetConsumerUuid(), op.GetKeep().GetConsumerUuid(),
+		op.GetClaim().GetConsumerUuid(), op.GetConfirm().GetConsumerUuid(), op.GetRelease().GetConsumerUuid(), op.GetTakeOver().GetConsumerUuid(),
 		op.GetSwap().GetConsumerUuid(), op.GetTransfer().GetConsumerUuid(),
 	)
 	for name, is := range map[string]bool{
-		"claim": op.GetClaim() != nil, "confirm": op.GetConfirm() != nil, "release": op.GetRelease() != nil, "keep": op.GetKeep() != nil,
+		"claim": op.GetClaim() != nil, "confirm": op.GetConfirm() != nil, "release": op.GetRelease() != nil, "keep": op.GetTakeOver() != nil,
 		"swap": op.GetSwap() != nil, "transfer": op.GetTransfer() != nil,
 	} {
 		if is {
@@ -375,7 +375,7 @@ func (c *testCell) transfer(id, from, to string) {
 // retake makes an expired claim pending, as a late confirm does.
 func (c *testCell) retake(id string) {
 	c.t.Helper()
-	c.must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: c.claim(id).GetConsumerUuid(), Retake: true}}})
+	c.must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: c.claim(id).GetConsumerUuid(), Reinstate: true}}})
 }
 
 // changed has a claim's row written, with nothing else in it.
@@ -443,7 +443,7 @@ func (c *testCell) isVague(kind fault.Kind) {
 	c.answers(func(_ string, req, resp any) {
 		batch, _ := req.(*cellv1.ClaimBatchRequest)
 		for i, op := range batch.GetOps() {
-			if op.GetClaim() != nil || op.GetKeep() != nil {
+			if op.GetClaim() != nil || op.GetTakeOver() != nil {
 				resp.(*cellv1.ClaimBatchResponse).Outcomes[i] = refusal(kind, "who knows")
 			}
 		}

@@ -156,22 +156,6 @@ func TestReportsOfServices(t *testing.T) {
 	})
 }
 
-func TestAwaitedClaimsThatAreCutAreLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, u := gated(1, testHost(1, 1)), newUpgrading()
-		f.gate.move(cellgatev1.Gate_LEGACY)
-		f.gate.awaited, f.gate.cut = []*cellv1.AwaitedClaim{{ClaimId: "c1", HostUuid: testUUID(0xa, 1)}}, true
-		var out bytes.Buffer
-		startWith(t, []*testCell{f}, nil,
-			Deps{Log: slog.New(slog.NewTextHandler(&out, nil)), Legacy: map[string]gatewatch.Parts{"cell1": u.parts()}})
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if n := strings.Count(out.String(), "awaits more claims"); n != 1 {
-			t.Errorf("%d lines that the list is cut:\n%s", n, out.String())
-		}
-	})
-}
-
 func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()

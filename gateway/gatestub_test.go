@@ -19,9 +19,7 @@ import (
 type gateStub struct {
 	mu   sync.Mutex
 	gate *cellgatev1.Gate // nil before it is moved
-	// awaited, cut and importFor are answers to reports.
-	awaited   []*cellv1.AwaitedClaim
-	cut       bool
+	// importFor is an answer to reports.
 	importFor time.Duration
 	// closed is why the cell answers no query; empty when it does.
 	closed string
@@ -55,7 +53,7 @@ func (g *gateStub) answer(_ string, req any) (any, error) {
 	defer g.mu.Unlock()
 	switch req := req.(type) {
 	case *cellv1.ReportLegacyRequest:
-		resp := &cellv1.ReportLegacyResponse{Awaited: g.awaited, AwaitedCut: g.cut, Gate: proto.CloneOf(g.gate)}
+		resp := &cellv1.ReportLegacyResponse{Gate: proto.CloneOf(g.gate)}
 		if g.forgetful && req.GetUnchanged() {
 			g.forgetful, resp.SendServices = false, true
 		}

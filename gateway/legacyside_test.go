@@ -11,7 +11,6 @@ import (
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 )
 
 // readerStub is a legacy database. read, when set, holds it up or fails it.
@@ -21,8 +20,6 @@ type readerStub struct {
 	hosts    []novadb.Host
 	read     func(context.Context) error
 	reads    int
-	// awaited are the instances that each read was asked for.
-	awaited  [][]schedule.ID
 	closed   bool
 	disabled bool // by cell_mappings
 	// beat, when set, is the newest heartbeat of any service.
@@ -31,11 +28,10 @@ type readerStub struct {
 	fill func(*novadb.Snapshot)
 }
 
-func (r *readerStub) Load(ctx context.Context, awaited ...schedule.ID) (*novadb.Snapshot, error) {
+func (r *readerStub) Load(ctx context.Context) (*novadb.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	r.awaited = append(r.awaited, awaited)
 	x := &novadb.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
 	if r.fill != nil {
 		r.fill(x)
@@ -49,8 +45,8 @@ func (r *readerStub) Load(ctx context.Context, awaited ...schedule.ID) (*novadb.
 	return x, nil
 }
 
-func (r *readerStub) Refresh(ctx context.Context, _ *novadb.Snapshot, awaited ...schedule.ID) (*novadb.Snapshot, error) {
-	return r.Load(ctx, awaited...)
+func (r *readerStub) Refresh(ctx context.Context, _ *novadb.Snapshot) (*novadb.Snapshot, error) {
+	return r.Load(ctx)
 }
 
 func (r *readerStub) Close() error {

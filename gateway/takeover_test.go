@@ -274,7 +274,7 @@ func TestStartingOverIsAnotherAttempt(t *testing.T) {
 			made = n.GetAttempt()
 		}
 		for _, ref := range opsIn(req, (*cellv1.ClaimOp).GetRelease) {
-			w.cells[0].must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Keep{Keep: &cellv1.ClaimRef{
+			w.cells[0].must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_TakeOver{TakeOver: &cellv1.ClaimRef{
 				ClaimId: ref.GetClaimId(), ConsumerUuid: ref.GetConsumerUuid(), Attempt: "another call's",
 			}}})
 		}
