@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,16 +44,6 @@ func checkGate(u *upgrade) results {
 		return diagnose(noted, what, "see the other lines of the cell, and what each says to do")
 	}
 	return good("%s", what)
-}
-
-// checkAwaitedClaims names claims that hold room for an instance that nobody reports.
-func checkAwaitedClaims(u *upgrade) (out results) {
-	for _, c := range u.awaited {
-		host := cmp.Or(u.byUUID[c.GetHostUuid()].GetServiceHost(), c.GetHostUuid())
-		out = append(out, diagnose(warned, "on "+host+": it was confirmed more than five minutes ago, and no report of the host has had its instance; what it holds is in no row",
-			"cellgate claims release "+c.GetConsumerUuid()+" "+c.GetClaimId()+", if there is no such instance").named("claim of "+c.GetConsumerUuid())...)
-	}
-	return out
 }
 
 // aheadTold is how far a heartbeat may be ahead of the server's clock untold.

@@ -26,7 +26,6 @@ const mostNamed = 20
 var upgradeChecks = []check[*upgrade]{
 	{"scheduler", checkScheduler},
 	{"gate", checkGate},
-	{"claims without an instance", checkAwaitedClaims},
 	{"legacy database", checkDatabaseAge},
 	{"services", withRows(checkServices)},
 	{"nova-compute without a row", withRows(checkServicesWithoutRows)},
@@ -69,7 +68,6 @@ type upgrade struct {
 	// gate is nil when the cell has none, or gateErr says why it is not known.
 	gate    *cellgatev1.Gate
 	gateErr error
-	awaited []*cellv1.AwaitedClaim
 
 	// rows are what was read of the legacy database, nil when err says why not.
 	rows *novadb.Snapshot
@@ -194,7 +192,7 @@ func (u *upgrade) askScheduler(ctx context.Context) error {
 		u.byUUID[h.GetHostUuid()] = h
 	}
 	resp, err := ofAny(within, u.scheduler, &cellv1.ReportLegacyRequest{Gateway: "cellgate doctor", Look: true}, cellv1.CellSchedulerClient.ReportLegacy)
-	u.gate, u.awaited, u.gateErr = resp.GetGate(), resp.GetWithoutInstance(), err
+	u.gate, u.gateErr = resp.GetGate(), err
 	return nil
 }
 

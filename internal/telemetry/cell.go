@@ -166,18 +166,13 @@ type CellReading struct {
 	QueuedUrgent, QueuedOther int
 	Pinned                    int
 	// Gate is the state of the gate, in GateStates; empty for a cell without one.
-	Gate                     string
-	GateEpoch                int64
-	GateLagging, GateAwaited int
-	// GateBehind counts gateways whose rows of Nova's tables are behind, GateReadingLag is the
-	// greatest lag of any.
-	GateBehind     int
+	Gate           string
+	GateEpoch      int64
+	GateLagging    int
 	GateReadingLag time.Duration
 	// GateRowsAge is how long ago all that Nova's tables say was in the shard; below 0 for never.
 	GateRowsAge time.Duration
-	// GateDiffering counts gateways that ask less of Nova's services than another.
-	GateDiffering int
-	JournalAge    time.Duration
+	JournalAge  time.Duration
 	// Findings that stand, by kind, and the hosts that were compared.
 	Findings     map[string]int
 	Compared     int
@@ -204,13 +199,10 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 			emit(cellGate, float64(slices.Index(GateStates(), r.Gate)))
 			emit(cellGateEpoch, float64(r.GateEpoch))
 			emit(cellGateLagging, float64(r.GateLagging))
-			emit(cellGateAwaited, float64(r.GateAwaited))
-			emit(cellGateBehind, float64(r.GateBehind))
 			if r.GateRowsAge >= 0 {
 				emit(cellGateRowsAge, r.GateRowsAge.Seconds())
 			}
 			emit(cellGateReadingLag, r.GateReadingLag.Seconds())
-			emit(cellGateDiffering, float64(r.GateDiffering))
 		}
 		for _, kind := range FindingKinds() {
 			emit(cellFindings, float64(r.Findings[kind]), kind)
