@@ -234,3 +234,17 @@ func TestRefusal_ManyConditions_DetailIsBounded(t *testing.T) {
 	}
 	small()
 }
+
+// A request that fits needs no change: what others of its hosts lack is shown all the same.
+func TestExplain_HostPasses_NoChangeIsNamed(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 64))}, nil)
+	req := ask(1, 1)
+	req.GetRequestSpec().GetFlavor().Vcpus = 32
+	resp, err := w.scheduler.ExplainDestinations(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.GetPassed() == 0 || len(resp.GetConditions()) == 0 || resp.GetSmallestChange() != "" || resp.GetSmallestOperatorChange() != "" {
+		t.Errorf("%v", resp)
+	}
+}

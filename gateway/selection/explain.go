@@ -96,7 +96,10 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		out.Ranked = append(out.Ranked, host)
 	}
 	why := joinMisses(misses)
-	out.Conditions, out.Nearest, out.SmallestChange, out.SmallestOperatorChange = why.conditions, why.nearest, why.change, why.operatorChange
+	out.Conditions, out.Nearest = why.conditions, why.nearest
+	if out.GetPassed() == 0 {
+		out.SmallestChange, out.SmallestOperatorChange = why.change, why.operatorChange
+	}
 	out.Cells, out.Partial = s.cellReports()
 	return out, nil
 }

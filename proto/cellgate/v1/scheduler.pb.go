@@ -954,10 +954,11 @@ type ExplainDestinationsResponse struct {
 	// Over all cells, in filter order; a host counts under the first filter that rejected it. hosts = passed + their sum.
 	Rejects []*RejectCount `protobuf:"bytes,6,rep,name=rejects,proto3" json:"rejects,omitempty"`
 	// As in NoValidHost.
-	Conditions             []*Condition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	Nearest                []*NearMiss  `protobuf:"bytes,8,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	SmallestChange         string       `protobuf:"bytes,9,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
-	SmallestOperatorChange string       `protobuf:"bytes,10,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
+	Conditions []*Condition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	Nearest    []*NearMiss  `protobuf:"bytes,8,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	// As in NoValidHost; empty when a host passes.
+	SmallestChange         string `protobuf:"bytes,9,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
+	SmallestOperatorChange string `protobuf:"bytes,10,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
 	// Every configured cell, in the order of configuration.
 	Cells         []*CellReport `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
 	IgnoredFields []string      `protobuf:"bytes,12,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
