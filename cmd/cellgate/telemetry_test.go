@@ -63,9 +63,10 @@ func series(t *testing.T, text string) map[string]float64 {
 }
 
 // quiet are the metrics that a system without trouble leaves at zero, that no request
-// has moved, or that only a shard in a database or the agent of a real host has.
+// has moved, or that only a database, a bus, a Placement API or the agent of a real host has.
 var quiet = []string{
 	"cellgate_gateway_bus_requests_total", "cellgate_gateway_bus_request_seconds", "cellgate_gateway_bus_dropped_total", "cellgate_gateway_bus_redelivered_total", "cellgate_gateway_bus_reconnects_total", "cellgate_gateway_bus_connected",
+	"cellgate_gateway_placement_requests_total", "cellgate_gateway_placement_request_seconds", "cellgate_gateway_placement_silent_cell_total",
 	"cellgate_cell_verdict_wait_seconds", "cellgate_cell_offers_unanswered_total",
 	"cellgate_gateway_in_flight", "cellgate_gateway_shed_total", "cellgate_gateway_claim_queue_refused_total", "cellgate_gateway_inexact_total", "cellgate_gateway_partial_total",
 	"cellgate_gateway_races_lost_total", "cellgate_gateway_duplicate_confirmed_total", "cellgate_gateway_spread_picks_total", "cellgate_gateway_restarts_total", "cellgate_gateway_doubtful_claims_total",
