@@ -124,7 +124,7 @@ func comparable(v any, name string) any {
 }
 
 // loose are texts of errors of which Placement says the rest in the order of a set, or in the words of a library.
-var loose = regexp.MustCompile(`(Malformed JSON|Failed validating|Unable to allocate inventory|No such trait|Update conflict|Inventory for|Real suffixes|Conflicting required and forbidden).*`)
+var loose = regexp.MustCompile(`(Malformed JSON|Failed validating|Unable to allocate inventory|No such trait|Update conflict|Inventory for|Real suffixes|bad group|Conflicting required and forbidden).*`)
 
 func comparedDetail(s string) string {
 	return strings.TrimSpace(loose.ReplaceAllString(s, "$1"))

@@ -290,7 +290,38 @@ func (d drawer) updateProvider(path string) operation {
 	case 1:
 		body["parent_provider_uuid"] = nil
 	}
-	return d.at(one(d.Rand, []int{0, 37}), "PUT", path, fixed(body))
+	o := d.at(one(d.Rand, []int{0, 37}), "PUT", path, fixed(body))
+	o.skip = func(m view) bool { return movesWhatIsHeld(m, path[strings.LastIndex(path, "/")+1:], body) }
+	return o
+}
+
+// movesWhatIsHeld reports whether a provider goes to another tree with what consumers hold of it, or of one below it.
+func movesWhatIsHeld(m view, id string, body map[string]any) bool {
+	parent, named := body["parent_provider_uuid"]
+	p := m.providers[id]
+	if p == nil || !named {
+		return false
+	}
+	root := id
+	if to, ok := parent.(string); ok {
+		if m.providers[to] == nil {
+			return false
+		}
+		root = m.providers[to].RootUUID
+	}
+	if root == p.RootUUID {
+		return false
+	}
+	for _, held := range m.consumers {
+		for below := range held.Allocations {
+			for up := below; up != ""; up = m.providers[up].ParentUUID {
+				if up == id {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (d drawer) inventory() map[string]any {
