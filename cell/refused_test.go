@@ -267,8 +267,9 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 	})
 }
 
-// What is wrong with a host's states is said once, and again when it is something else.
-func TestARefusalIsSaidOnce(t *testing.T) {
+// What is wrong with a host's states is logged once, and again when it is something else. All
+// hosts together have one line a second.
+func TestReport_StateIsRefusedAgain_LoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		r := launchLogged(t, newStore(t), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})), soon)
@@ -289,8 +290,15 @@ func TestARefusalIsSaidOnce(t *testing.T) {
 		if n := said(); n != 1 {
 			t.Errorf("the same was said %d times: %s", n, out.String())
 		}
-		next(5, func(s *agentv1.FullState) { s.Nodename = " " })
-		if n := said(); n != 2 {
+		bare := func(s *agentv1.FullState) { s.Nodename = " " }
+		next(5, bare)
+		if n := said(); n != 1 {
+			t.Errorf("%d lines within a second: %s", n, out.String())
+		}
+		next(6, odd)
+		time.Sleep(time.Second)
+		next(7, bare)
+		if n := said(); n != 2 || !strings.Contains(out.String(), "count=3") {
 			t.Errorf("two things were said %d times: %s", n, out.String())
 		}
 	})

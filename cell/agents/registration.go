@@ -270,14 +270,14 @@ func (t *registration) refuse(ctx context.Context, in *agentv1.FullState, err er
 	switch fault.KindOf(err) {
 	case fault.InvalidRequest, fault.Overloaded, fault.OutcomeUnknown:
 		out := t.refusedWhole(ctx, in, err)
-		tell := t.log.Warn
-		switch {
-		case fault.KindOf(err) != fault.InvalidRequest: // the agent tries again within seconds
-			tell = t.log.Debug
-		case t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems()): // logged before
-			tell = t.log.Debug
+		attrs := []any{"host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err}
+		isKnown := t.refusing != nil && slices.Equal(t.refusing.problems, out.reply.GetRefused().GetProblems())
+		const message = "a host's state was refused"
+		if isKnown || fault.KindOf(err) != fault.InvalidRequest { // logged before, or the agent tries again within seconds
+			t.log.Debug(message, attrs...)
+		} else {
+			t.refusedStates.Warn(ctx, "", 1, message, attrs...)
 		}
-		tell("a host's state was refused", "host", in.GetServiceHost(), "host_uuid", in.GetHostUuid(), "err", err)
 		return out
 	}
 	return result{err: err}

@@ -67,6 +67,8 @@ type Service struct {
 	refusals refusals
 	// wrongCell logs states that agents of other cells sent.
 	wrongCell *throttle.Log
+	// refusedStates has one line a second: a credential may bring thousands of hosts too many.
+	refusedStates *throttle.Log
 	// states bounds the agents' states that are in the pipeline, decoding those that are read
 	// at once: half of the processors at most, so that thousands of states that come together
 	// leave room for proposals.
@@ -84,6 +86,7 @@ func New(cfg Config, s *replica.State, gate *gate.Keeper, ready, stopping <-chan
 		Streams: streams, Verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.Rows, s.Queue, s.Journal, streams, cfg.Now, cfg.Log, cfg.Telemetry),
 		states: make(chan struct{}, max(cfg.MaxStates, 1)), Decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		ready: ready, stopping: stopping, wrongCell: throttle.New(cfg.Log, cfg.Now, time.Minute),
+		refusedStates: throttle.New(cfg.Log, cfg.Now, time.Second),
 	}
 }
 

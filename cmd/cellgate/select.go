@@ -42,7 +42,7 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 			}
 			return m, confirmAll(ctx, conn, m)
 		}, showDestinations)
-		if form, _ := c.output(cmd); form != "json" && form != "yaml" { // call has reported a bad --output
+		if form, _ := c.output(cmd); form != "json" && form != "yaml" && form != "name" { // call has reported a bad --output
 			err = errors.Join(show(t.out, func(p *page) { p.wide = form == "wide"; showRefusal(p, err) }), err)
 		}
 		return err

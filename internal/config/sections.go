@@ -354,7 +354,7 @@ func Default() Config {
 			GRPC: "127.0.0.1:9101", Ingress: ingress, ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			SnapshotTTL: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
-			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 1024, JournalMiB: 64, EndedMiB: 256, MaxClockJump: 31 * 24 * time.Hour,
+			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 256, JournalMiB: 64, EndedMiB: 64, MaxClockJump: 31 * 24 * time.Hour,
 			GateSettle:  60 * time.Second,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,

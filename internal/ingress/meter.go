@@ -302,10 +302,15 @@ func wholeMessage(b []byte) int {
 
 // begin charges a message whose length was read: its last bytes are those of prefix, its
 // first from bytes were handed on already. What its frame brings whole, of which rest bytes
-// are left, and what fits into the stream's window needs no charge. A message that is refused becomes one that is too long: gRPC ends its stream
-// with RESOURCE_EXHAUSTED.
+// are left, needs no charge. Neither does what fits into the window of a stream of a stranger:
+// a call that is not admitted ends at once, and open calls are few. A message that is refused
+// becomes one that is too long: gRPC ends its stream with RESOURCE_EXHAUSTED.
 func (c *metered) begin(m *unfinished, prefix []byte, from int, rest int64) error {
-	if m.left <= max(rest, Window) || m.left > MaxMessage {
+	free := rest
+	if c.caller == stranger {
+		free = max(rest, Window)
+	}
+	if m.left <= free || m.left > MaxMessage {
 		return nil // gRPC refuses what is too long by itself
 	}
 	if c.closed || !c.in.charge(c.caller, m.left) {
@@ -325,6 +330,10 @@ func (c *metered) begin(m *unfinished, prefix []byte, from int, rest int64) erro
 // arrive keeps a whole message charged until it is claimed. The caller has the lock.
 func (c *metered) arrive(m *unfinished) {
 	if m.charged == 0 {
+		return
+	}
+	if m.charged <= Window {
+		c.finish(m) // Claim asks for larger ones only
 		return
 	}
 	m.expires.Stop()

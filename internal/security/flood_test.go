@@ -77,3 +77,17 @@ func TestFlood_UnfinishedMessages_HeapBounded(t *testing.T) {
 		})
 	}
 }
+
+// 4,000 messages that fit into their streams' windows, 225 MiB together, and never end.
+func TestFlood_SmallUnfinishedMessages_HeapBounded(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.rawConn(r.certificate("caller", testca.Leaf{URIs: []string{"cellgate://agent/h1"}}))
+	before := heapInUse()
+	f := floodtest.Flood{Method: "/cellgate.agent.v1.HostReports/Report", Streams: 4000, Declared: 60000, Sent: 59000}
+	if _, err := f.Run(conn); err != nil {
+		t.Fatal(err)
+	}
+	if grown := heapInUse() - before; grown > 160<<20 {
+		t.Errorf("the heap grew by %d MiB, most is 160", grown>>20)
+	}
+}

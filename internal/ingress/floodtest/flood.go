@@ -80,7 +80,9 @@ func (f Flood) Run(c net.Conn) (Result, error) {
 		s := &flow{granted: window}
 		streams[id] = s
 		orders <- func() error { return f.begin(w, id) }
-		f.more(w, orders, id, s)
+		if f.more(w, orders, id, s); s.over {
+			out.Taken++
+		}
 	}
 	err := f.read(w, orders, streams, &out)
 	close(orders)
