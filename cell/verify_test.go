@@ -308,11 +308,12 @@ func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
 			t.Errorf("while it is pending: %v", left)
 		}
 		there := proto.CloneOf(plainState(1, 8))
-		there.BootId = "bbbbbbbb-0000-4000-8000-000000000002"
+		there.Version, there.Verifies = 2, true
 		there.Instances = []*agentv1.Instance{{
 			InstanceUuid: consumerUUID(1), Usages: []*agentv1.Usage{{ProviderUuid: hostUUID(1), ResourceClass: "VCPU", Amount: 8}},
 		}}
-		r.register(there)
+		a.send(there)
+		synctest.Wait()
 		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_CONFIRMED {
 			t.Fatalf("the claim is %v", c)
 		}

@@ -75,10 +75,14 @@ func (gs gates) Disabled(c *cellclient.Cell) string {
 // disabledInNova is why a cell is left out that Nova's own scheduler leaves out.
 const disabledInNova = "disabled in Nova's cell_mappings"
 
-// Accept gives the error of an answer that does not count, since it is not known where the cell's gate is: its table
-// may be empty, for its first gate is made by this gateway's first report.
+// Accept gives the error of an answer that names no gate, of a cell that has one, or will: its table may be empty. The
+// first gate is made by this gateway's first report, which the answer may be older than although it came later.
 func (gs gates) Accept(c *cellclient.Cell, answer *cellv1.Proposal) error {
-	if w := gs[c]; w != nil && answer.GetGate() == cellgatev1.Gate_STATE_UNSPECIFIED && w.LastKnown() == nil {
+	w := gs[c]
+	if w == nil || answer.GetGate() != cellgatev1.Gate_STATE_UNSPECIFIED {
+		return nil
+	}
+	if known := w.LastKnown(); known == nil || known.GetEpoch() > 0 { // a cell without a gate is taken as NATIVE, of epoch 0
 		return fault.New(fault.CellUnavailable, "%s", w.NotKnown())
 	}
 	return nil

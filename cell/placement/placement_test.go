@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -41,7 +42,7 @@ func start(t *testing.T) *world {
 	return &world{t, celltest.On(t, store, "one", cellUUID), store}
 }
 
-// puts writes hosts as another writer of the shard does.
+// puts writes hosts as another writer of the shard does, and waits until the cell has them.
 func (w *world) puts(hosts ...shard.Host) {
 	w.Helper()
 	lane, err := w.store.OpenLane(w.Context(), "other")
@@ -60,6 +61,16 @@ func (w *world) puts(hosts ...shard.Host) {
 		if o.Refusal != nil {
 			w.Fatalf("refused: %+v", o.Refusal)
 		}
+	}
+	for {
+		got, err := w.Scheduler.ListHosts(w.Context(), &cellv1.ListHostsRequest{HostUuid: hosts[len(hosts)-1].UUID, PageSize: 1})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(got.GetHosts()) > 0 {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 

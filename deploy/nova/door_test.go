@@ -104,7 +104,7 @@ var verdict = regexp.MustCompile(`(?m)^(test_\w+) \(.*\.\.\. ?(?:(ok)|skipped '(
 
 // unittest runs a module and makes each of its tests one of ours.
 func unittest(t *testing.T, suite string, env []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "-W", "ignore", "-m", "unittest", "-v", suite)
 	cmd.Dir = "test"

@@ -219,13 +219,14 @@ class Credentials(Scripted):
                 'server', 'ours', 'others'))
             endpoint, calls = self.gateway(
                 {'ok': True}, tls=list(server) + [ours[0]])
-            self.conf(endpoints=[endpoint], timeout=2, attempt_timeout=1,
+            self.conf(endpoints=[endpoint], timeout=60, attempt_timeout=30,
                       tls_ca_file=server[0], tls_cert_file=ours[0],
                       tls_key_file=ours[1])
             ids = uuids(1)
             self.select(spec(ids), ids)
             self.conf(tls_server_name='gateway.example.org')
             self.select(spec(ids), ids)
+            self.conf(timeout=2, attempt_timeout=1)
             for wrong in (dict(tls_ca_file=others[0]),
                           dict(tls_cert_file=others[0],
                                tls_key_file=others[1]),

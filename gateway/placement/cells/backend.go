@@ -22,6 +22,8 @@ type Config struct {
 	DefaultCell string
 	// Budget bounds a cell's answer; 0 means 5 s.
 	Budget time.Duration
+	// Patience is how long other cells are waited for once the consumers are found in one; 0 means 250 ms.
+	Patience time.Duration
 }
 
 // Deps are what the backend is given.
@@ -54,6 +56,9 @@ const defaultBudget = 5 * time.Second
 func New(cfg Config, d Deps) (*Backend, error) {
 	if cfg.Budget == 0 {
 		cfg.Budget = defaultBudget
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = defaultPatience
 	}
 	if cfg.DefaultCell != "" && d.Cells.Named(cfg.DefaultCell) == nil {
 		return nil, fmt.Errorf("placement: there is no cell %q", cfg.DefaultCell)

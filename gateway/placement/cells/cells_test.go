@@ -324,10 +324,10 @@ func namesOf(t *testing.T, c *realCell) (names []string) {
 func TestConsumers_OfAProviderWithMoreThanARequestTakes(t *testing.T) {
 	one := startCell(t, "one", 1)
 	_, b, _ := startGateway(t, "", one)
-	const each = 5100
+	const each, batches = 1020, 10
 	inventory := map[string]placement.Inventory{"DISK_GB": {Total: 1 << 20, MinUnit: 1, MaxUnit: 1 << 20, StepSize: 1, AllocationRatio: 1}}
 	w := placement.Write{Providers: []placement.ProviderWrite{{UUID: storage, Create: true, Name: new("storage"), Inventories: &inventory}}}
-	for n := range 2 * each {
+	for n := range batches * each {
 		w.Consumers = append(w.Consumers, placement.ConsumerWrite{
 			UUID: fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", n), ProjectID: "p", UserID: "u", Allocations: placement.Allocations{storage: {"DISK_GB": 1}},
 		})
@@ -339,7 +339,7 @@ func TestConsumers_OfAProviderWithMoreThanARequestTakes(t *testing.T) {
 		}
 	}
 	got, err := b.Consumers(t.Context(), placement.ConsumerQuery{Provider: storage})
-	if err != nil || len(got) != 2*each {
-		t.Errorf("%d consumers, %v; want %d", len(got), err, 2*each)
+	if err != nil || len(got) != batches*each {
+		t.Errorf("%d consumers, %v; want %d", len(got), err, batches*each)
 	}
 }

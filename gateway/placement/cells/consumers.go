@@ -13,8 +13,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// patience is how long the other cells are waited for once the consumers are found in one.
-const patience = 250 * time.Millisecond
+// defaultPatience is how long the other cells are waited for once the consumers are found in one.
+const defaultPatience = 250 * time.Millisecond
 
 // holdings are what consumers hold, by cell, in the cells that answered.
 type holdings struct {
@@ -32,7 +32,7 @@ func (b *Backend) held(ctx context.Context, uuids []string, near string) (holdin
 	settled := func(a answer) bool {
 		return a.cell.Name() == near || !slices.ContainsFunc(uuids, func(id string) bool { return a.got[id] == nil })
 	}
-	replies, missing, err := askThose(ctx, b, b.Cells.All, patience, settled, func(ctx context.Context, c *cellclient.Cell) (answer, error) {
+	replies, missing, err := askThose(ctx, b, b.Cells.All, b.cfg.Patience, settled, func(ctx context.Context, c *cellclient.Cell) (answer, error) {
 		got, err := b.consumersIn(ctx, c, uuids, "")
 		return answer{c, got}, err
 	})
