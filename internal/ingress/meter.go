@@ -30,8 +30,8 @@ const (
 	refusedBeforePause = 8
 	readPause          = 2 * time.Millisecond
 	prefaceBytes       = len(http2.ClientPreface)
-	frameHeader    = 9
-	messageHeader  = 5
+	frameHeader        = 9
+	messageHeader      = 5
 )
 
 // Meter charges the messages that come on a connection with HTTP/2 to a caller. Without a
