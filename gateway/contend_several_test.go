@@ -85,7 +85,8 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 			kinds[fault.KindOf(err)]++
 		})
 	}
-	if kinds[fault.Contended] != 40 {
+	// A claim that was on its way at the deadline may have been made.
+	if n := kinds[fault.Contended]; n < 20 || n+kinds[fault.OutcomeUnknown] != 40 {
 		t.Errorf("kinds %v", kinds)
 	}
 }
