@@ -79,11 +79,11 @@ func rollingUpgrade(t *testing.T, plan upgradePlan) {
 	l := newUpgradeLoad(t, u.cells, u.conns, plan.life)
 	faults.load = l
 	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	all.Go(func() { u.beat(ctx) })
-	watched := make(chan struct{})
+	var all, watched sync.WaitGroup
 	watching, stop := context.WithCancel(t.Context())
-	go func() { defer close(watched); u.watch(watching, l) }()
+	// Heartbeats go on to the end: what is deleted ends a claim once a newer one is read.
+	watched.Go(func() { u.beat(watching) })
+	watched.Go(func() { u.watch(watching, l) })
 
 	for _, conn := range u.conns {
 		u.awaitAt(conn, "every cell is LEGACY", func(states map[string]*cellgatev1.Gate) bool {
@@ -138,7 +138,7 @@ func rollingUpgrade(t *testing.T, plan upgradePlan) {
 	all.Wait()
 	u.awaitClaims()
 	stop()
-	<-watched
+	watched.Wait()
 	u.report(l, back)
 }
 
