@@ -19,6 +19,10 @@ const (
 	deletedAtOnce = 16_384
 )
 
+// clearTellings is how often in a row the cell must have no claim of a deleted instance: rows that
+// are a little older, of another gateway that imported until now, may still make one.
+const clearTellings = 3
+
 // deletedRow is an instance whose row is deleted. The cell is told until it has no claim of it
 // any more, which is done: on a host whose agent knows its instances it releases the claim once
 // that does not report it.
@@ -26,6 +30,8 @@ type deletedRow struct {
 	// pass had the row last.
 	pass uint64
 	done bool
+	// clear is how often in a row the cell had no claim.
+	clear int
 	// tries is how often the cell was told, again the step of the next time.
 	tries uint
 	again uint64
@@ -91,10 +97,14 @@ func (m *Importer) sendDeleted(ctx context.Context, at *timestamppb.Timestamp, c
 		if d == nil {
 			continue
 		}
-		if d.done = !claimed[id]; !d.done {
+		if claimed[id] {
+			d.clear = 0
 			d.tries++
 			d.again = m.steps + stepsAfter(d.tries)
+			continue
 		}
+		d.clear++
+		d.done = d.clear >= clearTellings
 	}
 	return nil
 }
