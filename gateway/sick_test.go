@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,6 +272,30 @@ func TestI7_AllCellsPause_TheRequestWaits(t *testing.T) {
 		resp := w.choose(ask(1, 1))
 		if took := time.Since(began); resp.GetPartial() || took != time.Second {
 			t.Errorf("partial %v, after %v", resp.GetPartial(), took)
+		}
+	})
+}
+
+// Cells that answered the first round, and not the next one, cost their budget once each.
+func TestI7_CellsHangInTheSecondRound_CostTheirBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 2)), newCell(2, testHost(3, 9))}, nil)
+		var hung atomic.Int32
+		for _, c := range w.cells {
+			var asked atomic.Int32
+			c.hook(func(ctx context.Context, m string, _ any) error {
+				if m == "ProposeBatch" && asked.Add(1) > 1 {
+					hung.Add(1)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}, nil)
+		}
+		began := time.Now()
+		_, err := w.scheduler.SelectDestinations(t.Context(), ask(1, 4))
+		if took := time.Since(began); hung.Load() == 0 || took > 2*w.g.cfg.ProposeBudget {
+			t.Errorf("%d calls hung, and it took %v: %v", hung.Load(), took, err)
 		}
 	})
 }

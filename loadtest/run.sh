@@ -9,7 +9,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 out=$(realpath -m "${OUT:-$root/.cellgate/load}")
 cells=${CELLS:-3} hosts=${HOSTS:-1000} scenario=${SCENARIO:-smoke}
 
-rm -rf "$out" && mkdir -p "$out"
+mkdir -p "$out"
+rm -f "$out"/{cell,agents}[0-9]*.log "$out"/{gateway.log,k6.out,k6.log,report.html,report.json} # of the run before
 data=$(mktemp -d)
 declare -A pid command
 finish() {

@@ -166,9 +166,9 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 
 // round asks all cells of a round at once and gives their answers in the order
 // of asks, and how long that took: as long as the slowest, and its budget at
-// most. When none of them answers in time they are asked once more, for as long as a
-// claim may take: nothing is gained by an answer without them, and a busy machine or
-// a cell's pause fails no request. n counts the rounds of a merge from 1.
+// most. n counts the rounds of a merge from 1. The first asks every cell: when none answers
+// in time they are asked once more, for as long as a claim may take, since there is no
+// answer without them. A pause of the only cell fails no request then.
 func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
@@ -187,7 +187,7 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 	}
 	askWithin((*cellclient.Cell).ProposeBudget)
 	longer := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
-	if longer > s.svc.cfg.ProposeBudget && !slices.ContainsFunc(got, func(a cellclient.Answer) bool { return !errors.Is(a.Err, cellclient.ErrTooSlow) }) {
+	if n == 1 && longer > s.svc.cfg.ProposeBudget && !slices.ContainsFunc(got, func(a cellclient.Answer) bool { return !errors.Is(a.Err, cellclient.ErrTooSlow) }) {
 		askWithin(func(*cellclient.Cell) time.Duration { return longer })
 	}
 	return got, step.End(nil)
