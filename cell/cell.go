@@ -16,11 +16,11 @@ import (
 	"cellgate/cell/gate"
 	"cellgate/cell/liveness"
 	"cellgate/cell/placement"
+	"cellgate/cell/proposals"
 	"cellgate/cell/reconcile"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
-	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -40,7 +40,7 @@ type Cell struct {
 	// table is the shard as this replica knows it; the next fields are parts of it.
 	table    *replica.Replica
 	rows     *replica.Rows
-	versions *proposing.Versions
+	versions *proposals.Versions
 	queue    *replica.Queue
 	journal  *replica.Journal
 	live     *liveness.Tracker
@@ -49,7 +49,7 @@ type Cell struct {
 	gate      *gate.Keeper
 	statuses  *statusWatch
 	reconcile *reconcile.Reconciler
-	shapes    *proposing.Shapes
+	shapes    *proposals.Shapes
 	summary   *totals
 	health    *health.Monitor
 	// slots bounds the proposals computed at once.
@@ -107,7 +107,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
-		shapes: proposing.NewShapes(), summary: newTotals(state.Touched),
+		shapes: proposals.NewShapes(), summary: newTotals(state.Touched),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), phase: phase,
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"cellgate/cell/proposals"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -85,7 +85,7 @@ func refusalOfError(err error) *cellv1.Refusal {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &cellv1.Refusal{Reason: string(fault.CellUnavailable), Message: "the caller gave up before the operation was done"}
 	}
-	f := proposing.FailureOf(err)
+	f := proposals.FailureOf(err)
 	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
 }
 

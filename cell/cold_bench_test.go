@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/cell/proposals"
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/proposing"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -113,7 +113,7 @@ func measureCold(t *testing.T, url string) (run coldRun) {
 			t.Fatal(err)
 		}
 		p := resp.GetProposals()[0]
-		switch cold := strings.Contains(p.GetTableVersion(), proposing.OfParts); {
+		switch cold := strings.Contains(p.GetTableVersion(), proposals.OfParts); {
 		case p.GetFailure().GetReason() == string(fault.CellUnavailable):
 			run.refused++
 			t.Logf("a cold query: %v", p.GetFailure())

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cellgate/cell/proposals"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
 	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -72,7 +72,7 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 	if p.GetHosts() != 4 || p.GetPassed() != 2 || len(p.GetClaims()) != 2 || len(p.GetClaimOrigins()) != 2 {
 		t.Errorf("after two claims it proposes %v", p)
 	}
-	if r := p.GetRejects(); len(r) != 1 || r[0].GetHosts() != 2 || r[0].GetFilter() != proposing.ShardFilter {
+	if r := p.GetRejects(); len(r) != 1 || r[0].GetHosts() != 2 || r[0].GetFilter() != proposals.ShardFilter {
 		t.Errorf("rejects: %v", r)
 	}
 	list, err := cold.cells.ListClaims(t.Context(), &cellv1.ListClaimsRequest{})

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"cellgate/cell/agents"
+	"cellgate/cell/proposals"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -35,7 +35,7 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 		put, facts, err := s.importedHost(in.GetState())
 		decoded()
 		if err != nil {
-			out[i] = &cellv1.ImportOutcome{Failure: proposing.FailureOf(err)}
+			out[i] = &cellv1.ImportOutcome{Failure: proposals.FailureOf(err)}
 			continue
 		}
 		defer s.rows.ExpectFacts(put.Host.UUID, facts)()
@@ -86,14 +86,14 @@ func (c *Cell) importedHost(state *agentv1.FullState) (put *shard.PutHost, facts
 
 func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 	if a.Err != nil {
-		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(a.Err)}
+		return &cellv1.ImportOutcome{Failure: proposals.FailureOf(a.Err)}
 	}
 	o := a.Outcome
 	if r := o.Refusal; r != nil {
 		return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(r.Kind), Message: r.Message}}
 	}
 	if o.Outdated {
-		return &cellv1.ImportOutcome{Failure: proposing.FailureOf(
+		return &cellv1.ImportOutcome{Failure: proposals.FailureOf(
 			fault.New(fault.StaleGeneration, "import %d of host %s comes after a newer one", put.Host.StateVersion, put.Host.ServiceHost))}
 	}
 	return &cellv1.ImportOutcome{

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"cellgate/cell/gate"
+	"cellgate/cell/proposals"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
@@ -28,7 +28,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	queries := req.GetQueries()
 	s.tel.Asked(len(queries))
 	loading, workers := s.loading(), cap(s.slots)
-	var newest proposing.Version
+	var newest proposals.Version
 	name, lags := "", false
 	var g *shard.Gate
 	if loading {
@@ -55,7 +55,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		at, name := newest, name
 		if why := s.table.Imports.WhyUnavailable(g); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
-			out[i] = &cellv1.Proposal{Failure: proposing.FailureOf(failed), Gate: gate.MessageState(g)}
+			out[i] = &cellv1.Proposal{Failure: proposals.FailureOf(failed), Gate: gate.MessageState(g)}
 			return nil
 		}
 		if loading && queries[i].GetTableVersion() == "" {
@@ -88,7 +88,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			s.tel.Cold(p.GetCut(), failed)
 		}
 		if failed != nil {
-			p = &cellv1.Proposal{Failure: proposing.FailureOf(failed)}
+			p = &cellv1.Proposal{Failure: proposals.FailureOf(failed)}
 		}
 		p.Gate, p.Lags = gate.MessageState(g), lags
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
@@ -97,7 +97,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		out[i] = p
 		return nil
 	}
-	if err := proposing.Each(ctx, len(queries), workers, one); err != nil {
+	if err := proposals.Each(ctx, len(queries), workers, one); err != nil {
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
@@ -119,17 +119,17 @@ func (c *Cell) catchUp(ctx context.Context) bool {
 }
 
 // search finds the hosts for a query while the table is loaded.
-func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposing.Version, string, error) {
+func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposals.Version, string, error) {
 	q, _, _, err := c.shapes.QueryOf(in)
 	if err != nil {
-		return proposing.Version{}, "", err
+		return proposals.Version{}, "", err
 	}
 	return c.table.Cold.Find(ctx, q)
 }
 
 // propose answers one query. The claims are the newest, whatever the version:
 // they say what a request has already.
-func (c *Cell) propose(ctx context.Context, at proposing.Version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
+func (c *Cell) propose(ctx context.Context, at proposals.Version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
 	out, consumers, err := c.shapes.Propose(ctx, c.versions, at, name, in)
 	if err != nil {
 		return nil, err

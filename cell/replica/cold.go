@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"cellgate/cell/liveness"
+	"cellgate/cell/proposals"
 	"cellgate/internal/fault"
-	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -43,7 +43,7 @@ const (
 type coldSearch struct {
 	filter   shard.HostFilter // nil: the store is none
 	cell     string
-	versions *proposing.Versions
+	versions *proposals.Versions
 	most     int
 	now      func() time.Time
 	log      *slog.Logger
@@ -72,12 +72,12 @@ type coldQuery struct {
 	// callers wait for it; cold.mu.
 	callers int
 	done    chan struct{}
-	at      proposing.Version
+	at      proposals.Version
 	name    string
 	err     error
 }
 
-func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposing.Versions, now func() time.Time, log *slog.Logger) *coldSearch {
+func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.Versions, now func() time.Time, log *slog.Logger) *coldSearch {
 	c := &coldSearch{
 		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
 		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
@@ -103,13 +103,13 @@ func (c *coldSearch) close() {
 }
 
 // Find gives a table of hosts for a query, pinned under its name.
-func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposing.Version, string, error) {
+func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposals.Version, string, error) {
 	if err := judgeable(q.Request, q.Rules); err != nil {
-		return proposing.Version{}, "", err
+		return proposals.Version{}, "", err
 	}
 	s, err := c.join(q)
 	if err != nil {
-		return proposing.Version{}, "", err
+		return proposals.Version{}, "", err
 	}
 	select {
 	case <-s.done:
@@ -118,7 +118,7 @@ func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposing.Ver
 		c.mu.Lock()
 		s.callers--
 		c.mu.Unlock()
-		return proposing.Version{}, "", ctx.Err()
+		return proposals.Version{}, "", ctx.Err()
 	}
 }
 
@@ -184,20 +184,20 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 		return
 	}
 	c.done.Add(1)
-	p := &proposing.Part{Hosts: found.Hosts, More: found.More}
+	p := &proposals.Part{Hosts: found.Hosts, More: found.More}
 	if p.More {
 		c.cut.Do(func() {
 			c.log.Warn("while the table is loaded, requests that more hosts may pass are answered from some of them: such answers say that they are not exact", "hosts", c.most)
 		})
 	}
-	s.at = proposing.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: p}
+	s.at = proposals.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: p}
 	s.name = c.versions.Pin(s.at)
 }
 
 // TableOf makes a table of rows, by the code that makes the large one. No host is down
 // in it, as in one that was just loaded.
 func TableOf(cellUUID string, rows []shard.Change, now func() time.Time) *schedule.Table {
-	v := proposing.NewVersions(time.Second, 1, now)
+	v := proposals.NewVersions(time.Second, 1, now)
 	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, nil, slog.New(slog.DiscardHandler))
 	w.makeVersion([]tableUpdate{{changes: rows}})
 	return v.Current()

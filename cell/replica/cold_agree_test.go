@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"cellgate/cell/proposals"
 	"cellgate/internal/expression"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -37,7 +37,7 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 	tried, passed, refused := 0, 0, 0
 	for range rounds {
 		a.change()
-		cold := newColdSearch(cellUUID, agreementHosts, store, proposing.NewVersions(time.Second, 9, time.Now), time.Now, a.writer.log)
+		cold := newColdSearch(cellUUID, agreementHosts, store, proposals.NewVersions(time.Second, 9, time.Now), time.Now, a.writer.log)
 		table := a.writer.versions.Current()
 		for range 20 {
 			q := a.coldQuery()
@@ -45,7 +45,7 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 			if err != nil {
 				t.Fatalf("%+v: %v", q.Request, err)
 			}
-			n := a.sameAnswers(proposing.Version{Table: table}, at, q)
+			n := a.sameAnswers(proposals.Version{Table: table}, at, q)
 			tried++
 			passed += min(1, n)
 			refused += at.Part.Hosts - at.Table.Len()
@@ -62,7 +62,7 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 
 // sameAnswers asks both versions, then again with picks of the first answer taken and
 // with what is known of another cell; and says how many hosts passed at first.
-func (a *agreement) sameAnswers(warm, cold proposing.Version, q *schedule.Query) int {
+func (a *agreement) sameAnswers(warm, cold proposals.Version, q *schedule.Query) int {
 	passed := 0
 	for round := range 3 {
 		want, err := warm.Rank(q)

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/cell/liveness"
+	"cellgate/cell/proposals"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/proposing"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -117,7 +117,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
 		t: t, filter: store.(shard.HostFilter), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
-		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposing.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
+		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposals.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
 	}
 }
 

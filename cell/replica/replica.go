@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"cellgate/cell/liveness"
-	"cellgate/internal/proposing"
+	"cellgate/cell/proposals"
 	"cellgate/internal/telemetry"
 	"cellgate/shard"
 )
@@ -39,7 +39,7 @@ type Config struct {
 type State struct {
 	cfg       Config
 	Rows      *Rows
-	Versions  *proposing.Versions
+	Versions  *proposals.Versions
 	Live      *liveness.Tracker
 	Queue     *Queue
 	Journal   *Journal
@@ -54,7 +54,7 @@ type State struct {
 // NewState knows nothing of the shard yet.
 func NewState(cfg Config, live *liveness.Tracker) *State {
 	s := &State{
-		cfg: cfg, Live: live, Rows: newRows(), Versions: proposing.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
+		cfg: cfg, Live: live, Rows: newRows(), Versions: proposals.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
 		Queue: newQueue(cfg.MaxQueue, cfg.Telemetry), Journal: newJournal(), Stored: &storeWatch{now: cfg.Now},
 		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log}, Touched: newTouchedHosts(),
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"cellgate/cell/liveness"
-	"cellgate/internal/proposing"
+	"cellgate/cell/proposals"
 	"cellgate/schedule"
 	"cellgate/shard"
 )
@@ -26,7 +26,7 @@ type Writer struct {
 	cell     string
 	rows     *Rows
 	live     *liveness.Tracker
-	versions *proposing.Versions
+	versions *proposals.Versions
 	log      *slog.Logger
 	in       chan tableUpdate
 	// imports is checked when the gate's row changes, before the next version is made; nil for nobody.
@@ -37,7 +37,7 @@ type Writer struct {
 	orphanInstances map[string][]string
 }
 
-func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposing.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
+func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
 	return &Writer{
 		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
 		in: make(chan tableUpdate, 16), orphanInstances: map[string][]string{},

@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/proposals"
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/gateway/legacy/novadb"
-	"cellgate/internal/proposing"
 	"cellgate/internal/wire/wiretest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
@@ -97,7 +97,7 @@ func withResources(h schedule.Host) schedule.Host {
 func proposeFrom(ctx context.Context, t *schedule.Table, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	out := &cellv1.ProposeBatchResponse{}
 	for _, q := range req.GetQueries() {
-		p, _, err := proposing.NewShapes().Propose(ctx, nil, proposing.Version{Table: t}, "", q)
+		p, _, err := proposals.NewShapes().Propose(ctx, nil, proposals.Version{Table: t}, "", q)
 		if err != nil {
 			return nil, err
 		}

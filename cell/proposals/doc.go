@@ -1,4 +1,4 @@
-// Package proposing answers a Query of the private API from a schedule.Table. Package
+// Package proposals answers a Query of the private API from a schedule.Table. Package
 // wire decodes the query and encodes the Proposal.
 //
 // It has no table of its own, knows no claims and starts nothing that outlives a call.
@@ -11,4 +11,4 @@
 //     and what filters found out for them is kept, within 64 MiB (memory.go).
 //   - A version that was named in a proposal answers for a while; after that, or in
 //     another life of whoever named it, it is GONE (versions.go).
-package proposing
+package proposals

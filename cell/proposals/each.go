@@ -1,4 +1,4 @@
-package proposing
+package proposals
 
 import (
 	"context"
