@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -12,38 +14,54 @@ type part struct {
 	p *Process
 	// labels are the first ones of each of its series.
 	labels []string
-	// vectors has those of its metrics that were used, by *Metric, with labels in them.
-	vectors sync.Map
+	// made has the series that were used. A new one replaces the map: labels come from closed
+	// lists, so that there are few, and readers need no lock.
+	made atomic.Pointer[map[seriesKey]any]
+	mu   sync.Mutex
+}
+
+// maxLabels is how many labels a metric may have besides the part's own.
+const maxLabels = 3
+
+type seriesKey struct {
+	metric *Metric
+	labels [maxLabels]string
 }
 
 func (s *part) with(labels []string) []string {
 	return append(s.labels[:len(s.labels):len(s.labels)], labels...)
 }
 
-// vector gives a metric of the part, with its labels in it.
-func vector[V any](s *part, m *Metric, all map[string]V, curry func(V, prometheus.Labels) V) V {
-	if v, ok := s.vectors.Load(m); ok {
-		return v.(V)
+// series gives a metric's series of these labels, after the part's own.
+func series[S any](s *part, m *Metric, labels []string, vector func(labels ...string) S) S {
+	key := seriesKey{metric: m}
+	copy(key.labels[:], labels)
+	if made := s.made.Load(); made != nil {
+		if one, ok := (*made)[key]; ok {
+			return one.(S)
+		}
 	}
-	own := prometheus.Labels{}
-	for i, value := range s.labels {
-		own[m.Labels[i].Name] = value
+	one := vector(s.with(labels)...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more := map[seriesKey]any{key: one}
+	if made := s.made.Load(); made != nil {
+		maps.Copy(more, *made)
 	}
-	v := curry(all[m.Name], own)
-	s.vectors.Store(m, v)
-	return v
+	s.made.Store(&more)
+	return one
 }
 
 func (s *part) counter(m *Metric, labels ...string) prometheus.Counter {
-	return vector(s, m, s.p.counters, (*prometheus.CounterVec).MustCurryWith).WithLabelValues(labels...)
+	return series(s, m, labels, s.p.counters[m.Name].WithLabelValues)
 }
 
 func (s *part) gauge(m *Metric, labels ...string) prometheus.Gauge {
-	return vector(s, m, s.p.gauges, (*prometheus.GaugeVec).MustCurryWith).WithLabelValues(labels...)
+	return series(s, m, labels, s.p.gauges[m.Name].WithLabelValues)
 }
 
 func (s *part) histogram(m *Metric, labels ...string) prometheus.Observer {
-	return vector(s, m, s.p.histos, prometheus.ObserverVec.MustCurryWith).WithLabelValues(labels...)
+	return series(s, m, labels, s.p.histos[m.Name].WithLabelValues)
 }
 
 // add counts n more.
