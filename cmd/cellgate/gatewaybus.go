@@ -38,6 +38,10 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Placeme
 	if err != nil {
 		return err
 	}
+	var notifications *bus.Notifications
+	if c.Notifications != "" {
+		notifications = &bus.Notifications{TransportURL: c.NotifyURL, Topics: c.NotifyTopics, Bare: c.Notifications == "messaging"}
+	}
 	b, err := bus.New(bus.Config{
 		TransportURL: c.TransportURL, Exchange: c.Exchange, Host: cmp.Or(c.Host, machine),
 		Queues: bus.Queues{
@@ -46,6 +50,7 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Placeme
 		},
 		TLS: secure, SSL: c.SSL, VerifyHost: c.VerifyHost, Heartbeat: c.Heartbeat, Prefetch: c.Prefetch,
 		Timeout: c.Timeout, ClaimTTL: c.ClaimTTL, MaxAttempts: c.MaxAttempts, Reasons: c.Reasons, Placement: placement,
+		Notifications: notifications,
 	}, bus.Deps{
 		Conn: conn, Log: a.log, Telemetry: a.telemetry.Bus(bus.Methods()),
 		Cells: legacyCells, Transport: g.NovaTransport, Changed: g.ReadNova,

@@ -16,11 +16,20 @@ amqp_durable_queues = true
 kombu_reconnect_delay = 2
 [scheduler]
 max_attempts = 5
+[oslo_messaging_notifications]
+driver = messagingv2
+topics = notifications,audit
+transport_url = rabbit://nova:secret@mq3/
+retry = 1
+[notifications]
+notify_on_state_change = vm_state
 `)
 	rows, _ := printed(t, "gateway", "--cell", "cell1=127.0.0.1:1", "--bus-enabled", "--nova-conf", conf)
 	for key, want := range map[string]string{
 		"gateway.bus.transport_url":  "rabbit://nova:***@mq1:5672,nova:***@mq2:5672/vhost",
 		"gateway.bus.durable_queues": "true", "gateway.bus.max_attempts": "5", "gateway.bus.control_exchange": "nova",
+		"gateway.bus.notification_driver": "messagingv2", "gateway.bus.notification_topics": "notifications,audit",
+		"gateway.bus.notification_url": "rabbit://nova:***@mq3/",
 	} {
 		if got := rows[key]; len(got) < 2 || got[1] != want {
 			t.Errorf("%s: %q, want %s", key, got, want)
@@ -30,14 +39,16 @@ max_attempts = 5
 
 func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
 	for want, flags := range map[string][]string{
-		"gateway.bus.transport_url: must be set":   {"--bus-enabled"},
-		"is not a driver that is served":           {"--bus-enabled", "--bus-transport-url", "kafka://u:secret@h"},
-		"the port is not between 1 and 65535":      {"--bus-enabled", "--bus-transport-url", "rabbit://u:secret@h:x"},
-		"excludes ha_queues":                       {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-ha-queues", "--bus-quorum-queue"},
-		"gateway.bus.verify_host: needs ca":        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-verify-host"},
-		`gateway.bus.reasons: "all" is none of`:    {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-reasons", "all"},
-		"gateway.bus.cert: and key are set":        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-cert", "x"},
-		"gateway.bus.prefetch: 0 is not between 1": {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-prefetch", "0"},
+		"gateway.bus.transport_url: must be set":    {"--bus-enabled"},
+		"is not a driver that is served":            {"--bus-enabled", "--bus-transport-url", "kafka://u:secret@h"},
+		"the port is not between 1 and 65535":       {"--bus-enabled", "--bus-transport-url", "rabbit://u:secret@h:x"},
+		"excludes ha_queues":                        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-ha-queues", "--bus-quorum-queue"},
+		"gateway.bus.verify_host: needs ca":         {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-verify-host"},
+		`gateway.bus.reasons: "all" is none of`:     {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-reasons", "all"},
+		"gateway.bus.cert: and key are set":         {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-cert", "x"},
+		`gateway.bus.notification_driver: "log" is`: {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-notification-driver", "log"},
+		"gateway.bus.notification_url: ":            {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-notification-driver", "messaging", "--bus-notification-url", "kafka://u:secret@h"},
+		"gateway.bus.prefetch: 0 is not between 1":  {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-prefetch", "0"},
 	} {
 		out, stderr, code := typed(t.Context(), "", append([]string{"gateway", "--cell", "cell1=127.0.0.1:1"}, flags...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(out+stderr, "secret") {

@@ -99,9 +99,9 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 func gatewayProblems(c config.Config) []fault.Field {
 	bad := append(rules.UnknownNames(c.Gateway.Filters, rulesOf(c.Gateway).Weighers),
 		rules.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
-	if url := c.Gateway.Bus.TransportURL; c.Gateway.Bus.Enabled && url != "" {
-		if err := bus.CheckTransportURL(url); err != nil {
-			bad = append(bad, fault.Field{Path: "bus.transport_url", Problem: err.Error()})
+	for key, url := range map[string]string{"transport_url": c.Gateway.Bus.TransportURL, "notification_url": c.Gateway.Bus.NotifyURL} {
+		if err := bus.CheckTransportURL(url); c.Gateway.Bus.Enabled && url != "" && err != nil {
+			bad = append(bad, fault.Field{Path: "bus." + key, Problem: err.Error()})
 		}
 	}
 	for i := range bad {

@@ -77,6 +77,9 @@ var novaKeys = []novaKey{
 	{"bus.key", "[oslo_messaging_rabbit] ssl_key_file"},
 	{"bus.verify_host", "[oslo_messaging_rabbit] ssl_enforce_hostname_verification"},
 	{"bus.max_attempts", "[scheduler] max_attempts"},
+	{"bus.notification_driver", "[oslo_messaging_notifications] driver"},
+	{"bus.notification_topics", "[oslo_messaging_notifications] topics"},
+	{"bus.notification_url", "[oslo_messaging_notifications] transport_url"},
 }
 
 // fill gives the key the value that nova.conf says.

@@ -48,6 +48,8 @@ type Config struct {
 	Reasons string
 	// Placement, when set, is where the allocations of answers are written.
 	Placement *Placement
+	// Notifications, when set, are sent about each select_destinations.
+	Notifications *Notifications
 	// RetryFrom and RetryMost bound the pause between connections; 0 means 250 ms and
 	// 30 s.
 	RetryFrom, RetryMost time.Duration
@@ -81,11 +83,13 @@ type Bus struct {
 	as        func(context.Context) context.Context
 	// allocations is nil where nothing is written to Placement.
 	allocations *allocations
-	cells       []string
-	url         func(cell string) string
-	changed     func(cell string)
-	tel         *telemetry.Bus
-	log         *slog.Logger
+	// notifier is nil where no notifications are sent.
+	notifier *notifier
+	cells    []string
+	url      func(cell string) string
+	changed  func(cell string)
+	tel      *telemetry.Bus
+	log      *slog.Logger
 	// first is closed with the first connection, draining when no more is consumed.
 	first, draining chan struct{}
 	drainOnce       sync.Once
@@ -126,6 +130,11 @@ func New(cfg Config, d Deps) (*Bus, error) {
 	if cfg.Placement != nil {
 		b.allocations = &allocations{where: *cfg.Placement}
 	}
+	if cfg.Notifications != nil {
+		if b.notifier, err = newNotifier(b, *cfg.Notifications); err != nil {
+			return nil, err
+		}
+	}
 	if b.as == nil {
 		b.as = func(ctx context.Context) context.Context { return ctx }
 	}
@@ -160,6 +169,9 @@ func fanoutName() string { return topic + "_fanout_" + strings.ReplaceAll(uuid.N
 // Run serves the topic until ctx ends. Requests under way then are finished, within
 // drainLimit; what is left goes back to the queue.
 func (b *Bus) Run(ctx context.Context) error {
+	if b.notifier != nil {
+		defer b.notifier.start(ctx)()
+	}
 	var cells sync.WaitGroup
 	defer cells.Wait()
 	for _, cell := range b.cells {

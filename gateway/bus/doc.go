@@ -11,6 +11,7 @@
 //	selection.go     the gateway's answer as Nova's Selection objects
 //	selects.go       select_destinations: attempts, moves, exceptions
 //	allocations.go   the allocations of an answer in Placement
+//	notifications.go  scheduler.select_destinations.start and .end
 //	casts.go         cells' own buses: what computes cast there has Nova's tables read
 //	methods.go       which methods and versions there are
 //	session.go       one connection: consume, answer, acknowledge

@@ -13,6 +13,9 @@ import (
 // envelopeVersion is the version of the envelope that oslo.messaging writes.
 const envelopeVersion = "2.0"
 
+// contextPrefix begins the names of the fields that are the caller's context.
+const contextPrefix = "_context_"
+
 // maxName is the longest name of a queue that AMQP has.
 const maxName = 255
 
@@ -39,6 +42,8 @@ type request struct {
 	UniqueID string
 	// APIRequest and Project are those of the caller's context.
 	APIRequest, Project string
+	// Context has the fields of the caller's context, by name.
+	Context map[string]json.RawMessage
 }
 
 // awaitsReply reports whether the message is a call.
@@ -51,7 +56,7 @@ func decodeRequest(body []byte) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &request{Version: "1.0"}
+	r := &request{Version: "1.0", Context: map[string]json.RawMessage{}}
 	var timeout any
 	for name, to := range map[string]any{
 		"method": &r.Method, "namespace": &r.Namespace, "version": &r.Version, "args": &r.Args,
@@ -73,8 +78,13 @@ func decodeRequest(body []byte) (*request, error) {
 		r.Timeout = time.Duration(seconds * float64(time.Second))
 	}
 	// A context that is not Nova's is no reason to refuse a request.
-	_ = json.Unmarshal(fields["_context_request_id"], &r.APIRequest)
-	_ = json.Unmarshal(fields["_context_project_id"], &r.Project)
+	for field, raw := range fields {
+		if name, ok := strings.CutPrefix(field, contextPrefix); ok {
+			r.Context[name] = raw
+		}
+	}
+	_ = json.Unmarshal(r.Context["request_id"], &r.APIRequest)
+	_ = json.Unmarshal(r.Context["project_id"], &r.Project)
 	return r, nil
 }
 

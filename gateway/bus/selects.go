@@ -39,6 +39,7 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 	if failed != nil {
 		return nil, failed, nil
 	}
+	b.notifier.notify(r, a, "start")
 	over, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
 	answer, err := b.askAndWrite(over, r, a)
@@ -47,7 +48,9 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 		return nil, nil, ctx.Err()
 	case err != nil:
 		return nil, b.exception(r, err), nil
-	case a.objects:
+	}
+	b.notifier.notify(r, a, "end")
+	if a.objects {
 		return selections(answer.GetDestinations()), nil, nil
 	}
 	return hostStates(answer.GetDestinations()), nil, nil

@@ -63,19 +63,27 @@ type names struct {
 // declare makes the exchanges, queues and bindings as nova-scheduler does. All must be
 // declared with the very options that are in force, so whoever comes first makes them.
 func declare(ch *amqp.Channel, n names, q Queues) error {
+	if err := declareTopics(ch, n.exchange, []string{n.common, n.own}, q); err != nil {
+		return err
+	}
+	return declareFanout(ch, n.fanout, q)
+}
+
+// declareTopics makes an exchange and queues that are bound to it by their names.
+func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues) error {
 	durable := q.Durable || q.Quorum
-	if err := ch.ExchangeDeclare(n.exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
+	if err := ch.ExchangeDeclare(exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
 		return explain(err)
 	}
-	for _, queue := range []string{n.common, n.own} {
+	for _, queue := range queues {
 		if _, err := ch.QueueDeclare(queue, durable, q.AutoDelete, false, false, q.arguments()); err != nil {
 			return explain(err)
 		}
-		if err := ch.QueueBind(queue, queue, n.exchange, false, nil); err != nil {
+		if err := ch.QueueBind(queue, queue, exchange, false, nil); err != nil {
 			return explain(err)
 		}
 	}
-	return declareFanout(ch, n.fanout, q)
+	return nil
 }
 
 // declareFanout makes a queue of casts to all schedulers.

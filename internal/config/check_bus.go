@@ -11,6 +11,10 @@ func (l *loader) checkBus(b Bus) {
 	}
 	l.needed("gateway.bus.control_exchange", b.Exchange)
 	l.oneOf("gateway.bus.reasons", b.Reasons, "none", "filters", "counts")
+	l.oneOf("gateway.bus.notification_driver", b.Notifications, "", "messaging", "messagingv2")
+	if b.Notifications != "" && len(b.NotifyTopics) == 0 {
+		l.bad("gateway.bus.notification_topics", "must name a topic when notification_driver is set")
+	}
 	if b.HAQueues && b.QuorumQueue {
 		l.bad("gateway.bus.quorum_queue", "excludes ha_queues: a queue is one or the other")
 	}

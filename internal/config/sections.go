@@ -88,6 +88,9 @@ type Bus struct {
 	MaxAttempts   int           `yaml:"max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
 	Allocations   bool          `yaml:"write_allocations" help:"write the allocations of answers to Placement, as nova-scheduler does; the section placement of nova_conf says where that is"`
 	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
+	Notifications string        `yaml:"notification_driver" help:"send scheduler.select_destinations.start and .end, unversioned: messagingv2, or messaging for no envelope; empty: none are sent. Nova's [oslo_messaging_notifications] driver"`
+	NotifyTopics  []string      `yaml:"notification_topics" help:"Nova's [oslo_messaging_notifications] topics: each notification goes to the queue TOPIC.info of each"`
+	NotifyURL     string        `yaml:"notification_url" secret:"url" help:"their broker, as transport_url; empty: that of transport_url. Nova's [oslo_messaging_notifications] transport_url"`
 }
 
 // Placement is the Placement API of a gateway: docs/adr/0029.
@@ -342,7 +345,7 @@ func Default() Config {
 			},
 			Bus: Bus{
 				Exchange: "nova", TransientTTL: 30 * time.Minute, Heartbeat: time.Minute, Prefetch: 64, Timeout: time.Minute,
-				ClaimTTL: 5 * time.Minute, MaxAttempts: 3, Reasons: "filters",
+				ClaimTTL: 5 * time.Minute, MaxAttempts: 3, Reasons: "filters", NotifyTopics: []string{"notifications"},
 			},
 			Placement: Placement{
 				Listen:   "127.0.0.1:8778",

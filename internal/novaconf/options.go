@@ -46,6 +46,9 @@ const (
 	pci = "pci"
 	// rabbit has options of clients and of notifications too: those of servers are read.
 	rabbit = "oslo_messaging_rabbit"
+	// notifying has options of the library, notifications of every service of Nova.
+	notifying     = "oslo_messaging_notifications"
+	notifications = "notifications"
 )
 
 func in(group, name string, old ...string) (place, []place) {
@@ -143,6 +146,11 @@ func tableOfOptions() []option {
 		o(rabbit, "ssl_cert_file", text, ""),
 		o(rabbit, "ssl_key_file", text, ""),
 		o(rabbit, "ssl_enforce_hostname_verification", boolean, "false"),
+
+		{place: place{notifying, "driver"}, kind: several},
+		o(notifying, "topics", list, "notifications"),
+		o(notifying, "transport_url", text, ""),
+		o(notifications, "notification_format", text, "unversioned").oneOf([]string{"both", "versioned", "unversioned"}),
 
 		{place: place{pci, "alias"}, kind: several},
 		o(filters, "pci_in_placement", boolean, "false").refusing("for PCI devices by alias"),

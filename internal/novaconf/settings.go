@@ -105,6 +105,7 @@ func Read(files []string, known Known) (*Settings, error) {
 	t.filters()
 	t.weighers()
 	t.pciAliases()
+	t.notifications()
 	s.Placement = t.placement()
 	t.unknown()
 	if len(src.problems) > 0 {

@@ -319,7 +319,7 @@ func (t *translation) unknown() {
 	for i := range t.files {
 		for j := range t.files[i] {
 			a := &t.files[i][j]
-			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" && a.group != workarounds && a.group != pci && a.group != rabbit ||
+			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" && a.group != workarounds && a.group != pci && a.group != rabbit && a.group != notifying && a.group != notifications ||
 				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier") || dashed(a.name, names[a.group]))
 			if !ours || t.used[a] {
 				continue

@@ -239,7 +239,7 @@ var (
 	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", other}}
 	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
 	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
-	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", other}}
+	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", "notification", other}}
 	labelPlacement  = Label{Name: "request", From: "the methods and paths of the Placement API, and other"}
 	labelStatus     = Label{Name: "status", Values: []string{"200", "201", "204", "400", "401", "403", "404", "405", "406", "409", "413", "415", "500", "503", "504", other}}
 	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
@@ -336,7 +336,7 @@ var (
 	gatewayDecisions         = counter(inGateway, "cellgate_gateway_decisions_total", "Decisions written for later reading, and those dropped because they could not be.", labelDecision)
 	gatewayBusRequests       = counter(inGateway, "cellgate_gateway_bus_requests_total", "Messages of Nova's message bus that were answered, or as casts done, by method and by the class of the exception that was answered with. Absent without a bus.", labelBusMethod, labelException)
 	gatewayBusSeconds        = histogram(inGateway, seconds, "cellgate_gateway_bus_request_seconds", "From the delivery of a message until the broker has its reply.", labelBusMethod)
-	gatewayBusDropped        = counter(inGateway, "cellgate_gateway_bus_dropped_total", "Messages dropped: malformed, no message of oslo.messaging; duplicate, delivered again after its reply was sent; no_caller, answered, but the reply queue is not there.", labelDropped)
+	gatewayBusDropped        = counter(inGateway, "cellgate_gateway_bus_dropped_total", "Messages dropped: malformed, no message of oslo.messaging; duplicate, delivered again after its reply was sent; no_caller, answered, but the reply queue is not there; notification, of select_destinations, whose broker is away.", labelDropped)
 	gatewayBusRedelivered    = counter(inGateway, "cellgate_gateway_bus_redelivered_total", "Messages that were delivered before, here or to another gateway, and not acknowledged.")
 	gatewayBusReconnects     = counter(inGateway, "cellgate_gateway_bus_reconnects_total", "Connections to a broker after the first.")
 	gatewayBusConnected      = reading(inGateway, "cellgate_gateway_bus_connected", "1 while requests of the message bus are consumed, else 0. Absent without a bus.")
