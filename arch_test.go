@@ -340,6 +340,8 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
+var foreignFolders = []string{"/home/", "/work/", "/root/", "/Users/"}
+
 // foreignPath matches absolute paths of somebody's machine.
 var foreignPath = regexp.MustCompile(`(^|[\s"'(=])/(home|work|root|Users)/[a-z]`)
 
@@ -365,7 +367,8 @@ func TestTrackedFilesStandAlone(t *testing.T) {
 		}
 		virtual := strings.Contains(string(data), `"testing/synctest"`)
 		for i, line := range strings.Split(string(data), "\n") {
-			if foreignPath.MatchString(line) {
+			// The expression is slow: most lines have no folder of the kind.
+			if foreign := func(folder string) bool { return strings.Contains(line, folder) }; slices.ContainsFunc(foreignFolders, foreign) && foreignPath.MatchString(line) {
 				t.Errorf("%s:%d names a path of one machine: %s", f, i+1, strings.TrimSpace(line))
 			}
 			if strings.HasSuffix(f, "_test.go") && strings.Contains(line, "time."+"Sleep(") && !virtual {

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	raced.LeaveOut("TestAnAbortOnTheHostEndsAConfirmedClaim", "TestAnAbortOnTheHostGivesTheRoomBack", "TestI3_CallersThatGiveUpAndRepeatAtOnce",
-		"TestI4_WhatACallGivenUpClaimedIsGoneSoon", "TestLostOffersAndVerdicts", "TestLostReplies")
+		"TestI4_WhatACallGivenUpClaimedIsGoneSoon", "TestLostOffersAndVerdicts", "TestLostReplies",
+		"TestHostsWhoseStatesAreRefusedTakeInstances", "TestNoTextOfACallerIsTakenForASickCell")
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"cellgate/internal/testlong"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(Stop)) }
 
 func TestServer_KilledAndRun_AnswersAtTheSameAddress(t *testing.T) {
+	testlong.Only(t, "TestRun_BrokerRestarts_ConsumesAgain in gateway/bus")
 	s := Start(t)
 	before := s.URL()
 	s.Kill(t)

@@ -65,13 +65,8 @@ func realFront(t *testing.T, base string) (http.Handler, *Client) {
 }
 
 func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: Placement takes seconds to start")
-	}
-	steps := 60
-	if testlong.On() {
-		steps = 600
-	}
+	testlong.Only(t, "TestTap_RandomWrites_AreCopied, TestRemote_WayBack_ContentsAreEqual and TestPass_RecordedPlacement_FillsCells")
+	const steps = 600
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	front, real := realFront(t, realPlacement(t))
