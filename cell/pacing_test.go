@@ -15,12 +15,12 @@ import (
 	"cellgate/shard"
 )
 
-// While thousands of leases end, and callers claim, each claim is in the next transaction;
+// While hundreds of leases end, and callers claim, each claim is in the next transaction;
 // a transaction has a 32nd of ended leases at most, and the callers have half of the
 // time. The leases end all the same.
 func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const leases, batch, each = 2000, 64, 4 * time.Millisecond
+		const leases, batch, each = 600, 64, 4 * time.Millisecond
 		store := newStore(t)
 		r := start(t, store, func(c *Config) { c.MaxBatch = batch })
 		r.register(plainState(1, 1<<20))

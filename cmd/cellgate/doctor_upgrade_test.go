@@ -13,7 +13,7 @@ import (
 
 // Everything that stands in the way is named, with what to do.
 func TestDoctorUpgrade(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 9, (&listingCell{}).registered(1, 3, 4, 5, 6, 7).serve(t))
 		conf := filepath.Join(t.TempDir(), "nova.conf")
 		if err := os.WriteFile(conf, []byte("[filter_scheduler]\nenabled_filters = ComputeFilter,CoreFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter\n"), 0o600); err != nil {

@@ -152,7 +152,7 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 // give again.
 func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
 	t.Parallel() // each has a server of its own
-	legacytest.Servers(t, twoGatewaysFillOneLegacyHost)
+	legacytest.OneServer(t, twoGatewaysFillOneLegacyHost)
 }
 
 func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
@@ -221,7 +221,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 // does.
 func TestLegacyDatabaseThatFreezes(t *testing.T) {
 	t.Parallel() // most of it waits, each for a server of its own
-	legacytest.Servers(t, legacyDatabaseThatFreezes)
+	legacytest.OneServer(t, legacyDatabaseThatFreezes)
 }
 
 func legacyDatabaseThatFreezes(t *testing.T, k legacytest.Kind) {

@@ -17,7 +17,7 @@ import (
 // tables have the instance: until then its host may look fuller by it.
 func TestABuildCountsOnce(t *testing.T) {
 	t.Parallel() // each has a server of its own
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		t.Parallel()
 		t.Run("rows", func(t *testing.T) { aBuildCountsOnce(t, k, false) })
 		t.Run("shard", func(t *testing.T) { aBuildCountsOnce(t, k, true) })

@@ -16,7 +16,7 @@ CREATE TABLE request_specs (id INTEGER, instance_uuid VARCHAR(36), spec TEXT);
 INSERT INTO flavors VALUES (1, 'm1.small', 2, 2048, 20, 0), (2, 'm1.huge', 200, 2048, 20, 0);`
 
 func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 4, "127.0.0.1:1")
 		c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host2"))
 		c.cell.Exec(t, "UPDATE services SET disabled = true WHERE id = 3")

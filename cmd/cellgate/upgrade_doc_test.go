@@ -15,7 +15,7 @@ import (
 // reads all that a gateway does.
 func TestTheGrantsOfTheDocsAreEnough(t *testing.T) {
 	text := readFile(t, repository+"/docs/how-to/upgrade.md")
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 2, (&listingCell{}).registered(1, 2).serve(t))
 		c.cell.Insert(t, "instances", c.instance(1, "host1"))
 		cell, api := inDatabase(t, c.cell.URL), inDatabase(t, c.api.URL)

@@ -119,7 +119,7 @@ func stamped(t *testing.T, d *legacytest.Database) string {
 // instance that the copy does not have yet, whatever its server's clock says, and even where
 // somebody writes heartbeats into the copy. What was deleted since ends as ever.
 func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		for _, c := range []struct {
 			name           string
 			agents, beaten bool

@@ -23,7 +23,7 @@ func (b *balanced) Instances(ctx context.Context, from novadb.InstancePoint) ite
 // though those before them and the compute nodes did not: no claim ends by them, whether their
 // heartbeats tell or not, in a pass over what changed, over all rows, and for a claim.
 func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		for _, c := range []struct {
 			name                string
 			agents, full, beats bool

@@ -15,6 +15,7 @@ import (
 
 	"cellgate/internal/mariatest"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testlong"
 )
 
 //go:embed testdata/nova-cell-mysql.sql
@@ -48,6 +49,17 @@ func Servers(t *testing.T, test func(t *testing.T, k Kind)) {
 	for _, k := range []Kind{MariaDB, PostgreSQL} {
 		t.Run(string(k), func(t *testing.T) { test(t, k) })
 	}
+}
+
+// OneServer is Servers with MariaDB; with PostgreSQL too in make test-long. It is for tests of what
+// follows from rows: that both give the same rows is tested in novadb.
+func OneServer(t *testing.T, test func(t *testing.T, k Kind)) {
+	t.Helper()
+	t.Run(string(MariaDB), func(t *testing.T) { test(t, MariaDB) })
+	t.Run(string(PostgreSQL), func(t *testing.T) {
+		testlong.Only(t, "MariaDB")
+		test(t, PostgreSQL)
+	})
 }
 
 // Kind is what a server is.
