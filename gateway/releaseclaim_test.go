@@ -38,7 +38,8 @@ func TestReleaseThatNamesTheWrongCell(t *testing.T) {
 
 // Nor is it a success when the cell that has the claim does not answer.
 func TestReleaseThatNamesTheWrongCellWhileTheOtherIsAway(t *testing.T) {
-	w := start(t, twoCells(), nil)
+	// The breaker stays closed: the last call is to meet the cell.
+	w := start(t, twoCells(), func(c *Config) { c.Breaker.Failures = 1000 })
 	s := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
 	w.cells[0].hook(down, nil)
 	mustFail(t, nil, w.releaseRef(s, testUUID(0x1, 1), "cell2"), fault.CellUnavailable)

@@ -228,7 +228,7 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 	}
 	for i := range 2 {
 		grpcAt, file := freePort(t), filepath.Join(dir, fmt.Sprintf("gateway%d.yaml", i+1))
-		text := fmt.Sprintf("gateway:\n  grpc: %q\n  http: %q\n  propose_budget: 5s\n  claim_budget: 8s\n  breaker: {probe_budget: 8s}\n  cells:\n%s  legacy:\n%s", grpcAt, freePort(t), cells.String(), tables.String())
+		text := fmt.Sprintf("gateway:\n  grpc: %q\n  http: %q\n  max_deadline: 5m\n  propose_budget: 5s\n  claim_budget: 8s\n  breaker: {probe_budget: 8s}\n  cells:\n%s  legacy:\n%s", grpcAt, freePort(t), cells.String(), tables.String())
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"cellgate/internal/pgtest"
 	"cellgate/internal/raced"
 	"cellgate/internal/testlong"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -58,9 +59,10 @@ func TestConformanceOnCockroachDB(t *testing.T) {
 	}})
 }
 
-// testOptions open the shard of a database that may be empty.
+// testOptions open the shard of a database that may be empty. The server waits for a test that
+// stands still in a transaction on a busy machine.
 func testOptions(url string) Options {
-	return Options{Cell: "cell1", CellUUID: "c1", URL: url, Migrate: true}
+	return Options{Cell: "cell1", CellUUID: "c1", URL: url, Migrate: true, IdleTimeout: testwait.Limit}
 }
 
 // testClock is how far a test has moved the server's clock.

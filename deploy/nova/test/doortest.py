@@ -38,7 +38,7 @@ class Base(unittest.TestCase):
 
     def setUp(self):
         start()
-        self.conf(endpoints=[os.environ['CELLGATE_GRPC']], timeout=30,
+        self.conf(endpoints=[os.environ['CELLGATE_GRPC']], timeout=300,
                   write_placement_allocations=False)
         self.context = context.RequestContext(
             user_id=USER, project_id=PROJECT,

@@ -219,7 +219,7 @@ class Credentials(Scripted):
                 'server', 'ours', 'others'))
             endpoint, calls = self.gateway(
                 {'ok': True}, tls=list(server) + [ours[0]])
-            self.conf(endpoints=[endpoint], timeout=60, attempt_timeout=30,
+            self.conf(endpoints=[endpoint], timeout=600, attempt_timeout=300,
                       tls_ca_file=server[0], tls_cert_file=ours[0],
                       tls_key_file=ours[1])
             ids = uuids(1)
