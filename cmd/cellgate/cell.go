@@ -42,7 +42,7 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		s.add(err)
 		web, err := a.listenMetrics(c.Cell.Metrics)
 		s.add(err)
-		tls, err := a.addServerTLS("cell.tls", c.Cell.TLS, c.Cell.Ingress)
+		tls, err := a.addServerTLS("cell.tls", c.Cell.TLS, ingressLimits(c.Cell.Ingress, c.Cell.MaxAgentHosts))
 		s.add(err)
 		s.add(checkShard(cmd.Context(), c.Cell))
 		if err := s.err(); err != nil {

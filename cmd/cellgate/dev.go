@@ -15,6 +15,7 @@ import (
 
 	"cellgate/agent"
 	"cellgate/internal/config"
+	"cellgate/internal/ingress"
 	"cellgate/internal/lifecycle"
 	"cellgate/shard/sqlshard"
 )
@@ -95,7 +96,7 @@ func (d *dev) build(ctx context.Context) error {
 		s.add(checkShard(ctx, d.devCell(i+1)))
 	}
 	// No files: everybody is admitted, in the clear, on loopback.
-	tls, err := d.addServerTLS("dev", config.ServerTLS{}, config.Ingress{})
+	tls, err := d.addServerTLS("dev", config.ServerTLS{}, ingress.Limits{})
 	s.add(err)
 	dial, err := d.addClientTLS("dev", config.ClientTLS{})
 	s.add(err)

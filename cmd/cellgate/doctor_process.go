@@ -24,6 +24,7 @@ import (
 	"cellgate/agent"
 	"cellgate/internal/config"
 	"cellgate/internal/health"
+	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 	"cellgate/shard/pebbleshard"
@@ -103,7 +104,7 @@ func checkFiles(p *localProcess) (out results) {
 	if p.server == (config.ServerTLS{}) && p.client == (config.ClientTLS{}) {
 		return good("no certificates, no tokens: for loopback only")
 	}
-	server, client := securityServer(p.server, config.Ingress{}), security.ClientConfig(p.client)
+	server, client := securityServer(p.server, ingress.Limits{}), security.ClientConfig(p.client)
 	for _, f := range security.Check(&server, &client, p.now()) {
 		if f.Bad {
 			out = append(out, diagnose(unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/reference/security.md"))...)

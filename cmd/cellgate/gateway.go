@@ -45,7 +45,7 @@ flags win.`,
 		s.add(err)
 		web, err := a.listen(c.Gateway.HTTP, "http")
 		s.add(err)
-		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS, c.Gateway.Ingress)
+		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS, ingressLimits(c.Gateway.Ingress, 0))
 		s.add(err)
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
 		s.add(err)

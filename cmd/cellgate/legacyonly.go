@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"cellgate/internal/config"
+	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 )
@@ -27,7 +28,7 @@ func (a *assembly) addLegacyOnly(ctx context.Context, g config.Gateway, dial dia
 		if !g.LegacyOnly(c.Name) {
 			continue
 		}
-		tls, err := a.addServerTLS("gateway.legacy", config.ServerTLS{}, config.Ingress{})
+		tls, err := a.addServerTLS("gateway.legacy", config.ServerTLS{}, ingress.Limits{})
 		if err != nil {
 			return nil, nil, err
 		}

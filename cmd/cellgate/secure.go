@@ -14,16 +14,25 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-func securityServer(c config.ServerTLS, in config.Ingress) security.ServerConfig {
+// ingressLimits are those of a server. An agent has a stream a host, and the old ones beside
+// while it connects anew; agentHosts is 0 for the default.
+func ingressLimits(in config.Ingress, agentHosts int) ingress.Limits {
+	return ingress.Limits{
+		Bytes: int64(in.MiB) << 20, CallerBytes: int64(in.CallerMiB) << 20,
+		Connections: in.Connections, CallerCalls: 4 * agentHosts,
+	}
+}
+
+func securityServer(c config.ServerTLS, limits ingress.Limits) security.ServerConfig {
 	return security.ServerConfig{
 		Cert: c.Cert, Key: c.Key, ClientCA: c.ClientCA, ClientCertOptional: c.ClientCertOptional, Tokens: c.Tokens,
-		Limits: ingress.Limits{Bytes: int64(in.MiB) << 20, CallerBytes: int64(in.CallerMiB) << 20, Connections: in.Connections},
+		Limits: limits,
 	}
 }
 
 // addServerTLS reads the files of a server's TLS and adds what reads them again.
-func (a *assembly) addServerTLS(path string, c config.ServerTLS, in config.Ingress) (*security.Server, error) {
-	s, err := security.NewServer(securityServer(c, in), a.log)
+func (a *assembly) addServerTLS(path string, c config.ServerTLS, limits ingress.Limits) (*security.Server, error) {
+	s, err := security.NewServer(securityServer(c, limits), a.log)
 	if err != nil {
 		return nil, settings(path, err)
 	}

@@ -17,6 +17,8 @@ type Limits struct {
 	Bytes, CallerBytes int64
 	// Connections open at once, in total and from one address.
 	Connections, AddressConnections int
+	// CallerCalls are the calls under way of one agent's credential: a stream costs 32 KiB.
+	CallerCalls int
 }
 
 const (
@@ -54,6 +56,9 @@ func (l Limits) withDefaults() Limits {
 	if l.AddressConnections == 0 {
 		l.AddressConnections = min(l.Connections, max(64, l.Connections/16))
 	}
+	if l.CallerCalls == 0 {
+		l.CallerCalls = 4096
+	}
 	return l
 }
 
@@ -72,6 +77,8 @@ type Ingress struct {
 	// openFrom counts the calls under way that anybody may make, by address.
 	openFrom  map[string]int
 	openTotal int
+	// calls counts the calls under way of each agent's credential.
+	calls map[string]int
 	// refused counts what was refused, by what ran out.
 	refused map[Bound]uint64
 }
@@ -87,13 +94,14 @@ const (
 	BoundConnections Bound = "connections"
 	BoundAddress     Bound = "address_connections"
 	BoundOpen        Bound = "open_calls"
+	BoundCallerCalls Bound = "caller_calls"
 )
 
 // New makes an Ingress that holds nothing.
 func New(l Limits) *Ingress {
 	return &Ingress{
 		limits: l.withDefaults(), heavy: semaphore.NewWeighted(heavyCost),
-		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, refused: map[Bound]uint64{},
+		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, calls: map[string]int{}, refused: map[Bound]uint64{},
 	}
 }
 
@@ -172,7 +180,7 @@ func (in *Ingress) count(b Bound) {
 func (in *Ingress) Refused(each func(b Bound, n uint64)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, b := range []Bound{BoundBytes, BoundCallerBytes, BoundHeavy, BoundConnections, BoundAddress, BoundOpen} {
+	for _, b := range []Bound{BoundBytes, BoundCallerBytes, BoundHeavy, BoundConnections, BoundAddress, BoundOpen, BoundCallerCalls} {
 		each(b, in.refused[b])
 	}
 }

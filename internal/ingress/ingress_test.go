@@ -93,6 +93,22 @@ func TestOpen_AddressBound_EndsWithTimeAndCall(t *testing.T) {
 	})
 }
 
+func TestCall_CredentialBound_EndsWithTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := New(Limits{CallerCalls: 2})
+		first, end := context.WithCancel(t.Context())
+		must(t, in.Call(first, "agent/h1"))
+		must(t, in.Call(t.Context(), "agent/h1"))
+		if err := in.Call(t.Context(), "agent/h1"); !overloadedError(err) {
+			t.Errorf("a third call: %v", err)
+		}
+		must(t, in.Call(t.Context(), "agent/h2"))
+		end()
+		synctest.Wait()
+		must(t, in.Call(t.Context(), "agent/h1"))
+	})
+}
+
 func TestListener_AboveTheLimits_Closed(t *testing.T) {
 	for name, limits := range map[string]Limits{"total": {Connections: 2}, "address": {AddressConnections: 2}} {
 		t.Run(name, func(t *testing.T) {

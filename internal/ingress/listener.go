@@ -77,9 +77,7 @@ func (in *Ingress) ended(from string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.connections--
-	if in.addresses[from]--; in.addresses[from] == 0 {
-		delete(in.addresses, from)
-	}
+	countDown(in.addresses, from)
 }
 
 // counted is a connection that counts until it is closed.

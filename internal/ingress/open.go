@@ -34,9 +34,31 @@ func (in *Ingress) Open(ctx context.Context, addr net.Addr, within time.Duration
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		in.openTotal--
-		if in.openFrom[from]--; in.openFrom[from] == 0 {
-			delete(in.openFrom, from)
-		}
+		countDown(in.openFrom, from)
 	})
 	return ctx, nil
+}
+
+// Call counts a call of an agent's credential until ctx ends. The error is OVERLOADED.
+func (in *Ingress) Call(ctx context.Context, caller string) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.calls[caller] >= in.limits.CallerCalls {
+		in.refused[BoundCallerCalls]++
+		return overloaded("too many calls of one credential are under way")
+	}
+	in.calls[caller]++
+	context.AfterFunc(ctx, func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		countDown(in.calls, caller)
+	})
+	return nil
+}
+
+// countDown takes one from a count, and forgets it at 0.
+func countDown(counts map[string]int, of string) {
+	if counts[of]--; counts[of] == 0 {
+		delete(counts, of)
+	}
 }

@@ -56,6 +56,12 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 		if ok {
 			ingress.Admit(p.Addr)
 		}
+		// Each host has a stream, and calls of other roles are bounded by the gateway's limiter.
+		if a.id.Role == Agent {
+			if err := s.in.Call(ctx, a.id.key()); err != nil {
+				return ctx, err
+			}
+		}
 	case ok && s.Authenticates():
 		// Whoever it is: few at a time, and not for long.
 		within := ingress.OpenWithin

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"cellgate/internal/ingress"
 	"cellgate/internal/ingress/floodtest"
 	"cellgate/internal/security/testca"
 )
@@ -89,5 +90,19 @@ func TestFlood_SmallUnfinishedMessages_HeapBounded(t *testing.T) {
 	}
 	if grown := heapInUse() - before; grown > 160<<20 {
 		t.Errorf("the heap grew by %d MiB, most is 160", grown>>20)
+	}
+}
+
+// An agent opens streams, and begins a small message on each.
+func TestFlood_StreamsOfOneAgent_Bounded(t *testing.T) {
+	const streams, most = 400, 100
+	r := newRig(t, func(_ *rig, c *ServerConfig) { c.Limits = ingress.Limits{CallerCalls: most} })
+	conn := r.rawConn(r.certificate("caller", testca.Leaf{URIs: []string{"cellgate://agent/h1"}}))
+	got, err := floodtest.Flood{Method: "/cellgate.agent.v1.HostReports/Report", Streams: streams, Declared: 256 << 10, Sent: 128 << 10}.Run(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Refused != streams-most {
+		t.Errorf("%d of %d streams were refused, want %d", got.Refused, streams, streams-most)
 	}
 }

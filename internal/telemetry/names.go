@@ -236,7 +236,7 @@ var (
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
 	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
-	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", other}}
+	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", "caller_calls", other}}
 	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
 	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
 	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", "notification", other}}
@@ -401,7 +401,7 @@ var (
 	callersRefused = tally(everyProcess, "cellgate_callers_refused_total", "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.", labelDoor, labelRefusal)
 	certificateEnd = reading(everyProcess, "cellgate_certificate_end_time_seconds", "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.", labelFile)
 	ingressBytes   = reading(everyProcess, "cellgate_ingress_bytes", "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.")
-	ingressRefused = tally(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential. Absent without a server.", labelLimit)
+	ingressRefused = tally(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached: bytes of all and of one caller (caller_bytes), large_requests that waited too long to be decoded, connections of all and of one address (address_connections), open_calls that need no credential, caller_calls of one agent's credential. Absent without a server.", labelLimit)
 )
 
 // FindingKinds lists the kinds of findings of a cell, as cellgate.v1.Finding has them.
