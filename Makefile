@@ -247,6 +247,11 @@ gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate c
 	go run ./cmd/config-docs docs/reference/configuration.md
 	go run ./cmd/measurements-docs docs/measurements docs/reference/measurements.md
 
+.PHONY: console
+console: ## Build the console (console/, with npm) into gateway/console/dist, which is committed.
+	cd console && npm ci --ignore-scripts && npm run build
+	console/sums.sh > gateway/console/dist.sha256
+
 .PHONY: measurements-doc
 measurements-doc: ## Write docs/reference/measurements.md from the raw results in docs/measurements.
 	go run ./cmd/measurements-docs docs/measurements docs/reference/measurements.md
@@ -257,6 +262,7 @@ gen-check: ## Fail when what is generated is not what 'make gen' writes.
 	$(MAKE) --no-print-directory gen; \
 	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
+	@console/sums.sh | diff gateway/console/dist.sha256 - || { echo "gateway/console/dist is not of the sources in console/: run make console, and commit what it wrote"; exit 1; }
 
 .PHONY: parity
 parity: ## Compare with what Nova answered and write the tables of docs/reference/nova-parity.md.

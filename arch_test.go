@@ -55,6 +55,7 @@ var rules = []rule{
 	{folder: "gateway/selection", may: []string{"gateway/cellclient", "gateway/claims", "gateway/decisions", "gateway/rules", "internal/expression", "internal/fault", "internal/rpc", "internal/telemetry", "internal/throttle", "internal/wire", "proto", "schedule"}, why: "a request knows no gate and none of Nova's tables"},
 	{folder: "gateway/admission", may: []string{"internal/fault"}, why: "who gets a place is decided without knowing what a call does"},
 	{folder: "gateway/rest", may: []string{"internal/fault", "internal/health", "internal/ingress", "internal/rpc", "internal/security", "internal/telemetry", "proto"}, why: "REST is another form of the gRPC calls: it knows no cell and no gateway"},
+	{folder: "gateway/console", may: []string{"internal/fault", "proto"}, why: "the console is a client of the API: its server knows files, and what changed"},
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/rpc", "internal/telemetry", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
 	{folder: "gateway/placement/cells", may: []string{"gateway/cellclient", "gateway/placement", "internal/fault", "proto"}, why: "only the backend of the Placement API knows that there are cells"},

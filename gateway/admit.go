@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"cellgate/gateway/admission"
+	"cellgate/gateway/console"
 	"cellgate/gateway/rest"
 	"cellgate/internal/fault"
 	"cellgate/internal/ingress"
@@ -204,7 +205,15 @@ func addressOf(ctx context.Context) string {
 // HTTPHandler serves the REST API of the gateway; conn is a connection to the server that
 // it is registered with.
 func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
+	pages, err := console.Pages()
+	if err != nil {
+		return nil, err
+	}
+	events := console.Events(console.Source{
+		Cells: g.listCells, Newest: g.decisions.Newest, Stopping: g.health.Stopping(), Refuse: rest.WriteError,
+	})
 	return rest.New(rest.Deps{
+		Console: pages, ConsolePaths: console.Paths, Events: events,
 		Conn: conn, Admit: g.admitHTTP, Outgoing: g.withPlace, Check: checkDepth,
 		Ingress: g.in, Health: g.health, Telemetry: g.tel, Log: g.log,
 	})

@@ -195,7 +195,7 @@ func TestRESTPaths(t *testing.T) {
 	}{
 		{"GET", "/v1/nothing", 404, fault.NotFound},
 		{"GET", "/nothing", 404, fault.NotFound},
-		{"GET", "/", 404, fault.NotFound},
+		{"POST", "/", 404, fault.NotFound},
 		{"GET", "/v1/select_destinations", 405, fault.InvalidRequest},
 		{"DELETE", "/v1/cells", 405, fault.InvalidRequest},
 		{"GET", "/v1/claims/not-a-uuid", 400, fault.InvalidRequest},

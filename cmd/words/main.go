@@ -74,7 +74,7 @@ func check(tree fs.FS, all bool) (map[string][]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "bin" || d.Name() == "testdata" || d.Name() == "third_party"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "bin" || d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == "third_party"):
 			return fs.SkipDir
 		case filepath.Ext(path) == ".md":
 			text, err := fs.ReadFile(tree, path)

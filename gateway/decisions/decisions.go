@@ -93,6 +93,15 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 	return resp, nil
 }
 
+// Newest gives the id of the newest decision of the cells that answer; empty when they have none.
+func (r *Recorder) Newest(ctx context.Context) (string, error) {
+	got, err := r.List(ctx, &cellgatev1.ListDecisionsRequest{PageSize: 1})
+	if err != nil || len(got.GetDecisions()) == 0 {
+		return "", err
+	}
+	return got.GetDecisions()[0].GetDecisionId(), nil
+}
+
 func ulidOf(d *cellgatev1.Decision) string {
 	_, id := splitDecision(d.GetDecisionId())
 	return id

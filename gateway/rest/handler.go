@@ -40,6 +40,10 @@ type Deps struct {
 	// Ingress bounds the bytes of bodies; nil: they are not bounded in total.
 	Ingress *ingress.Ingress
 	Health  *health.Monitor
+	// Console serves the pages at ConsolePaths, Events GET /v1/events; see gateway/console.
+	Console      http.Handler
+	ConsolePaths []string
+	Events       http.Handler
 	// Telemetry may be nil.
 	Telemetry *telemetry.Gateway
 	Log       *slog.Logger
@@ -55,7 +59,9 @@ type api struct {
 // Deps.Conn, so that limits and errors are one path. JSON has the proto's field names;
 // a field that is unknown, or has a value of a wrong type, is refused by name.
 //
+//	/              the console, or for a client that is no browser what there is
 //	/v1/…          the API, as its protos say
+//	/v1/events     the state of cells and decisions, as server-sent events
 //	/healthz       200 while the process is alive, else 503; see health.go
 //	/readyz        200 while new requests are welcome, else 503; see health.go
 //	/openapi.json  the API's description
@@ -108,6 +114,13 @@ func New(d Deps) (http.Handler, error) {
 		mux.ServeHTTP(w, r)
 		discardRest(w, b)
 	}))
+	root.Handle("GET /v1/events", d.Events)
+	for _, path := range d.ConsolePaths {
+		if path == "/" {
+			path = "/{$}"
+		}
+		root.Handle("GET "+path, d.Console)
+	}
 	root.HandleFunc("GET /healthz", a.Health.ServeAlive)
 	root.HandleFunc("GET /readyz", a.Health.ServeReady)
 	root.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {

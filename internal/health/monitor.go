@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -33,7 +34,8 @@ const everyCheck = 250 * time.Millisecond
 // Monitor joins the checks of a process. Safe for concurrent use.
 type Monitor struct {
 	alive, ready func() []Check
-	draining     atomic.Bool
+	draining     chan struct{}
+	drain        sync.Once
 	process      atomic.Pointer[Process]
 	also         atomic.Pointer[func() Check]
 }
@@ -48,7 +50,7 @@ func New(alive, ready func() []Check) *Monitor {
 	if ready == nil {
 		ready = none
 	}
-	return &Monitor{alive: alive, ready: ready}
+	return &Monitor{alive: alive, ready: ready, draining: make(chan struct{})}
 }
 
 // Of makes the reports say which process they are of.
@@ -59,10 +61,20 @@ func (m *Monitor) Of(p Process) { m.process.Store(&p) }
 func (m *Monitor) Also(ready func() Check) { m.also.Store(&ready) }
 
 // Drain makes the process not ready for good.
-func (m *Monitor) Drain() { m.draining.Store(true) }
+func (m *Monitor) Drain() { m.drain.Do(func() { close(m.draining) }) }
+
+// Stopping is closed when Drain is called.
+func (m *Monitor) Stopping() <-chan struct{} { return m.draining }
 
 // Draining reports whether Drain was called.
-func (m *Monitor) Draining() bool { return m.draining.Load() }
+func (m *Monitor) Draining() bool {
+	select {
+	case <-m.draining:
+		return true
+	default:
+		return false
+	}
+}
 
 // Alive says whether the process is alive.
 func (m *Monitor) Alive() (Report, bool) {
@@ -77,7 +89,7 @@ func (m *Monitor) Alive() (Report, bool) {
 // Ready says whether new work is welcome.
 func (m *Monitor) Ready() (Report, bool) {
 	draining := Check{Name: "draining", OK: true}
-	if m.draining.Load() {
+	if m.Draining() {
 		draining = Check{Name: "draining", Why: "the process was asked to stop"}
 	}
 	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...), Process: m.process.Load()}

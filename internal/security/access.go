@@ -83,6 +83,13 @@ var access = map[string][]Role{
 	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Operator, Reader},
 	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Operator, Reader},
 
+	// The console's files; what they show, they ask of the API.
+	"GET /":             {},
+	"GET /console.js":   {},
+	"GET /console.css":  {},
+	"GET /favicon.svg":  {},
+	"GET /licenses.txt": {},
+	"GET /v1/events":    {Operator, Reader},
 	"GET /healthz":      {},
 	"GET /readyz":       {},
 	"GET /openapi.json": {Operator, Reader},
