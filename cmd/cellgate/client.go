@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/config"
@@ -188,6 +190,9 @@ func (c *client) located(ctx context.Context, err error) error {
 	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
 		if c.speaksHTTP(ctx) {
 			return &unreachableError{addr: c.addr, why: "it speaks HTTP, not gRPC: that is the address of a REST API; give --addr the gateway's gRPC address (gateway.grpc, " + defaultAddr + " by default)", err: err}
+		}
+		if status.Code(e.Cause) == codes.Unimplemented {
+			return &unreachableError{addr: c.addr, why: "it does not serve this call, as a cell or a gateway of another version does; give --addr the gateway's gRPC address (gateway.grpc, " + defaultAddr + " by default)", err: err}
 		}
 		what, do := security.Explain(e.Cause, security.ClientConfig(c.tls), asFlag)
 		if what != "" {

@@ -195,7 +195,7 @@ func (k *novaKey) meaning(g config.Gateway) string {
 func multipliersOf(g config.Gateway) map[string]float64 {
 	all := map[string]float64{}
 	if len(g.Weighers) == 0 {
-		for _, w := range rules.DefaultWeighers() {
+		for _, w := range rules.DefaultWeighers("") {
 			all[w.Name] = w.Multiplier
 		}
 	}
@@ -301,6 +301,12 @@ func bindServing(cmd *cobra.Command, section string, t terminal) func() (c confi
 // show prints the configuration in force: key, value and where it was set. Values
 // of lists of cells and the like are shown as flags take them.
 func (t *told) show(p *page, c config.Config, section string) {
+	c.Gateway.Filters = rules.FiltersInForce(c.Gateway.Filters)
+	if len(c.Gateway.Weighers) == 0 {
+		for _, w := range rules.DefaultWeighers(c.Gateway.Nova.Release) {
+			c.Gateway.Weighers = append(c.Gateway.Weighers, config.Weigher(w))
+		}
+	}
 	tab := p.table("KEY", "FROM", "VALUE")
 	sections := []string{section, "log", "telemetry"}
 	if section == "dev" {

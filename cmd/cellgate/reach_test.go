@@ -29,6 +29,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		return at
 	}
 	good, named, past, open := serve("server"), serve("elsewhere"), serve("past"), serve("")
+	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0").await(`msg="cell starts".* grpc=(\S+)`)[1]
 	known := []string{"--ca", s.caFile, "--cert", ours, "--key", oursKey}
 	for _, c := range []struct {
 		name, addr string
@@ -44,6 +45,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		{"a foreign certificate", good, []string{"--ca", s.caFile, "--cert", theirs, "--key", theirsKey}, "the certificate shown to it is of a CA that it does not know; give --cert and --key a certificate of its client_ca", "does not accept the certificate shown to it does; give --cert and --key a certificate of its client_ca"},
 		{"an expired certificate", good, []string{"--ca", s.caFile, "--cert", late, "--key", lateKey}, "the certificate shown to it has expired; replace --cert and --key", "does not accept the certificate shown to it does"},
 		{"a server without TLS", open, known, "it does not speak TLS; leave --ca out", ""},
+		{"a cell", cell, nil, "it does not serve this call, as a cell or a gateway of another version does; give --addr the gateway's gRPC address", ""},
 		{"a server with TLS", good, nil, "it closed the connection, as one that speaks TLS does; give --ca the CA of its certificate", ""},
 		{"nobody", testaddr.Dead(t), nil, "nothing listens there; start it, or correct the address", ""},
 	} {

@@ -70,8 +70,11 @@ func FiltersInForce(configured []string) []string {
 	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
 }
 
-// DefaultWeighers are the weighers when none are configured, with the newest Nova.
-func DefaultWeighers() []WeigherConfig { return defaultWeighers(0) }
+// DefaultWeighers are the weighers when none are configured, with a release of Nova; "" means
+// the newest.
+func DefaultWeighers(release string) []WeigherConfig {
+	return defaultWeighers((&Options{Release: release}).release())
+}
 
 func defaultWeighers(release novarelease.Release) []WeigherConfig {
 	var list []WeigherConfig

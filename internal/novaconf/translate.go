@@ -187,6 +187,9 @@ func (t *translation) enable(names []string, name, redundant string, a *assignme
 
 // unknown words the problem of a name that is not there.
 func unknown(what, name string, known []string) string {
+	if strings.ContainsAny(name, `[]"'`) {
+		return fmt.Sprintf("there is no %s %s; write the names without brackets and quotes", what, name)
+	}
 	if n := spell.Nearest(name, known, 3); n != "" {
 		return fmt.Sprintf("there is no %s %s; did you mean %s?", what, name, n)
 	}
