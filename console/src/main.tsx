@@ -3,7 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 import { hasToken, onDenied, signIn } from "./api";
 import { follow, useLive } from "./live";
 import { Badge, Link } from "./ui";
+import { CellPage } from "./pages/cell";
+import { ClaimsPage } from "./pages/claims";
+import { DecisionPage, DecisionsPage } from "./pages/decisions";
+import { HostPage } from "./pages/host";
 import { Overview } from "./pages/overview";
+import { TryPage } from "./pages/try";
+import { UpgradePage } from "./pages/upgrade";
 import "./style.css";
 
 // A page shows a path: the rest of it after its name, and its parameters.
@@ -14,6 +20,12 @@ export interface Where {
 
 const pages: { name: string; title: string; menu: boolean; show: (at: Where) => preact.JSX.Element }[] = [
   { name: "", title: "Overview", menu: true, show: () => <Overview /> },
+  { name: "cells", title: "Cells", menu: false, show: ({ rest }) => (rest[0] ? <CellPage name={rest[0]} /> : <Overview />) },
+  { name: "hosts", title: "Host", menu: false, show: ({ rest }) => <HostPage uuid={rest[0] ?? ""} /> },
+  { name: "decisions", title: "Decisions", menu: true, show: ({ rest, query }) => (rest[0] ? <DecisionPage id={rest[0]} /> : <DecisionsPage query={query} />) },
+  { name: "try", title: "Try a request", menu: true, show: () => <TryPage /> },
+  { name: "upgrade", title: "Upgrade", menu: true, show: () => <UpgradePage /> },
+  { name: "claims", title: "Claims and findings", menu: true, show: () => <ClaimsPage /> },
 ];
 
 function here(): { name: string; at: Where } {

@@ -1,0 +1,145 @@
+import { useEffect, useState } from "preact/hooks";
+import { Bag, get, Refusal } from "../api";
+import { ago, count, percent, protoSeconds, seconds, short } from "../format";
+import { useGet, useLive } from "../live";
+import { Badge, Card, Empty, Facts, Funnel, Link, Page, Problem, Table, useNow, Waiting } from "../ui";
+import { Misses } from "./nearest";
+import { DecisionTable, Outcome } from "./overview";
+import { Weights } from "./weights";
+
+export function DecisionsPage({ query }: { query: URLSearchParams }) {
+  const live = useLive();
+  const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", cell: "", refused: false });
+  const [followed, setFollowed] = useState(true);
+  const [list, setList] = useState<{ decisions: Bag[]; next: string; away: string[] }>();
+  const [error, setError] = useState<Refusal>();
+  const read = async (token: string, signal?: AbortSignal) => {
+    try {
+      const page = await get("/v1/decisions", { ...filter, page_size: 50, page_token: token }, signal);
+      setList((old) => ({ decisions: token && old ? [...old.decisions, ...page.decisions] : page.decisions, next: page.next_page_token, away: page.unavailable_cells }));
+      setError(undefined);
+      if (token) setFollowed(false);
+    } catch (e) {
+      if (!signal?.aborted) setError(e as Refusal);
+    }
+  };
+  useEffect(() => {
+    const stop = new AbortController();
+    const wait = setTimeout(() => void read("", stop.signal), 200);
+    return () => {
+      clearTimeout(wait);
+      stop.abort();
+    };
+  }, [filter, followed ? live.newest : ""]);
+  return (
+    <Page title="Decisions" actions={<button aria-pressed={followed} onClick={() => setFollowed(!followed)}>{followed ? "❚❚ Pause" : "▶ Follow"}</button>}>
+      <Card>
+        <div class="controls">
+          <label>Instance <input class="uuid" placeholder="uuid" value={filter.instance_uuid} onInput={(e) => setFilter({ ...filter, instance_uuid: e.currentTarget.value.trim() })} /></label>
+          <label>Project <input value={filter.project_id} onInput={(e) => setFilter({ ...filter, project_id: e.currentTarget.value.trim() })} /></label>
+          <label>Request id <input value={filter.request_id} onInput={(e) => setFilter({ ...filter, request_id: e.currentTarget.value.trim() })} /></label>
+          <label>Kept by
+            <select value={filter.cell} onChange={(e) => setFilter({ ...filter, cell: e.currentTarget.value })}>
+              <option value="">any cell</option>
+              {live.cells?.map((c) => <option key={c.cell}>{c.cell}</option>)}
+            </select>
+          </label>
+          <label class="check"><input type="checkbox" checked={filter.refused} onChange={(e) => setFilter({ ...filter, refused: e.currentTarget.checked })} /> refusals only</label>
+        </div>
+        {error && <Problem error={error} />}
+        {list && list.away.length > 0 && <div class="problem">{list.away.join(", ")} did not answer: its decisions are missing here.</div>}
+        {list ? <DecisionTable decisions={list.decisions} /> : !error && <Waiting what="the decisions" />}
+        {list?.next && <button onClick={() => void read(list.next)}>Older</button>}
+      </Card>
+    </Page>
+  );
+}
+
+// rejectsOf adds up the rejects of cells, in filter order.
+export function rejectsOf(cells: Bag[]): { filter: string; detail: string; hosts: number }[] {
+  const out = new Map<string, { filter: string; detail: string; hosts: number }>();
+  for (const c of cells) for (const r of c.rejects) {
+    const key = r.filter + "\n" + r.detail;
+    const sum = out.get(key) ?? { filter: r.filter, detail: r.detail, hosts: 0 };
+    sum.hosts += r.hosts;
+    out.set(key, sum);
+  }
+  return [...out.values()];
+}
+
+export function DecisionPage({ id }: { id: string }) {
+  const now = useNow();
+  const got = useGet(`/v1/decisions/${encodeURIComponent(id)}`);
+  const d = got.value?.decision as Bag | undefined;
+  if (!d) return <Page title="Decision">{got.error ? <Problem error={got.error} /> : <Waiting what="the decision" />}</Page>;
+  const searched = d.cells.filter((c: Bag) => c.outcome === "SEARCHED");
+  const hosts = searched.reduce((n: number, c: Bag) => n + c.hosts, 0);
+  const passed = searched.reduce((n: number, c: Bag) => n + c.passed, 0);
+  const claims = new Map<string, Bag>(d.claims.map((c: Bag) => [c.instance_uuid, c]));
+  return (
+    <Page title={d.refusal ? "A refusal" : "A decision"} actions={<span class="badges"><Outcome d={d} />{d.partial && <Badge tone="warn">partial</Badge>}{!d.refusal && (d.exact ? <Badge tone="good">exact</Badge> : <Badge tone="warn">not exact</Badge>)}</span>}>
+      {d.message && <p class="message">{d.message}</p>}
+      <Card>
+        <Facts rows={[
+          ["Decided", `${new Date(d.decided_at).toLocaleString("en-GB")}, ${ago(d.decided_at, now)}`],
+          ["Operation", d.operation === "OPERATION_UNSPECIFIED" ? "BUILD" : d.operation],
+          ["Took", `${seconds(protoSeconds(d.took))}, ${d.rounds} ${d.rounds === 1 ? "round" : "rounds"}${d.lost_races ? `, ${d.lost_races} lost races` : ""}`],
+          ["Project", d.project_id && <code>{d.project_id}</code>],
+          ["Request", d.request_id && <code>{d.request_id}</code>],
+          ["Decision", <code>{d.decision_id}</code>],
+          ["Fields read over", d.ignored_fields.join(", ")],
+        ]} />
+      </Card>
+      {hosts > 0 && <Card title="How the hosts became fewer"><Funnel hosts={hosts} passed={passed} rejects={rejectsOf(searched)} /></Card>}
+      {d.no_valid_host && (d.no_valid_host.smallest_change || d.no_valid_host.smallest_operator_change || d.no_valid_host.nearest?.length > 0) && (
+        <Card title="What would fit"><Misses of={d.no_valid_host} /></Card>
+      )}
+      {d.destinations.length > 0 && (
+        <Card title="Where the instances went">
+          <Table label="Destinations" head={["Instance", "Host", "Cell", "Zone", { text: "Weight", right: true }, "Claim", "Alternates"]}>
+            {d.destinations.map((x: Bag) => {
+              const claim = claims.get(x.instance_uuid);
+              return (
+                <tr key={x.instance_uuid}>
+                  <td><code title={x.instance_uuid}>{short(x.instance_uuid)}</code></td>
+                  <td><Link to={`/hosts/${x.selected.compute_node_uuid}`}>{x.selected.service_host}</Link></td>
+                  <td><Link to={`/cells/${encodeURIComponent(x.selected.cell)}`}>{x.selected.cell}</Link></td>
+                  <td>{x.selected.availability_zone}</td>
+                  <td class="right">{x.selected.weight.toFixed(4)}</td>
+                  <td>{claim ? <Badge tone={claim.state === "CONFIRMED" ? "good" : claim.state === "PENDING" ? "warn" : "plain"}>{claim.state}</Badge> : d.dry_run ? "dry run" : <span class="quiet">no live claim</span>}</td>
+                  <td class="wide">{x.alternates.length ? x.alternates.map((a: Bag) => `${a.service_host} (${a.weight.toFixed(4)})`).join(", ") : "–"}</td>
+                </tr>
+              );
+            })}
+          </Table>
+        </Card>
+      )}
+      {d.ranked?.length > 0 && <Card title="Weights of the winners and the first losers"><Weights ranked={d.ranked} /></Card>}
+      <Card title="Cells"><CellReports cells={d.cells} /></Card>
+      {d.rejected_claims.length > 0 && (
+        <Card title="Hosts that rejected the claim">
+          {d.rejected_claims.map((r: Bag) => <p key={r.claim_id}><Link to={`/hosts/${r.host_uuid}`}>{r.service_host}</Link> {r.reason}: {r.message}</p>)}
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+const outcomeTone = { SEARCHED: "good", SKIPPED: "plain", UNAVAILABLE: "bad" } as const;
+
+export function CellReports({ cells }: { cells: Bag[] }) {
+  if (cells.length === 0) return <Empty>No cell was asked.</Empty>;
+  return (
+    <Table label="What each cell answered" head={["Cell", "Outcome", { text: "Hosts", right: true }, { text: "Passed", right: true }, "Reason, or first filters that rejected"]}>
+      {cells.map((c) => (
+        <tr key={c.cell}>
+          <td><Link to={`/cells/${encodeURIComponent(c.cell)}`}>{c.cell}</Link>{c.source === "LEGACY" && <> <Badge tone="warn">legacy</Badge></>}</td>
+          <td><Badge tone={outcomeTone[c.outcome as keyof typeof outcomeTone] ?? "plain"}>{c.outcome.toLowerCase()}</Badge></td>
+          <td class="right">{count(c.hosts)}</td>
+          <td class="right">{count(c.passed)} <span class="quiet">{c.hosts ? percent(c.passed / c.hosts) : ""}</span></td>
+          <td class="wide">{c.reason || c.rejects.map((r: Bag) => `${count(r.hosts)} ${r.filter}${r.detail ? ` (${r.detail})` : ""}`).join(", ") || "–"}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
