@@ -146,8 +146,8 @@ func planSample(t *testing.T, tables []*schedule.Table, s Sample, r *schedule.Re
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: r, Rules: rules, Seed: seed, Instances: instances(t, s), Cells: len(tables), Alternates: 2, MaxRounds: 8,
 	})
-	for !plan.Done() {
-		for _, a := range plan.Next() {
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
+		for _, a := range asks {
 			pr, err := tables[a.Cell].Propose(&a.Query)
 			if err != nil {
 				t.Fatalf("%s: %v", s.Name, err)

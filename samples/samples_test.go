@@ -54,14 +54,14 @@ func compile(t *testing.T, s Sample, counts map[string]int) (schedule.Request, b
 	t.Helper()
 	if typed := s.Request.GetRequestSpec(); typed != nil {
 		counts["request_spec"]++
-		r, _, err := nova.Compile(specOf(typed))
+		r, _, err := new(nova.Options).Compile(specOf(typed))
 		if err != nil {
 			t.Errorf("%s: %v", s.Name, err)
 		}
 		return r, err == nil
 	}
 	counts["nova_request_spec"]++
-	tr, err := nova.FromPrimitive(s.Request.GetNovaRequestSpec().AsMap())
+	tr, err := new(nova.Options).FromPrimitive(s.Request.GetNovaRequestSpec().AsMap())
 	if err != nil {
 		t.Errorf("%s: %v", s.Name, err)
 		return schedule.Request{}, false

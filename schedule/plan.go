@@ -10,7 +10,8 @@ import (
 // Plan merges the cells' proposals into exactly the picks that one scheduler
 // over all hosts would make, one after the other, whatever the split into
 // cells. It does no IO: the caller performs the asks that Next returns, at once
-// if it likes, hands back each answer or loss, and calls Next again, until Done.
+// if it likes, hands back each answer or loss, and calls Next again, until it
+// returns none.
 //
 // The simple way would be to fetch every host that passed. A plan instead lets
 // each cell rank by the bounds that are likely right (the hint's; else its own),
@@ -140,7 +141,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 }
 
 // Next returns the asks that are open: not answered and not lost yet. When all
-// of a round are closed it returns the next round's; none when Done.
+// of a round are closed it returns the next round's; none when the result is final.
 func (p *Plan) Next() []Ask {
 	var asks []Ask
 	for c := range p.cells {
@@ -255,8 +256,8 @@ func finite(b Bounds) bool {
 
 // Lost says that a cell does not answer. The plan goes on without it; the group
 // members it told of still bind hard affinity. When instances were already
-// picked on it, the plan starts again without it; that holds after Done too,
-// which may then turn false.
+// picked on it, the plan starts again without it; that holds after the last answer
+// too: Next may then return asks again.
 func (p *Plan) Lost(cell int) {
 	if cell < 0 || cell >= len(p.cells) || p.cells[cell].lost {
 		return
@@ -275,10 +276,7 @@ func (p *Plan) Lost(cell int) {
 	p.advance()
 }
 
-// Done reports whether the result is final.
-func (p *Plan) Done() bool { return p.phase == done }
-
-// Result is what is planned so far; final when Done.
+// Result is what is planned so far; final when Next asks for nothing more.
 func (p *Plan) Result() *Result {
 	r := p.result
 	r.Picks, r.Failed = p.picks, p.failed

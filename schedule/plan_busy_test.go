@@ -146,7 +146,7 @@ func BenchmarkPlan(b *testing.B) {
 			}
 			var record []*Proposal
 			cells := f.cells()
-			for p := NewPlan(cfg); !p.Done(); {
+			for p := NewPlan(cfg); p.phase != done; {
 				for _, a := range p.Next() {
 					pr, err := cells[a.Cell](&a.Query)
 					if err != nil {
@@ -162,7 +162,7 @@ func BenchmarkPlan(b *testing.B) {
 			for b.Loop() {
 				next := 0
 				p := NewPlan(cfg)
-				for !p.Done() {
+				for p.phase != done {
 					for _, a := range p.Next() {
 						if err := p.Answer(a.Cell, record[next]); err != nil {
 							b.Fatal(err)

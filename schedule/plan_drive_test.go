@@ -54,7 +54,7 @@ type testingT interface {
 // returns how many rounds and asks there were.
 func drive(t testingT, p *Plan, cells []proposer, rng *rand.Rand) (rounds, asks int) {
 	t.Helper()
-	for ; !p.Done(); rounds++ {
+	for ; p.phase != done; rounds++ {
 		open := p.Next()
 		if len(open) == 0 {
 			t.Fatalf("the plan is not done and asks nothing")

@@ -170,7 +170,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 				}
 			}
 		}
-		for round := 0; round < at && !p.Done(); round++ {
+		for round := 0; round < at && p.phase != done; round++ {
 			reply(p.Next())
 		}
 		if open := p.Next(); len(open) > 0 {
@@ -186,7 +186,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 		case onIt:
 			picked++
 			after = 0
-		case p.Done():
+		case p.phase == done:
 			late++
 			after = -1
 		case after == 0:

@@ -84,7 +84,7 @@ func TestPlanAsksEachCellOnceARound(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.Result()
-	if !p.Done() || r.Failed != -1 || !r.Exact || r.Rounds != 1 || r.Picks[0].Cell != 0 || r.Picks[0].Candidate.Weight != 1 {
+	if p.phase != done || r.Failed != -1 || !r.Exact || r.Rounds != 1 || r.Picks[0].Cell != 0 || r.Picks[0].Candidate.Weight != 1 {
 		t.Errorf("result %+v", r)
 	}
 	if r.Known.Passed != 2 || r.Known.Bounds[0] != (Bounds{0, 9}) {
@@ -93,21 +93,21 @@ func TestPlanAsksEachCellOnceARound(t *testing.T) {
 }
 
 func TestPlanOfNothing(t *testing.T) {
-	if p := ramPlan(3, 0, 0); !p.Done() || len(p.Next()) != 0 || p.Result().Failed != -1 {
+	if p := ramPlan(3, 0, 0); p.phase != done || len(p.Next()) != 0 || p.Result().Failed != -1 {
 		t.Errorf("no instances: %+v", p.Result())
 	}
-	if p := ramPlan(0, 2, 0); !p.Done() || p.Result().Failed != 0 {
+	if p := ramPlan(0, 2, 0); p.phase != done || p.Result().Failed != 0 {
 		t.Errorf("no cells: %+v", p.Result())
 	}
 	p := ramPlan(2, 2, 0)
 	p.Lost(1)
 	p.Lost(1)
 	p.Lost(7)
-	if p.Done() {
+	if p.phase == done {
 		t.Error("done with a cell to answer")
 	}
 	p.Lost(0)
-	if r := p.Result(); !p.Done() || r.Failed != 0 || len(r.Picks) != 0 || r.First[0] != nil {
+	if r := p.Result(); p.phase != done || r.Failed != 0 || len(r.Picks) != 0 || r.First[0] != nil {
 		t.Errorf("all cells lost: %+v", r)
 	}
 }
@@ -121,7 +121,7 @@ func TestPlanGivesUpExactness(t *testing.T) {
 			Instances: []ID{testID('i', 0)}, Cells: 2, MaxRounds: most,
 		})
 		rounds := 0
-		for ; !p.Done(); rounds++ {
+		for ; p.phase != done; rounds++ {
 			for _, a := range p.Next() {
 				top := 100 + float64(10*rounds+a.Cell)
 				pr := ramProposal(byte('a'+a.Cell), 50, 0, top, top, top, top)
@@ -150,7 +150,7 @@ func TestPlanWithCellsThatNameFew(t *testing.T) {
 	}
 	p := NewPlan(cfg)
 	asks := 0
-	for ; !p.Done(); asks++ {
+	for ; p.phase != done; asks++ {
 		if len(p.Next()) == 0 {
 			t.Fatal("the plan is stuck")
 		}
@@ -167,10 +167,10 @@ func TestPlanWithCellsThatNameFew(t *testing.T) {
 	}
 }
 
-// Lost after Done plans again only when the cell has picks.
+// Lost after the last answer plans again only when the cell has picks.
 func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 	answer := func(p *Plan) {
-		for !p.Done() {
+		for p.phase != done {
 			for _, a := range p.Next() {
 				free := float64(90 - 10*a.Cell - len(a.Query.Takes))
 				if err := p.Answer(a.Cell, ramProposal(byte('a'+a.Cell), 1, 0, free)); err != nil {
@@ -185,11 +185,11 @@ func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 		t.Fatalf("picks %+v", got)
 	}
 	p.Lost(2)
-	if !p.Done() || len(p.Result().Picks) != 2 {
+	if p.phase != done || len(p.Result().Picks) != 2 {
 		t.Error("a cell without picks undoes the plan")
 	}
 	p.Lost(0)
-	if p.Done() {
+	if p.phase == done {
 		t.Error("the picks on a lost cell stand")
 	}
 	answer(p)
@@ -218,7 +218,7 @@ func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
 	cells := s.tableCells()
 	p := s.plan(&GlobalStats{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)
 	var asked []int
-	for !p.Done() {
+	for p.phase != done {
 		open := p.Next()
 		asked = append(asked, len(open))
 		for _, a := range open {

@@ -156,9 +156,6 @@ const (
 	duplicate event = "duplicate"
 )
 
-// Ready is closed when the bus was connected once.
-func (b *Bus) Ready() <-chan struct{} { return b.first }
-
 // Drain stops consuming: requests that wait in the queue are for other gateways. Those
 // that were consumed are still answered.
 func (b *Bus) Drain() { b.drainOnce.Do(func() { close(b.draining) }) }

@@ -21,7 +21,7 @@ func TestCasts_OnTheCellsOwnBus_HaveItsTablesRead(t *testing.T) {
 		}
 		b.changed = func(cell string) { changed <- cell }
 	})
-	<-b.Ready()
+	<-b.first
 	if cell := await(t, "read after the connection", changed); cell != "cell2" {
 		t.Fatalf("tables of cell %q are read", cell)
 	}

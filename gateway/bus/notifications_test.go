@@ -119,7 +119,7 @@ func TestRun_NotificationsConfigured_EachTopicGetsStartAndEnd(t *testing.T) {
 	g := &gateway{answer: hosts("a")}
 	p := newProxy(t, s.Addr(), nil)
 	b := run(t, g, s.URL(), withNotifications(t, Notifications{TransportURL: p.url(), Topics: []string{"start_and_end", "audit"}}))
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	topics := []<-chan amqp.Delivery{notified(t, s, "start_and_end"), notified(t, s, "audit")}
 	c := newConductor(t, s)
 	for _, id := range []string{"n1", "n2"} {
@@ -153,7 +153,7 @@ func TestRun_NoHost_NotifiesTheStartOnly(t *testing.T) {
 		return nil, fault.New(fault.NoValidHost, "no host")
 	}}
 	b := run(t, g, s.URL(), withNotifications(t, Notifications{Topics: []string{"bare"}, Bare: true}))
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	deliveries := notified(t, s, "bare")
 	c := newConductor(t, s)
 	for _, id := range []string{"b1", "b2"} {
@@ -181,7 +181,7 @@ func TestRun_BrokerOfNotificationsIsAway_RequestsAreAnswered(t *testing.T) {
 		withNotifications(t, Notifications{TransportURL: p.url(), Topics: []string{"away"}})(b)
 		b.notifier.waiting = make(chan []byte, 1) // full with one of the two, at the latest with the second request's
 	})
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	for _, id := range []string{"m1", "m2"} {
 		c.send(b.Bus, boot, map[string]any{"_msg_id": id, "_unique_id": id})

@@ -232,7 +232,7 @@ func (p *proxy) url() string { return "rabbit://guest:guest@" + p.Addr().String(
 func TestRun_RecordedMessages_AreAnsweredAndAcknowledged(t *testing.T) {
 	s, all := rabbittest.Start(t), recordings(t)
 	b := run(t, &gateway{answer: hosts("a", "b")}, s.URL(), nil)
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	for _, name := range []string{"sync_instance_info", "update_instance_info", "delete_instance_info", "update_aggregates", "delete_aggregate"} {
 		c.publish(topic+"_fanout", "", all[name].body(t))
@@ -281,7 +281,7 @@ func signal(closed <-chan struct{}) <-chan bool {
 func TestDeclare_DefaultOptions_AreThoseOfNovaScheduler(t *testing.T) {
 	s := rabbittest.Start(t)
 	b := run(t, &gateway{answer: hosts("a")}, s.URL(), nil)
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	ch, err := s.Open(t).Channel()
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestRun_QuorumQueue_Answers(t *testing.T) {
 		b.cfg.Queues = Queues{Quorum: true, DeliveryLimit: 3, TransientTTL: time.Minute}
 		b.names.exchange = "nova_durable"
 	})
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	c.send(b.Bus, recordings(t)["boot"], nil)
 	if r := c.reply(); r.Failure != nil || !r.Ending {
@@ -399,13 +399,13 @@ func TestRun_ConsumerDies_AnotherAnswersTheSameRequest(t *testing.T) {
 		return nil, ctx.Err()
 	}}
 	one := run(t, dying, p.url(), nil)
-	await(t, "the connection", signal(one.Ready()))
+	await(t, "the connection", signal(one.first))
 	c := newConductor(t, s)
 	c.send(one.Bus, recordings(t)["boot"], map[string]any{"_msg_id": "m1"})
 	await(t, "the request", asked)
 	other := &gateway{answer: hosts("b")}
 	two := run(t, other, s.URL(), nil)
-	await(t, "the other connection", signal(two.Ready()))
+	await(t, "the other connection", signal(two.first))
 	p.cut(true)
 	if r := c.reply(); r.ID != "m1" || r.Failure != nil || !strings.Contains(string(r.Result), `"service_host":"b"`) {
 		t.Errorf("%+v", r)
@@ -423,7 +423,7 @@ func TestRun_RequestTakesLong_SendsSignsOfLife(t *testing.T) {
 		return hosts("a")(ctx, req)
 	}}
 	b := run(t, g, s.URL(), nil)
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	c.send(b.Bus, recordings(t)["boot"], map[string]any{"_msg_id": "m1", "_timeout": 2})
 	if r := c.reply(); r.ID != "m1" || r.Ending || r.Failure != nil || string(r.Result) != "null" {
@@ -441,7 +441,7 @@ func TestRun_RequestTakesLong_SendsSignsOfLife(t *testing.T) {
 func TestRun_ReplyQueueIsGone_MessageIsNotDeliveredForEver(t *testing.T) {
 	s := rabbittest.Start(t)
 	b := run(t, &gateway{answer: hosts("a")}, s.URL(), func(b *Bus) { b.replyWait = 0 })
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	c.send(b.Bus, recordings(t)["boot"], map[string]any{"_reply_q": "reply_of_nobody", "_unique_id": "u1"})
 	c.send(b.Bus, recordings(t)["boot"], map[string]any{"_msg_id": "m2", "_unique_id": "u2"})
@@ -464,7 +464,7 @@ func TestRun_StoppedWithARequest_AnswersIt(t *testing.T) {
 		return hosts("a")(ctx, req)
 	}}
 	b := run(t, g, s.URL(), func(b *Bus) { b.cfg.Prefetch = 1 })
-	await(t, "the connection", signal(b.Ready()))
+	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)
 	c.send(b.Bus, recordings(t)["boot"], map[string]any{"_msg_id": "m1", "_unique_id": "u1"})
 	await(t, "the request", asked)

@@ -19,7 +19,7 @@ func BenchmarkCompile(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := Compile(c.spec); err != nil {
+				if _, _, err := new(Options).Compile(c.spec); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -31,7 +31,7 @@ func BenchmarkCompile(b *testing.B) {
 			b.ReportAllocs()
 			c.spec.Resolved = true
 			for b.Loop() {
-				if _, _, err := Compile(c.spec); err != nil {
+				if _, _, err := new(Options).Compile(c.spec); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -38,7 +38,7 @@ func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 	} {
 		m := primitive(t)
 		put(m, c.at, c.value)
-		_, err := FromPrimitive(m)
+		_, err := new(Options).FromPrimitive(m)
 		if c.wanted == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.at, err)

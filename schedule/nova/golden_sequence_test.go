@@ -226,11 +226,7 @@ func (p *replay) drive(n int, names map[schedule.ID]string, r *schedule.Request,
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: r, Rules: p.rules, Seed: p.seed, Instances: instances, Cells: n, MaxRounds: 8,
 	})
-	for !plan.Done() {
-		asks := plan.Next()
-		if len(asks) == 0 {
-			return nil, fmt.Errorf("the plan is not done and asks nothing")
-		}
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		for _, a := range asks {
 			pr, err := ask(a.Cell, &a.Query)
 			if err != nil {

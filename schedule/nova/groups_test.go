@@ -28,7 +28,7 @@ func TestGroupsOfARequest(t *testing.T) {
 	put(m, "/request_level_params", object1("RequestLevelParams", "1.1", map[string]any{
 		"root_required": []any{"CUSTOM_ROOT"}, "same_subtree": []any{[]any{"b1", "top"}},
 	}))
-	got, err := FromPrimitive(m)
+	got, err := new(Options).FromPrimitive(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestPlacesOfAGroup(t *testing.T) {
 			group[k] = v
 		}
 		put(m, "/requested_resources", []any{object1("RequestGroup", "1.3", group)})
-		return FromPrimitive(m)
+		return new(Options).FromPrimitive(m)
 	}
 	got, err := ask(map[string]any{"VGPU": 1.0}, map[string]any{
 		"aggregates": []any{[]any{two, one}}, "forbidden_aggregates": []any{two}, "in_tree": one, "use_same_provider": false,

@@ -31,7 +31,7 @@ func TestNovaRequest(t *testing.T) {
 			object1("ComputeNode", "1.19", map[string]any{"host": "h1", "hypervisor_hostname": "n1"}),
 		}}),
 	}))
-	tr, err := FromPrimitive(m)
+	tr, err := new(Options).FromPrimitive(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestImagePropertiesByTheirOldNames(t *testing.T) {
 		"architecture": "i686", "hw_architecture": "amd64", "vmware_adaptertype": "lsiLogic", "bdm_v2": "yes", "mine": "x",
 		"hypervisor_version_requires": ">=6.0",
 	}
-	r, _, err := Compile(s)
+	r, _, err := new(Options).Compile(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestGroupsWithoutAPolicy(t *testing.T) {
 		put(m, "/instance_group", object1("InstanceGroup", "1.11", map[string]any{
 			"uuid": "1a000000-0000-4000-8000-000000000002", "policy": policy, "members": []any{}, "hosts": []any{},
 		}))
-		tr, err := FromPrimitive(m)
+		tr, err := new(Options).FromPrimitive(m)
 		if err != nil {
 			t.Fatal(err)
 		}

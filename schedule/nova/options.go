@@ -31,7 +31,10 @@ type Options struct {
 	Aliases *Aliases
 }
 
-// Compile is the function of this name, under the options.
+// Compile makes the request that the core decides by. ignored has the paths of
+// what was there and is not honoured, because it bears on no choice of host. The
+// error is InvalidRequest with every field that is wrong or asks for what is not
+// supported.
 func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err error) {
 	f := findings{options: o}
 	r = f.compile(&s)

@@ -81,7 +81,7 @@ func TestRequestedNetworks_RoutedNetworksOn_RefusesPortsAndNetworks(t *testing.T
 			if c.rebuild {
 				put(m, "/scheduler_hints", map[string]any{"_nova_check_type": []any{"rebuild"}})
 			}
-			if tr, err := FromPrimitive(m); err != nil || len(tr.Ignored) > 0 {
+			if tr, err := new(Options).FromPrimitive(m); err != nil || len(tr.Ignored) > 0 {
 				t.Fatalf("with the option off: ignored %v, error %v", tr, err)
 			}
 			_, err := (&Options{RoutedNetworks: true}).FromPrimitive(m)

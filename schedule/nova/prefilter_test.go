@@ -127,7 +127,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	if r, _, err = on.Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil || r.Forbidden != nil {
 		t.Errorf("a rebuild is restricted: %+v, %v", r, err)
 	}
-	if r, _, err = Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil {
+	if r, _, err = new(Options).Compile(s); err != nil || r.Tenant != "" || r.Isolated != nil {
 		t.Errorf("restricted by default: %+v, %v", r, err)
 	}
 }
@@ -136,7 +136,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 // ignored.
 func TestImageMetadataIsReported(t *testing.T) {
 	s := Spec{Path: "r", Flavor: Flavor{VCPUs: 1}, ImageProperties: map[string]string{"hw_disk_bus": "virtio", "hw_rng_model": "virtio"}}
-	_, without, err := Compile(s)
+	_, without, err := new(Options).Compile(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestImageMetadataIsReported(t *testing.T) {
 
 // TestPCPUTakesThePlaceOfVCPU: a flavor that names PCPU gets no VCPU.
 func TestPCPUTakesThePlaceOfVCPU(t *testing.T) {
-	r, _, err := Compile(Spec{Path: "r", Flavor: Flavor{VCPUs: 4, ExtraSpecs: map[string]string{"resources:PCPU": "4"}}})
+	r, _, err := new(Options).Compile(Spec{Path: "r", Flavor: Flavor{VCPUs: 4, ExtraSpecs: map[string]string{"resources:PCPU": "4"}}})
 	if want := []schedule.Amount{{Class: "PCPU", N: 4}}; err != nil || !slices.Equal(r.Resources, want) {
 		t.Errorf("%v, %v, want %v", r.Resources, err, want)
 	}

@@ -35,13 +35,6 @@ type Translated struct {
 // decoded from JSON. The error is InvalidRequest with every field that is wrong,
 // of an unknown version, or asks for what is not supported; paths begin with
 // nova_request_spec.
-//
-// The options are Nova's defaults; see Options.FromPrimitive.
-func FromPrimitive(m map[string]any) (*Translated, error) {
-	return new(Options).FromPrimitive(m)
-}
-
-// FromPrimitive is the function of this name, under the options.
 func (o *Options) FromPrimitive(m map[string]any) (*Translated, error) {
 	f := findings{options: o}
 	return f.fromPrimitive(m)

@@ -111,7 +111,7 @@ func TestFromPrimitive(t *testing.T) {
 	})
 	put(m, "/new_field", 1.0)
 	put(m, "/num_instances", 3.0)
-	tr, err := FromPrimitive(m)
+	tr, err := new(Options).FromPrimitive(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.path+" "+c.says, "/", "|"), func(t *testing.T) {
 			m := primitive(t)
 			c.change(m)
-			_, err := FromPrimitive(m)
+			_, err := new(Options).FromPrimitive(m)
 			var e *fault.Error
 			if !errors.As(err, &e) || e.Kind != fault.InvalidRequest {
 				t.Fatalf("error %v, want INVALID_REQUEST", err)
@@ -304,7 +304,7 @@ func TestFromPrimitiveReportsAll(t *testing.T) {
 	put(m, "/is_bfv", 3.0)
 	put(m, "/numa_topology", map[string]any{})
 	put(m, "/force_nodes", []any{""})
-	_, err := FromPrimitive(m)
+	_, err := new(Options).FromPrimitive(m)
 	var e *fault.Error
 	if !errors.As(err, &e) || len(e.Fields) != 4 {
 		t.Errorf("%v, want four fields", err)
@@ -315,7 +315,7 @@ func TestFromPrimitiveReportsAll(t *testing.T) {
 	}
 	m = primitive(t)
 	put(m, "/flavor//extra_specs", many)
-	if _, err = FromPrimitive(m); !errors.As(err, &e) || len(e.Fields) != maxReported+1 {
+	if _, err = new(Options).FromPrimitive(m); !errors.As(err, &e) || len(e.Fields) != maxReported+1 {
 		t.Errorf("%d fields, want %d and a count of the rest", len(e.Fields), maxReported)
 	}
 }
@@ -329,7 +329,7 @@ func FuzzFromPrimitive(f *testing.F) {
 		if json.Unmarshal(b, &m) != nil {
 			return
 		}
-		tr, err := FromPrimitive(m)
+		tr, err := new(Options).FromPrimitive(m)
 		if err != nil {
 			if fault.KindOf(err) != fault.InvalidRequest {
 				t.Errorf("kind of %v", err)

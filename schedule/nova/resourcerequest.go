@@ -1,11 +1,8 @@
 package nova
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 
 	"cellgate/internal/python"
@@ -211,45 +208,4 @@ func (r *resourceRequest) rootTraits() (required, forbidden []string) {
 		all.join(g.traits)
 	}
 	return all.sets()
-}
-
-// query writes the request as GET /allocation_candidates takes it, without a
-// limit: what it is compared with Nova's by.
-func (r *resourceRequest) query() string {
-	var params [][2]string
-	add := func(key, value string) { params = append(params, [2]string{key, value}) }
-	if r.policy != "" {
-		add("group_policy", r.policy)
-	}
-	if v := r.root.text(); v != "" {
-		add("root_required", v)
-	}
-	for suffix, g := range r.groups {
-		var amounts []string
-		for class, n := range g.resources {
-			amounts = append(amounts, class+":"+strconv.FormatInt(n, 10))
-		}
-		sort.Strings(amounts)
-		add("resources"+suffix, strings.Join(amounts, ","))
-		if v := g.text(); v != "" {
-			add("required"+suffix, v)
-		}
-		for _, set := range g.memberOf {
-			add("member_of"+suffix, "in:"+strings.Join(set, ","))
-		}
-		if len(g.forbiddenAggregates) > 0 {
-			add("member_of"+suffix, "!in:"+strings.Join(g.forbiddenAggregates, ","))
-		}
-		if g.inTree != (schedule.ID{}) {
-			add("in_tree"+suffix, g.inTree.String())
-		}
-	}
-	slices.SortFunc(params, func(a, b [2]string) int {
-		return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1])
-	})
-	var out []string
-	for _, p := range params {
-		out = append(out, p[0]+"="+url.QueryEscape(p[1]))
-	}
-	return strings.Join(out, "&")
 }

@@ -106,16 +106,6 @@ const (
 	maxQueryTerms = 1000
 )
 
-// Compile makes the request that the core decides by. ignored has the paths of
-// what was there and is not honoured, because it bears on no choice of host. The
-// error is InvalidRequest with every field that is wrong or asks for what is not
-// supported.
-//
-// The options are Nova's defaults; see Options.Compile.
-func Compile(s Spec) (r schedule.Request, ignored []string, err error) {
-	return new(Options).Compile(s)
-}
-
 func (f *findings) compile(s *Spec) schedule.Request {
 	if !s.Resolved {
 		f.resolve(s)

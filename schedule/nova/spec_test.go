@@ -26,7 +26,7 @@ func TestCompile(t *testing.T) {
 	}
 	for _, c := range cases {
 		c.spec.Path = "request_spec"
-		r, _, err := Compile(c.spec)
+		r, _, err := new(Options).Compile(c.spec)
 		if err != nil || dump(r.Resources) != dump(c.want) {
 			t.Errorf("%s: %v, %v; want %v", c.name, r.Resources, err, c.want)
 		}
@@ -55,7 +55,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		c.spec.Path = "request_spec"
-		_, _, err := Compile(c.spec)
+		_, _, err := new(Options).Compile(c.spec)
 		var e *fault.Error
 		if !errors.As(err, &e) || e.Kind != fault.InvalidRequest {
 			t.Errorf("%s: %v", c.path, err)

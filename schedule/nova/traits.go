@@ -84,16 +84,6 @@ func (t *traits) extraSpec(path, name, value string) {
 	}
 }
 
-// text writes the traits as Placement's required has them: sorted, those that are
-// forbidden last, with "!" before them.
-func (t *traits) text() string {
-	out := sortedKeys(t.required)
-	for _, name := range sortedKeys(t.forbidden) {
-		out = append(out, "!"+name)
-	}
-	return strings.Join(out, ",")
-}
-
 // join adds what another collected.
 func (t *traits) join(o *traits) {
 	for name, path := range o.required {

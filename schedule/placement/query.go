@@ -50,8 +50,6 @@ type Filter struct {
 	Forbidden []string
 }
 
-func (f *Filter) empty() bool { return len(f.AnyOf) == 0 && len(f.Forbidden) == 0 }
-
 // matches reports whether sorted names pass.
 func (f *Filter) matches(names []string) bool {
 	return f.hasAll(names) && !f.hasForbidden(names)

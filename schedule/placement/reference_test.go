@@ -408,3 +408,5 @@ func bundle(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func (f *Filter) empty() bool { return len(f.AnyOf) == 0 && len(f.Forbidden) == 0 }

@@ -324,3 +324,8 @@ func (c *Client) names(ctx context.Context, kind placement.NameKind) ([]string, 
 	slices.Sort(out)
 	return out, nil
 }
+
+// StaticToken is a token that does not expire: "admin" of a Placement with auth_strategy noauth2.
+func StaticToken(token string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return token, nil }
+}

@@ -1,10 +1,12 @@
 package mirror
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -35,7 +37,7 @@ func apiOf(t testing.TB, s *store) http.Handler {
 
 func clientOf(t testing.TB, h http.Handler) *Client {
 	t.Helper()
-	c, err := NewClient(t.Context(), "http://placement", Local{h}, StaticToken("admin"))
+	c, err := NewClient(t.Context(), "http://placement", local{h}, StaticToken("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +241,7 @@ func TestNewClient_WrongPlacement_IsRefused(t *testing.T) {
 		{"http://placement", `{"versions": [{"max_version": "1.17"}]}`, "no microversion 1.28"},
 		{"http://placement", `<html>`, "is not Placement's"},
 	} {
-		_, err := NewClient(t.Context(), c.base, Local{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := NewClient(t.Context(), c.base, local{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(c.answer))
 		})}, StaticToken("admin"))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -415,4 +417,24 @@ func TestWrittenBy_EachPath_NamesWhatItWrote(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %+v", c.method, c.path, got, c.want)
 		}
 	}
+}
+
+// local is the transport to a handler of this process, as from the loopback address.
+type local struct{ http.Handler }
+
+// RoundTrip has the handler answer.
+func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.RemoteAddr = "127.0.0.1:0"
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	in.RequestURI = in.URL.RequestURI()
+	w := &answerWriter{header: http.Header{}}
+	l.ServeHTTP(w, in)
+	_ = in.Body.Close() // the handler has read what it needs
+	return &http.Response{
+		StatusCode: cmp.Or(w.status, http.StatusOK), Header: w.header, Body: io.NopCloser(bytes.NewReader(w.body.Bytes())),
+		ContentLength: int64(w.body.Len()), Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}, nil
 }
