@@ -117,6 +117,7 @@ var forbiddenExcept = map[string]string{
 	"cellgate/internal/mariatest":        "testing",
 	"cellgate/internal/rabbittest":       "testing",
 	"cellgate/internal/raced":            "testing",
+	"cellgate/internal/serverproc":       "testing",
 	"cellgate/internal/testaddr":         "testing",
 	"cellgate/internal/testlong":         "testing",
 	"cellgate/gateway/legacy/legacytest": "testing",

@@ -5,19 +5,12 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 )
 
-// Log is the path of the server's log.
-func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
-
-// Addr is where it listens: 127.0.0.1 and a port.
-func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
-
 // Socket is the path of its socket.
-func (s *Server) Socket() string { return filepath.Join(s.dir, "s") }
+func (s *Server) Socket() string { return filepath.Join(s.Dir, "s") }
 
 // URL is the address of a database of the server, for its superuser, who has no
 // password.
@@ -31,7 +24,7 @@ func (s *Server) NewDatabase(t testing.TB) string {
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	s.Exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
-		if s.cmd != nil {
+		if s.Runs() {
 			s.Exec(t, "DROP DATABASE "+name)
 		}
 	})
@@ -57,7 +50,7 @@ func (s *Server) Open(t testing.TB, database string) *sql.DB {
 // Exec runs statements as the superuser, in no database.
 func (s *Server) Exec(t testing.TB, statements string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), queryLimit)
 	defer cancel()
 	db, err := s.open("")
 	if err != nil {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -25,34 +22,20 @@ const account = serverproc.Account("nobody")
 
 // Server is a running MariaDB. Its methods are for one goroutine at a time.
 type Server struct {
-	bin  string
-	dir  string
-	port int
-	cmd  *exec.Cmd
+	serverproc.Process
 }
 
-// startLimit bounds how long a server may take to start or to stop.
-const startLimit = testwait.Limit
+// queryLimit bounds the statements that tests run on their servers.
+const queryLimit = testwait.Limit
 
-var shared struct {
-	mu     sync.Mutex
-	server *Server
-}
+var shared serverproc.Shared[*Server]
 
 // Start gives the server that the tests of this package share, and starts it at
 // the first call. TestMain stops it: see Stop.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server == nil {
-		s, err := start(programs(t))
-		if err != nil {
-			t.Fatalf("MariaDB for the tests: %v", err)
-		}
-		shared.server = s
-	}
-	return shared.server
+	bin := programs(t)
+	return shared.Get(t, func() (*Server, error) { return start(bin) })
 }
 
 // Stop stops the shared server and ends the process with the code.
@@ -60,31 +43,13 @@ func Stop(code int) { os.Exit(StopShared(code)) }
 
 // StopShared stops the shared server and gives the code that the process is to end
 // with, for a package with another server to stop.
-func StopShared(code int) int {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if s := shared.server; s != nil {
-		if err := s.remove(); err != nil {
-			fmt.Fprintln(os.Stderr, "mariatest:", err)
-			code = max(code, 1)
-		}
-	}
-	return code
-}
+func StopShared(code int) int { return shared.Stop(code) }
 
 // New starts a server for one test, which stops it.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s, err := start(programs(t))
-	if err != nil {
-		t.Fatalf("MariaDB for the test: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.remove(); err != nil {
-			t.Errorf("MariaDB of the test: %v", err)
-		}
-	})
-	return s
+	bin := programs(t)
+	return serverproc.Own(t, func() (*Server, error) { return start(bin) })
 }
 
 // programs finds the server program, and skips the test where there is none.
@@ -102,19 +67,12 @@ func programs(t testing.TB) string {
 }
 
 func start(bin string) (*Server, error) {
-	s := &Server{bin: bin}
-	var err error
-	if s.dir, err = os.MkdirTemp("", "cellgate-mariadb-"); err != nil {
-		return nil, err
+	s := &Server{}
+	s.Process = serverproc.Process{
+		Name: "MariaDB", Account: account, End: syscall.SIGTERM, Last: syscall.SIGKILL, Ping: s.ping,
+		Command: func() *exec.Cmd { return exec.Command(bin, s.options()...) },
 	}
-	if err = s.initialise(); err == nil {
-		err = s.run()
-	}
-	if err != nil {
-		_ = os.RemoveAll(s.dir) // the error that counts is the other one
-		return nil, err
-	}
-	return s, nil
+	return s, s.Process.Start(s.initialise)
 }
 
 // initialise makes the data folder.
@@ -122,82 +80,30 @@ func (s *Server) initialise() error {
 	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return err
 	}
-	if err := account.Give(s.dir); err != nil {
+	if err := account.Give(s.Dir); err != nil {
 		return err
 	}
 	cmd := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
-		"--tmpdir="+s.dir)
-	cmd.Dir, cmd.SysProcAttr = s.dir, account.Attributes(syscall.SIGKILL)
+		"--tmpdir="+s.Dir)
+	cmd.Dir, cmd.SysProcAttr = s.Dir, account.Attributes(syscall.SIGKILL)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w: %s", err, out)
 	}
 	return nil
 }
 
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
 // options make a small server that a killed machine would damage, and a killed
 // process does not.
 func (s *Server) options() []string {
 	return []string{
-		"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
-		"--socket=" + s.Socket(), "--pid-file=" + filepath.Join(s.dir, "pid"), "--tmpdir=" + s.dir,
+		"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port),
+		"--socket=" + s.Socket(), "--pid-file=" + filepath.Join(s.Dir, "pid"), "--tmpdir=" + s.Dir,
 		"--skip-name-resolve", "--skip-log-bin", "--performance-schema=OFF", "--innodb-buffer-pool-size=256M",
 		"--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
 		"--innodb-doublewrite=0", "--max-connections=200", "--character-set-server=utf8mb3",
-	}
-}
-
-// run starts the program and waits until it answers. The port is the one of the
-// first start, so that clients find the server again.
-func (s *Server) run() error {
-	if s.cmd != nil {
-		return fmt.Errorf("the server runs already")
-	}
-	first := s.port == 0
-	var err error
-	for range 3 {
-		if first {
-			if s.port, err = freePort(); err != nil {
-				return err
-			}
-		}
-		if err = s.launch(); err == nil || !first {
-			return err
-		}
-	}
-	return err
-}
-
-func (s *Server) launch() error {
-	out, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // the server has its own copy
-	cmd := exec.Command(s.bin, s.options()...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, out, out, account.Attributes(syscall.SIGKILL)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	s.cmd = cmd
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
-	defer cancel()
-	for {
-		err := s.ping(ctx)
-		if err == nil {
-			return nil
-		}
-		if gone, werr := s.ended(); gone {
-			s.cmd = nil
-			return fmt.Errorf("mariadbd ended: %w\n%s", werr, s.lastLog())
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("mariadbd does not answer: %w\n%s", err, s.lastLog())
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
 }
 
@@ -214,7 +120,7 @@ func (s *Server) ping(ctx context.Context) error {
 func (s *Server) open(database string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.DBName = "root", "tcp", s.Addr(), database
-	c.MultiStatements, c.ParseTime, c.Timeout = true, true, startLimit
+	c.MultiStatements, c.ParseTime, c.Timeout = true, true, queryLimit
 	c.Logger = quiet{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
@@ -226,19 +132,3 @@ func (s *Server) open(database string) (*sql.DB, error) {
 type quiet struct{}
 
 func (quiet) Print(...any) {}
-
-func (s *Server) lastLog() string {
-	b, err := os.ReadFile(s.Log())
-	if err != nil {
-		return err.Error()
-	}
-	return string(b[max(0, len(b)-4000):])
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
-}

@@ -4,19 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// Log is the path of the server's log.
-func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
-
-// Addr is where it listens: 127.0.0.1 and a port.
-func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 // URL is the address of a database of the server, with the password if there is
 // one.
@@ -52,7 +44,7 @@ func (s *Server) Clone(t testing.TB, template string) string {
 // Exec runs a statement in the database postgres, as its superuser.
 func (s *Server) Exec(t testing.TB, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), queryLimit)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {

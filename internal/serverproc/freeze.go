@@ -8,12 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"cellgate/internal/testwait"
 )
-
-// freezeLimit is how long the threads of a process may take to stop.
-const freezeLimit = testwait.Limit
 
 // Freeze stops a process (SIGSTOP) and returns when every thread of it stands still.
 // The signal alone is only asked for: a thread may still answer what came before.
@@ -25,7 +20,7 @@ func Freeze(pid int) error {
 		}
 		return err
 	}
-	for end := time.Now().Add(freezeLimit); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		running, err := moving(pid)
 		if err != nil || running == 0 {
 			return err
