@@ -29,9 +29,11 @@ const (
 	// half of the processor time that way, and a refusal little more than the pause.
 	refusedBeforePause = 8
 	readPause          = 2 * time.Millisecond
-	prefaceBytes       = len(http2.ClientPreface)
-	frameHeader        = 9
-	messageHeader      = 5
+	// refusedStays is how long a connection stays whose certificate was refused.
+	refusedStays  = time.Second
+	prefaceBytes  = len(http2.ClientPreface)
+	frameHeader   = 9
+	messageHeader = 5
 )
 
 // Meter charges the messages that come on a connection with HTTP/2 to a caller. Without a
@@ -61,6 +63,22 @@ func CallRefused(addr net.Addr) {
 	}
 }
 
+// CertificateRefused ends a connection, once the answer had time to leave, of which a call was
+// refused for its certificate: the next connection shows the one that the caller's files hold
+// then. Where the certificate is good, but not for that call (known), a connection stays of
+// which another call was admitted. addr is the address of the call's peer.
+func CertificateRefused(addr net.Addr, known bool) {
+	a, ok := addr.(meteredAddr)
+	if !ok {
+		return
+	}
+	time.AfterFunc(refusedStays, func() {
+		if !known || !a.c.admitted.Load() {
+			_ = a.c.Close() // nobody is left to tell
+		}
+	})
+}
+
 // meteredAddr finds the connection of a call: gRPC hands on nothing else of it.
 type meteredAddr struct {
 	net.Addr
@@ -73,6 +91,8 @@ type metered struct {
 	in *Ingress
 	// refused counts calls that were refused since the last pause.
 	refused atomic.Int32
+	// admitted is set once a call of the connection was.
+	admitted atomic.Bool
 
 	// Only Read uses these. skip is how many bytes of no interest follow, head the
 	// header of the next frame, as far as it was read.
@@ -143,6 +163,7 @@ func (c *metered) Close() error {
 }
 
 func (c *metered) admit() {
+	c.admitted.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.caller == stranger {

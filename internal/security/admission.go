@@ -47,7 +47,7 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 			// A caller of another version is told so, not that its role lacks a right.
 			return ctx, status.Error(codes.Unimplemented, "this server does not serve the method")
 		}
-		s.refused.add(ctx, a.method, a.from, a.id, err)
+		s.refuse(ctx, a, a.id, err)
 		return ctx, err
 	}
 	switch p, ok := peer.FromContext(ctx); {
@@ -87,9 +87,18 @@ func (s *Server) guard(ctx context.Context) error {
 		err = fault.New(fault.Unauthenticated, "the credential stands for another caller now")
 	}
 	if err != nil {
-		s.refused.add(ctx, a.method, a.from, id, err)
+		s.refuse(ctx, a, id, err)
 	}
 	return err
+}
+
+// refuse tells of a refused call. A certificate is shown but once a connection, a token with
+// each call.
+func (s *Server) refuse(ctx context.Context, a *admission, id *Identity, err error) {
+	s.refused.add(ctx, a.method, a.from, id, err)
+	if p, ok := peer.FromContext(ctx); ok && len(a.proof.authorization) == 0 && len(a.proof.chain) > 0 {
+		ingress.CertificateRefused(p.Addr, fault.KindOf(err) != fault.Unauthenticated)
+	}
 }
 
 // AddressOf gives the address of the caller of a call, over REST that of the HTTP

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -25,6 +26,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security/testca"
+	"cellgate/internal/testwait"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -318,6 +320,49 @@ func TestFilesAreReadAgain(t *testing.T) {
 	r.must("new token over the new certificate", list(t.Context(), r.conn(ClientConfig{TokenFile: testca.Put(r.dir, "token2", []byte(second))})), "")
 	old := testca.Put(r.dir, "old-ca.pem", ours.PEM)
 	r.must("a client that knows the old CA only", list(t.Context(), r.conn(ClientConfig{CA: old})), fault.CellUnavailable)
+}
+
+// A caller whose certificate was refused comes with the one that replaced it, without a
+// restart: its connection does not outlive the refusal.
+func TestARefusedCertificate_Replaced_IsShownSoon(t *testing.T) {
+	r := newRig(t, nil)
+	files := r.certificate("a", testca.Leaf{URIs: []string{"cellgate://operator/h1"}})
+	files.CA = r.caFile
+	client, err := NewClient(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := rpc.Dial(r.addr, client.Options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	report := func() error {
+		s, err := agentv1.NewHostReportsClient(conn).Report(t.Context())
+		if err != nil {
+			return err
+		}
+		if err := s.Send(&agentv1.ReportRequest{}); err != nil {
+			_, err = s.Recv()
+			return err
+		}
+		_, err = s.Recv()
+		return err
+	}
+	r.must("an operator's certificate", report(), fault.PermissionDenied)
+	r.certificate("a", testca.Leaf{URIs: []string{"cellgate://agent/h1"}})
+	client.pair.poll(slog.New(slog.DiscardHandler))
+	for until := time.Now().Add(testwait.Limit); ; {
+		err := report()
+		if err == nil {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("with the agent's certificate: %v", err)
+		}
+		// The connection ends some time after the refusal.
+		conn.WaitForStateChange(t.Context(), connectivity.Ready)
+	}
 }
 
 // A stream ends with the proof that opened it.
