@@ -296,6 +296,9 @@ def p_evacuate():
     check('evacuated to another host', s['status'] == 'ACTIVE' and host(s) != 'fake-900', host(s))
     # Placement keeps the allocation of the host that failed; cellgate's claims end when the server is confirmed elsewhere.
     held = 1 if os.environ['PLACEMENT'] == 'cellgate' else 2
+    t0 = time.time()   # cellgate confirms the claim by Nova's tables, which it reads every two seconds
+    while len(allocations(s['id'])) != held and time.time() - t0 < 60:
+        time.sleep(0.5)
     check('it holds %d of its two hosts until the failed one is back' % held, len(allocations(s['id'])) == held, str(len(allocations(s['id']))))
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; FLEET_FIRST=900 start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True)
     t0 = time.time()

@@ -183,7 +183,8 @@ func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cell
 	if len(unknown) == 0 {
 		return out, nil
 	}
-	enough := func(got []*cellv1.ResourceProvider) bool { return len(got) == len(unknown) }
+	found := 0
+	enough := func(got []*cellv1.ResourceProvider) bool { found += len(got); return found >= len(unknown) }
 	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, enough, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
 		return b.providersIn(ctx, c, &cellv1.ListProvidersRequest{Uuids: unknown})
 	})

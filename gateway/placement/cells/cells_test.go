@@ -39,11 +39,19 @@ type realCell struct {
 	stop       func()
 	// hung: its answers do not come.
 	hung atomic.Bool
+	// sick, unless nil: answers of the Placement API come once it is closed; the breaker stays closed meanwhile.
+	sick atomic.Pointer[chan struct{}]
 }
 
 // dial connects to a cell that may hang.
 func (c *realCell) dial(target string) (*grpc.ClientConn, error) {
 	return rpc.Dial(target, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if well := c.sick.Load(); well != nil && strings.Contains(method, "CellPlacement") {
+			select {
+			case <-ctx.Done():
+			case <-*well:
+			}
+		}
 		if c.hung.Load() {
 			<-ctx.Done()
 			return status.FromContextError(ctx.Err()).Err()

@@ -22,15 +22,33 @@ type holdings struct {
 	silent silent
 }
 
-// held asks all cells what consumers hold. One that does not answer is waited for as long as its budget, or for
-// patience once the cell near, or one that has all consumers, has answered.
-func (b *Backend) held(ctx context.Context, uuids []string, near string) (holdings, error) {
+// held asks all cells what consumers hold. The cells that are concerned are waited for as long as their budget: near, if
+// it is given, and those that get the consumers' allocations. So are all others, while a consumer is not found that
+// neither near would have nor its writer has just made (made). Beyond that they are waited for until patience is over.
+func (b *Backend) held(ctx context.Context, uuids []string, near string, writes map[*cellclient.Cell]bool, made map[string]bool) (holdings, error) {
 	type answer struct {
 		cell *cellclient.Cell
 		got  map[string]*cellv1.PlacementConsumer
 	}
+	found, answered := maps.Clone(made), map[*cellclient.Cell]bool{}
+	if found == nil {
+		found = map[string]bool{}
+	}
+	nearby := b.Cells.Named(near)
 	settled := func(a answer) bool {
-		return a.cell.Name() == near || !slices.ContainsFunc(uuids, func(id string) bool { return a.got[id] == nil })
+		answered[a.cell] = true
+		for id := range a.got {
+			found[id] = true
+		}
+		for c := range writes {
+			if !answered[c] {
+				return false
+			}
+		}
+		if nearby != nil {
+			return answered[nearby]
+		}
+		return !slices.ContainsFunc(uuids, func(id string) bool { return !found[id] })
 	}
 	replies, missing, err := askThose(ctx, b, b.Cells.All, b.cfg.Patience, settled, func(ctx context.Context, c *cellclient.Cell) (answer, error) {
 		got, err := b.consumersIn(ctx, c, uuids, "")

@@ -127,7 +127,7 @@ func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	held, err := b.held(ctx, uuids, q.Cell)
+	held, err := b.held(ctx, uuids, q.Cell, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cells
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -123,6 +124,50 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 			call(t, "GET", other+"/allocations/"+inBoth, "", 200)
 		})
 	}
+}
+
+// TestI7_SickCell_WritesElsewhereDoNotWaitForIt: a cell that does not answer while its breaker is closed is not waited
+// for by writes that cannot concern it.
+func TestI7_SickCell_WritesElsewhereDoNotWaitForIt(t *testing.T) {
+	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
+	_, b, url := startGateway(t, "one", one, two)
+	b.cfg.Budget = time.Minute
+	for id, cell := range map[string]string{compute: "one", storage: "two"} {
+		call(t, "POST", url+"/cells/"+cell+"/resource_providers", fmt.Sprintf(`{"name": %q, "uuid": %q}`, cell, id), 200)
+		call(t, "PUT", url+"/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 50}}}`, 200)
+	}
+	call(t, "PUT", url+"/allocations/"+inOne, holds("null", compute), 204)
+	call(t, "PUT", url+"/allocations/"+inTwo, holds("null", storage), 204)
+	// A cell that answers is waited for, however late: the consumer is there already.
+	call(t, "PUT", url+"/allocations/"+inTwo, holds("null", compute), 409)
+	well := make(chan struct{})
+	two.sick.Store(&well)
+	defer close(well)
+	began := time.Now()
+	call(t, "PUT", url+"/allocations/"+fresh, holds("null", compute), 204)
+	call(t, "PUT", url+"/allocations/"+inOne, holds("1", compute), 204)
+	call(t, "POST", url+"/allocations", fmt.Sprintf(`{%q: %s, %q: %s}`, inOne, holds("2"), migrant, holds("null", compute)), 204)
+	call(t, "PUT", url+"/cells/one/allocations/"+nobody, holds("null", compute), 204)
+	call(t, "DELETE", url+"/allocations/"+fresh, "", 204)
+	call(t, "POST", url+"/reshaper", fmt.Sprintf(`{"inventories": {%[1]q: {"resource_provider_generation": %[2]d, "inventories": {"DISK_GB": {"total": 60}}}}, "allocations": {%[3]q: %[4]s}}`,
+		compute, generation(t, url, compute), migrant, holds("1", compute)), 204)
+	if took := time.Since(began); took > b.cfg.Budget/2 {
+		t.Errorf("six writes took %v: they waited for the sick cell", took)
+	}
+	if open := b.Cells.Named("two").ReplicaStates(); open[0].GetBreaker() != cellgatev1.BreakerState_CLOSED {
+		t.Errorf("the breaker of the sick cell is %v: this shows nothing", open[0].GetBreaker())
+	}
+}
+
+// generation gives that of a provider.
+func generation(t *testing.T, url, provider string) (n int) {
+	t.Helper()
+	text, _ := get(t, url+"/resource_providers/"+provider)
+	var p struct{ Generation int }
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p.Generation
 }
 
 const third = "aaaaaaaa-0000-4000-8000-0000000000b1"

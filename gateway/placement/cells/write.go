@@ -174,16 +174,24 @@ func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[
 		return parts, none, nil
 	}
 	var uuids []string
+	writes, made := map[*cellclient.Cell]bool{}, map[string]bool{}
 	for i := range w.Consumers {
-		uuids = append(uuids, w.Consumers[i].UUID)
+		c := &w.Consumers[i]
+		uuids = append(uuids, c.UUID)
+		if !c.AnyGeneration && c.Generation == nil {
+			made[c.UUID] = true
+		}
+		for id := range c.Allocations {
+			writes[at[id]] = true
+		}
 	}
-	before, err := b.held(ctx, uuids, w.Cell)
+	before, err := b.held(ctx, uuids, w.Cell, writes, made)
 	if err != nil {
 		return nil, none, err
 	}
 	for i := range w.Consumers {
 		c := &w.Consumers[i]
-		if err := b.whole(before, c.UUID, w.Cell, !c.AnyGeneration && c.Generation == nil); err != nil {
+		if err := b.whole(before, c.UUID, w.Cell, made[c.UUID]); err != nil {
 			return nil, none, err
 		}
 		joined := before.join(c.UUID)
