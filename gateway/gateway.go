@@ -19,6 +19,7 @@ import (
 	"cellgate/internal/ingress"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule/nova"
 )
 
 // Cells are the gateway's, for what is served beside it from the same connections.
@@ -84,6 +85,8 @@ type Deps struct {
 	// Ingress bounds the bodies of REST requests, as the server's does those of gRPC; nil for
 	// one with the defaults.
 	Ingress *ingress.Ingress
+	// Segments asks Neutron for the segments of ports and networks; nil where nobody can.
+	Segments func(context.Context, []nova.RequestedNetwork) ([][]string, error)
 }
 
 // Gateway serves the public API.
@@ -138,7 +141,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		Log: g.log, Now: g.now, Telemetry: g.tel,
 	})
 	g.selector = selection.New(selection.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
-		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Standing: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel,
+		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Standing: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel, Segments: deps.Segments,
 	})
 	g.tel.Watch(g.lanes.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)

@@ -56,7 +56,7 @@ flags win.`,
 		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: told.placement}); err != nil {
+		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: told.placement, neutron: told.neutron}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -72,8 +72,8 @@ type doors struct {
 	tls *security.Server
 	// cells dials a replica of a cell.
 	cells dialFunc
-	// placement is where Nova's Placement is.
-	placement novaconf.Placement
+	// placement and neutron are where Nova's are.
+	placement, neutron novaconf.Service
 }
 
 // processOfGateway is what a gateway says it is, when a command runs it.
@@ -128,7 +128,15 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 		return err
 	}
 	tel := a.telemetry.Gateway()
-	g, err := gateway.New(cfg, gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel, Legacy: parts, Ingress: d.tls.Ingress()})
+	deps := gateway.Deps{Dial: d.cells, Log: a.log, Telemetry: tel, Legacy: parts, Ingress: d.tls.Ingress()}
+	routed, err := segments(c.Nova.RoutedNetworks, d.neutron, d.placement)
+	if err != nil {
+		return err
+	}
+	if routed != nil {
+		deps.Segments = routed.Aggregates
+	}
+	g, err := gateway.New(cfg, deps)
 	if err != nil {
 		return err
 	}

@@ -6,15 +6,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/http"
 	"os"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"google.golang.org/grpc"
 
 	"cellgate/gateway"
 	"cellgate/gateway/bus"
 	"cellgate/internal/config"
+	"cellgate/internal/keystone"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/novaconf"
 	"cellgate/internal/security"
@@ -22,7 +21,7 @@ import (
 
 // addBus adds the server of Nova's message bus, when it is enabled. It calls the
 // gateway's own gRPC server over conn, as REST does. legacyCells are those of gateway.legacy.
-func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Placement, g *gateway.Gateway, conn *grpc.ClientConn) error {
+func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service, g *gateway.Gateway, conn *grpc.ClientConn) error {
 	if !c.Enabled {
 		return nil
 	}
@@ -34,9 +33,11 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Placeme
 	if err != nil {
 		return err
 	}
-	placement, err := placementOf(c, p)
-	if err != nil {
-		return err
+	var placement *keystone.Service
+	if c.Allocations {
+		if placement, err = serviceOf("placement", 1, p); err != nil {
+			return fmt.Errorf("gateway.bus.write_allocations: %w", err)
+		}
 	}
 	var notifications *bus.Notifications
 	if c.Notifications != "" {
@@ -63,43 +64,6 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Placeme
 	// After the gRPC server: it stops before that.
 	a.add(lifecycle.Part{Name: "message bus", Run: b.Run, Drain: b.Drain})
 	return nil
-}
-
-// placementOf is where allocations are written; nil for nowhere.
-func placementOf(c config.Bus, p novaconf.Placement) (*bus.Placement, error) {
-	if !c.Allocations {
-		return nil, nil //nolint:nilnil // nothing is written, and nothing wrong
-	}
-	wrong := func(why string) (*bus.Placement, error) {
-		return nil, fmt.Errorf("gateway.bus.write_allocations: [placement] of gateway.nova_conf %s", why)
-	}
-	switch {
-	case p.AuthURL == "" || p.Username == "" || p.Password == "":
-		return wrong("must have auth_url, username and password")
-	case p.AuthType != "" && p.AuthType != "password" && p.AuthType != "v3password":
-		return wrong(fmt.Sprintf("has auth_type %s; password is supported", p.AuthType))
-	}
-	out := &bus.Placement{
-		Auth: gophercloud.AuthOptions{
-			IdentityEndpoint: p.AuthURL, Username: p.Username, Password: p.Password, DomainID: p.UserDomainID, AllowReauth: true,
-			Scope: &gophercloud.AuthScope{ProjectName: p.ProjectName, DomainID: p.ProjectDomainID},
-		},
-		Endpoint: p.EndpointOverride, Region: p.RegionName, Interfaces: p.Interfaces,
-	}
-	if p.UserDomainID == "" {
-		out.Auth.DomainName = p.UserDomainName
-	}
-	if p.ProjectDomainID == "" {
-		out.Auth.Scope.DomainName = p.ProjectDomainName
-	}
-	if p.CAFile != "" {
-		roots, err := readCAs(p.CAFile)
-		if err != nil {
-			return wrong("cafile: " + err.Error())
-		}
-		out.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
-	}
-	return out, nil
 }
 
 // busTLS reads the files of TLS.

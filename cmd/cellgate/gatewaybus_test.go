@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/internal/config"
 	"cellgate/internal/novaconf"
 )
 
@@ -57,25 +56,30 @@ func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
 	}
 }
 
-func TestPlacementOf_AccountIsMissing_IsRefused(t *testing.T) {
-	whole := novaconf.Placement{AuthURL: "http://keystone/v3", Username: "u", Password: "p", UserDomainID: "default", ProjectDomainName: "Default"}
-	on := config.Bus{Allocations: true}
-	for want, change := range map[string]func(*novaconf.Placement){
-		"must have auth_url, username and password": func(p *novaconf.Placement) { p.Password = "" },
-		"has auth_type v3token":                     func(p *novaconf.Placement) { p.AuthType = "v3token" },
-		"cafile: ":                                  func(p *novaconf.Placement) { p.CAFile = "/nonexistent" },
+func TestServiceOf_AccountIsMissing_IsRefused(t *testing.T) {
+	whole := novaconf.Service{AuthURL: "http://keystone/v3", Username: "u", Password: "p", UserDomainID: "default", ProjectDomainName: "Default"}
+	for want, change := range map[string]func(*novaconf.Service){
+		"must have auth_url, username and password": func(p *novaconf.Service) { p.Password = "" },
+		"has auth_type v3token":                     func(p *novaconf.Service) { p.AuthType = "v3token" },
+		"cafile: ":                                  func(p *novaconf.Service) { p.CAFile = "/nonexistent" },
 	} {
 		p := whole
 		change(&p)
-		if _, err := placementOf(on, p); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := serviceOf("placement", 1, p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	got, err := placementOf(on, whole)
+	got, err := serviceOf("placement", 1, whole)
 	if err != nil || got.Auth.DomainID != "default" || got.Auth.DomainName != "" || got.Auth.Scope.DomainName != "Default" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if got, err := placementOf(config.Bus{}, novaconf.Placement{}); got != nil || err != nil {
-		t.Errorf("nothing is to be written: %v %v", got, err)
+	if got, err := segments(true, novaconf.Service{}, novaconf.Service{}); got != nil || err != nil {
+		t.Errorf("nobody is to be asked: %v %v", got, err)
+	}
+	if got, err := segments(true, whole, novaconf.Service{}); got != nil || err == nil || !strings.Contains(err.Error(), "[placement] of gateway.nova_conf must have") {
+		t.Errorf("there is no account of Placement: %v %v", got, err)
+	}
+	if got, err := segments(true, whole, whole); got == nil || err != nil || got.Neutron.Type != "network" || got.Placement.Type != "placement" {
+		t.Errorf("%+v %v", got, err)
 	}
 }

@@ -26,8 +26,8 @@ import (
 type told struct {
 	from  config.Origins
 	notes []novaconf.Note
-	// placement is [placement] of nova.conf.
-	placement novaconf.Placement
+	// placement and neutron are the sections of nova.conf.
+	placement, neutron novaconf.Service
 }
 
 // novaKey is a key of the gateway that nova.conf says too: key is below gateway, option Nova's name.
@@ -234,7 +234,7 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 		}
 		return bad
 	}
-	t.notes, t.placement = s.Notes, s.Placement
+	t.notes, t.placement, t.neutron = s.Notes, s.Placement, s.Neutron
 	if release == 0 {
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
 		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})

@@ -9,18 +9,15 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"golang.org/x/sync/errgroup"
 
+	"cellgate/internal/keystone"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 const (
-	// placementTimeout bounds one call of Keystone or Placement.
-	placementTimeout = 10 * time.Second
 	// placementCalls is how many instances of one request are written at once.
 	placementCalls = 8
 	// placementRaces is how often a write is repeated that raced with another one, as in Nova.
@@ -29,30 +26,14 @@ const (
 	consumerVersion = "1.28"
 )
 
-// Placement is where allocations are written, beside the cells' shards: [placement] of Nova.
-type Placement struct {
-	// Auth is an account of Keystone.
-	Auth gophercloud.AuthOptions
-	// Endpoint is endpoint_override; empty: that of the catalog, in Region, of the first of
-	// Interfaces that there is.
-	Endpoint, Region string
-	Interfaces       []string
-	Transport        http.RoundTripper
-}
-
 // errPlacementFull: Placement has no room on a host on which the cell has.
 var errPlacementFull = errors.New("Placement refuses the allocation")
 
 // errPlacementChanged: somebody else wrote allocations of the consumer meanwhile.
 var errPlacementChanged = errors.New("another process changed the allocations of the consumer")
 
-// allocations writes allocations to Placement. Safe for concurrent use.
-type allocations struct {
-	where Placement
-
-	mu     sync.Mutex
-	client *gophercloud.ServiceClient
-}
+// allocations writes allocations to Placement, beside the cells' shards. Safe for concurrent use.
+type allocations struct{ placement *keystone.Service }
 
 // owner is whose the instances are.
 type owner struct{ project, user string }
@@ -60,7 +41,7 @@ type owner struct{ project, user string }
 // write writes the allocations of an answer, all or none, as nova-scheduler does. The host that
 // Placement refuses is full.
 func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations, of owner) (full string, err error) {
-	c, err := w.connect(ctx)
+	c, err := w.placement.Client(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +71,7 @@ func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations,
 	if err = calls.Wait(); err == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placementTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keystone.Timeout)
 	defer cancel()
 	for _, id := range written {
 		if derr := call(ctx, c, http.MethodDelete, id, consumerVersion, nil, nil, http.StatusNoContent, http.StatusNotFound); derr != nil {
@@ -159,7 +140,7 @@ func besideCurrent(ctx context.Context, c *gophercloud.ServiceClient, consumer s
 
 // call calls Placement about the allocations of a consumer.
 func call(ctx context.Context, c *gophercloud.ServiceClient, method, consumer, version string, body, into any, ok ...int) error {
-	ctx, cancel := context.WithTimeout(ctx, placementTimeout)
+	ctx, cancel := context.WithTimeout(ctx, keystone.Timeout)
 	defer cancel()
 	resp, err := c.Request(ctx, method, c.ServiceURL("allocations", consumer), &gophercloud.RequestOpts{
 		JSONBody: body, JSONResponse: into, OkCodes: ok,
@@ -184,36 +165,4 @@ func whyRefused(err error) (code, detail string) {
 		return "unknown", string(e.Body[:min(len(e.Body), 200)])
 	}
 	return body.Errors[0].Code, body.Errors[0].Detail
-}
-
-// connect gives a client of Placement, whose token is renewed when it expires.
-func (w *allocations) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.client != nil {
-		return w.client, nil
-	}
-	provider, err := openstack.NewClient(w.where.Auth.IdentityEndpoint)
-	if err != nil {
-		return nil, fmt.Errorf("ask Keystone: %w", err)
-	}
-	provider.HTTPClient = http.Client{Timeout: placementTimeout, Transport: w.where.Transport}
-	if err := openstack.Authenticate(ctx, provider, w.where.Auth); err != nil {
-		return nil, fmt.Errorf("ask Keystone: %w", err)
-	}
-	endpoint := w.where.Endpoint
-	if endpoint == "" {
-		for _, i := range append(w.where.Interfaces, "internal", "public") {
-			c, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: w.where.Region, Availability: gophercloud.Availability(i)})
-			if err == nil {
-				endpoint = c.Endpoint
-				break
-			}
-		}
-	}
-	if endpoint == "" {
-		return nil, errors.New("no endpoint of Placement is in the catalog of Keystone: set [placement] endpoint_override")
-	}
-	w.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: strings.TrimRight(endpoint, "/") + "/", Type: "placement"}
-	return w.client, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"cellgate/internal/keystone"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -100,7 +101,7 @@ func writingBus(t *testing.T, p *fakePlacement, names ...string) (*Bus, *gateway
 		return resp, nil
 	}
 	return newBus(t, g, func(c *Config) {
-		c.Placement = &Placement{Endpoint: s.URL + "/placement", Auth: gophercloud.AuthOptions{
+		c.Placement = &keystone.Service{Endpoint: s.URL + "/placement", Auth: gophercloud.AuthOptions{
 			IdentityEndpoint: s.URL + "/v3", Username: "u", Password: "p", DomainName: "d", AllowReauth: true,
 			Scope: &gophercloud.AuthScope{ProjectName: "service", DomainName: "d"},
 		}}

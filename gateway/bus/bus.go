@@ -16,6 +16,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/health"
+	"cellgate/internal/keystone"
 	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -47,7 +48,7 @@ type Config struct {
 	// Reasons is what NoValidHost tells: none, filters or counts.
 	Reasons string
 	// Placement, when set, is where the allocations of answers are written.
-	Placement *Placement
+	Placement *keystone.Service
 	// Notifications, when set, are sent about each select_destinations.
 	Notifications *Notifications
 	// RetryFrom and RetryMost bound the pause between connections; 0 means 250 ms and
@@ -128,7 +129,7 @@ func New(cfg Config, d Deps) (*Bus, error) {
 		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, settleWait: settleTimeout, on: func(event) {},
 	}
 	if cfg.Placement != nil {
-		b.allocations = &allocations{where: *cfg.Placement}
+		b.allocations = &allocations{cfg.Placement}
 	}
 	if cfg.Notifications != nil {
 		if b.notifier, err = newNotifier(b, *cfg.Notifications); err != nil {

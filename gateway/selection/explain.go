@@ -29,7 +29,7 @@ const (
 // selection does; then it asks each cell, on the same version of its table, for its best hosts under what is known
 // of all cells, and for its near misses.
 func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
-	s, err := svc.newSelection(req)
+	s, err := svc.newSelection(ctx, req)
 	if err != nil {
 		return nil, err
 	}

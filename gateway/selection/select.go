@@ -131,7 +131,7 @@ type place struct {
 func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
 	_, step := svc.tel.Stage(ctx, telemetry.StageTranslate)
-	s, err := svc.newSelection(req)
+	s, err := svc.newSelection(ctx, req)
 	step.End(err)
 	if err != nil {
 		return nil, err

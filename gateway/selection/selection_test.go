@@ -19,6 +19,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/nova"
 )
 
 // An alternate is nobody's pick, after scattering too.
@@ -107,7 +108,7 @@ func TestShape_OtherExpression_OtherShape(t *testing.T) {
 		for _, asked := range texts {
 			r := request(1)
 			r.GetRequestSpec().FilterExpression = asked
-			s, err := newService(t, rules.Config{FilterExpression: configured}).newSelection(r)
+			s, err := newService(t, rules.Config{FilterExpression: configured}).newSelection(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,11 +120,59 @@ func TestShape_OtherExpression_OtherShape(t *testing.T) {
 	}
 }
 
+func TestNewSelection_RoutedNetworks_NeutronIsAskedForEachRequestThatNamesOne(t *testing.T) {
+	const aggregate = "aaaaaaaa-0000-4000-8000-000000000001"
+	svc := newService(t, rules.Config{Options: &rules.Options{HostSubsetSize: 1, RoutedNetworks: true}})
+	ask := func(segments func(context.Context, []nova.RequestedNetwork) ([][]string, error), networks ...any) (*selection, error) {
+		t.Helper()
+		svc.segments = segments
+		object := func(name string, data map[string]any) map[string]any {
+			return map[string]any{"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": data}
+		}
+		spec, err := structpb.NewStruct(object("RequestSpec", map[string]any{
+			"flavor":             object("Flavor", map[string]any{"vcpus": 1, "memory_mb": 1, "root_gb": 1}),
+			"requested_networks": object("NetworkRequestList", map[string]any{"objects": networks}),
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return svc.newSelection(t.Context(), &cellgatev1.SelectDestinationsRequest{
+			InstanceUuids: []string{hostID(1).String()}, Spec: &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: spec},
+		})
+	}
+	network := map[string]any{"nova_object.name": "NetworkRequest", "nova_object.namespace": "nova", "nova_object.version": "1.3", "nova_object.data": map[string]any{"network_id": "n"}}
+	asked := 0
+	known := func(_ context.Context, all []nova.RequestedNetwork) ([][]string, error) {
+		asked++
+		if len(all) != 1 || all[0].Network != "n" {
+			t.Errorf("asked for %v", all)
+		}
+		return [][]string{{aggregate}}, nil
+	}
+	for range 2 { // what one request was told is not another's
+		if s, err := ask(known, network); err != nil || len(s.request.MemberOf) != 1 || s.request.MemberOf[0][0] != aggregate {
+			t.Fatalf("%+v %v", s, err)
+		}
+	}
+	if s, err := ask(known); err != nil || len(s.request.MemberOf) != 0 || asked != 2 {
+		t.Errorf("no network is named, %d questions: %+v %v", asked, s, err)
+	}
+	away := func(context.Context, []nova.RequestedNetwork) ([][]string, error) {
+		return nil, fault.New(fault.CellUnavailable, "Neutron is away")
+	}
+	if _, err := ask(away, network); fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("Neutron is away: %v", err)
+	}
+	if _, err := ask(nil, network); fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("nobody can be asked: %v", err)
+	}
+}
+
 // A request waits for the same one that runs, no longer than its deadline, and leaves nothing behind.
 func TestTakeTurn_DeadlinePasses_OutcomeUnknown(t *testing.T) {
 	svc, req := newService(t, rules.Config{}), request(1)
 	req.RequestId = "r1"
-	s, err := svc.newSelection(req)
+	s, err := svc.newSelection(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"cellgate/internal/throttle"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule/nova"
 )
 
 // Config says how requests are served.
@@ -46,6 +48,9 @@ type Deps struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Telemetry *telemetry.Gateway
+	// Segments gives, for ports and networks, the aggregates of their segments: of each set one has
+	// the host. Nil: requests that name any are refused while Nova's option is on.
+	Segments func(context.Context, []nova.RequestedNetwork) ([][]string, error)
 }
 
 // Service serves SelectDestinations. Safe for concurrent use.
@@ -59,6 +64,7 @@ type Service struct {
 	log       *slog.Logger
 	now       func() time.Time
 	tel       *telemetry.Gateway
+	segments  func(context.Context, []nova.RequestedNetwork) ([][]string, error)
 	hints     *hints
 	// expressions of requests, compiled.
 	expressions expression.Cache
@@ -70,7 +76,7 @@ type Service struct {
 func New(cfg Config, deps Deps) *Service {
 	return &Service{
 		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, standing: deps.Standing,
-		log: deps.Log, now: deps.Now, tel: deps.Telemetry, hints: newHints(maxHints), flights: newFlights(),
+		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, hints: newHints(maxHints), flights: newFlights(),
 		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}
 }

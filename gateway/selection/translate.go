@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -20,7 +21,7 @@ const (
 )
 
 // newSelection reads a request. An error is InvalidRequest and names the fields.
-func (svc *Service) newSelection(req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
+func (svc *Service) newSelection(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	s := &selection{
 		svc: svc, asked: asked{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
 	}
@@ -29,7 +30,7 @@ func (svc *Service) newSelection(req *cellgatev1.SelectDestinationsRequest) (*se
 		return nil, err
 	}
 	s.places = make([]*place, len(s.instances))
-	if err := s.translate(); err != nil {
+	if err := s.translate(ctx); err != nil {
 		return nil, err
 	}
 	if s.fingerprint, err = fingerprintOf(req); err != nil {
@@ -83,13 +84,18 @@ func instanceIDs(texts []string) ([]schedule.ID, error) {
 }
 
 // translate makes the core's request of whichever form there is.
-func (s *selection) translate() error {
+func (s *selection) translate(ctx context.Context) error {
 	var request schedule.Request
 	rebuild := false
 	path := "request_spec"
 	if form := s.req.GetNovaRequestSpec(); form != nil {
 		path = "nova_request_spec"
-		t, err := s.svc.rules.Translation.FromPrimitive(form.AsMap())
+		primitive := form.AsMap()
+		options, err := s.svc.withSegments(ctx, primitive)
+		if err != nil {
+			return err
+		}
+		t, err := options.FromPrimitive(primitive)
 		if err != nil {
 			return err
 		}
@@ -130,6 +136,24 @@ func (s *selection) translate() error {
 		return err
 	}
 	return s.svc.resolveDestination(s.request, path)
+}
+
+// withSegments gives the options that a request is translated under, with the aggregates of its
+// networks' segments.
+func (svc *Service) withSegments(ctx context.Context, primitive map[string]any) (*nova.Options, error) {
+	options := svc.rules.Translation
+	if !options.RoutedNetworks || svc.segments == nil {
+		return options, nil
+	}
+	with := *options
+	with.Segments = [][]string{}
+	networks := nova.RequestedNetworks(primitive)
+	if len(networks) == 0 {
+		return &with, nil
+	}
+	sets, err := svc.segments(ctx, networks)
+	with.Segments = append(with.Segments, sets...)
+	return &with, err
 }
 
 // resolveDestination turns the destination's cell, given by name or uuid, into

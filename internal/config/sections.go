@@ -148,7 +148,7 @@ type NovaOptions struct {
 	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
 	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
-	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" help:"requests that name ports or networks are refused: the hosts that reach their segments are not known"`
+	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" help:"hosts must reach the segments of the ports and networks that a request names: Neutron is asked by [neutron] of nova_conf; without an account there such requests are refused"`
 	PCIInPlacement          bool     `yaml:"pci_in_placement" help:"requests for PCI devices by alias are refused: child providers of devices are not known"`
 	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as Nova did before 2024.2, not every key that begins so"`

@@ -160,7 +160,7 @@ func tableOfOptions() []option {
 		o(scheduler, "query_placement_for_image_type_support", boolean, "false"),
 		o(scheduler, "image_metadata_prefilter", boolean, "false"),
 		o(workarounds, "disable_fallback_pcpu_query", boolean, "false"),
-		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false").refusing("that name ports or networks"),
+		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false"),
 
 		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
 			noEffect("computes cast to schedulers by their own option: a gateway on the message bus reads Nova's tables at each cast"),

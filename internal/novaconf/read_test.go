@@ -322,7 +322,7 @@ func TestRead_OptionThatRefusesRequests_IsSetAndNoted(t *testing.T) {
 		t.Errorf("values %+v, want both on", s.Values)
 	}
 	for _, want := range []string{
-		"a.conf:2 [scheduler] query_placement_for_routed_network_aggregates: is on: requests that name ports or networks are refused",
+		"a.conf:2 [scheduler] query_placement_for_routed_network_aggregates: is on, and [neutron] has no account: requests that name ports or networks are refused",
 		"a.conf:4 [filter_scheduler] pci_in_placement: is on: requests for PCI devices by alias are refused",
 	} {
 		if !strings.Contains(s.notesText(), want) {

@@ -23,8 +23,8 @@ type Settings struct {
 	Values map[string]any
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
-	// Placement is [placement].
-	Placement Placement
+	// Placement is [placement], Neutron [neutron].
+	Placement, Neutron Service
 	// Notes are what an operator should know and may delete.
 	Notes []Note
 	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
@@ -106,7 +106,8 @@ func Read(files []string, known Known) (*Settings, error) {
 	t.weighers()
 	t.pciAliases()
 	t.notifications()
-	s.Placement = t.placement()
+	s.Placement, s.Neutron = t.service("placement"), t.service("neutron")
+	t.routedNetworks()
 	t.unknown()
 	if len(src.problems) > 0 {
 		return nil, &Problems{List: src.problems}

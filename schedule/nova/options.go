@@ -17,6 +17,9 @@ type Options struct {
 	ImageMetadata bool
 	// RoutedNetworks is query_placement_for_routed_network_aggregates.
 	RoutedNetworks bool
+	// Segments are the aggregates of the segments that a request's ports and networks are in: a host
+	// is in one of each set. Nil: nobody has asked Neutron. Each request has its own.
+	Segments [][]string
 	// PCIInPlacement is pci_in_placement, of the section filter_scheduler.
 	PCIInPlacement bool
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.

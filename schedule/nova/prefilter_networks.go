@@ -2,6 +2,26 @@ package nova
 
 import "fmt"
 
+// RequestedNetwork is a port, or else a network, that a request names. Path is where.
+type RequestedNetwork struct{ Path, Port, Network string }
+
+// RequestedNetworks are those of a RequestSpec, whose aggregates routed_networks_filter asks for.
+// A rebuild asks for none.
+func RequestedNetworks(primitive map[string]any) []RequestedNetwork {
+	var s Spec
+	f := findings{options: new(Options)}
+	o := f.object(root, primitive, "RequestSpec")
+	if o == nil {
+		return nil
+	}
+	s.hints(o)
+	s.requestedNetworks(o)
+	if s.Rebuild() {
+		return nil
+	}
+	return s.Requested
+}
+
 // requestedNetworks reads the NetworkRequestList. The words auto and none in the place
 // of a network's id name no network.
 func (s *Spec) requestedNetworks(spec *object) {
@@ -14,9 +34,9 @@ func (s *Spec) requestedNetworks(spec *object) {
 		port, network := o.text("port_id"), o.text("network_id")
 		switch {
 		case port != "":
-			s.NetworkFields = append(s.NetworkFields, o.at("port_id"))
+			s.Requested = append(s.Requested, RequestedNetwork{Path: o.at("port_id"), Port: port})
 		case network != "" && network != "auto" && network != "none":
-			s.NetworkFields = append(s.NetworkFields, o.at("network_id"))
+			s.Requested = append(s.Requested, RequestedNetwork{Path: o.at("network_id"), Network: network})
 		}
 		// What a port needs of a host is in pci_requests and requested_resources.
 		o.known("address", "pci_request_id", "tag", "arq_uuid", "device_profile")
@@ -25,15 +45,18 @@ func (s *Spec) requestedNetworks(spec *object) {
 	list.rest()
 }
 
-// routedNetworks (routed_networks_filter): Nova asks Neutron for the segments of each
-// port and network, and Placement for their aggregates. Neither is asked here, so a
-// request that names one is refused while the option is on.
+// routedNetworks (routed_networks_filter): a host is in an aggregate of each port's and network's
+// segments. Where nobody has asked Neutron, a request that names one is refused.
 func (p *prefiltering) routedNetworks() {
 	if !p.options.RoutedNetworks {
 		return
 	}
-	for _, path := range p.spec.NetworkFields {
-		p.invalid(path, "not supported while query_placement_for_routed_network_aggregates is on: "+
+	if p.options.Segments != nil {
+		p.request.MemberOf = append(p.request.MemberOf, p.memberOf(p.spec.Path+".requested_networks", p.options.Segments)...)
+		return
+	}
+	for _, n := range p.spec.Requested {
+		p.invalid(n.Path, "not supported while query_placement_for_routed_network_aggregates is on and nova.conf has no account in [neutron]: "+
 			"the hosts that reach its segment are known to Neutron, which is not asked")
 	}
 }

@@ -2,6 +2,7 @@ package nova
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,8 +87,38 @@ func TestRequestedNetworks_RoutedNetworksOn_RefusesPortsAndNetworks(t *testing.T
 			}
 			_, err := (&Options{RoutedNetworks: true}).FromPrimitive(m)
 			refusedBy(t, err, c.wrong, "query_placement_for_routed_network_aggregates is on")
+			if asked := RequestedNetworks(m); len(asked) != len(c.wrong) {
+				t.Errorf("asked for are %v, want %v", asked, c.wrong)
+			}
+			tr, err := (&Options{RoutedNetworks: true, Segments: [][]string{}}).FromPrimitive(m)
+			if err != nil || len(tr.Request.MemberOf) > 0 {
+				t.Errorf("with networks that are not routed: %+v, %v", tr, err)
+			}
 		})
 	}
+}
+
+func TestRequestedNetworks_SegmentsKnown_AreSetsOfAggregatesBesideOthers(t *testing.T) {
+	const one, two, three = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002", "aaaaaaaa-0000-4000-8000-000000000003"
+	m := primitive(t)
+	requestNetworks(m, network("n", nil), network("n", port))
+	want := []RequestedNetwork{
+		{Path: "nova_request_spec.requested_networks.objects[0].network_id", Network: "n"},
+		{Path: "nova_request_spec.requested_networks.objects[1].port_id", Port: port},
+	}
+	if got := RequestedNetworks(m); !slices.Equal(got, want) {
+		t.Errorf("asked for are %v, want %v", got, want)
+	}
+	put(m, "/requested_destination", object1("Destination", "1.4", map[string]any{"aggregates": []any{three}}))
+	tr, err := (&Options{RoutedNetworks: true, Segments: [][]string{{two, one}, {one}}}).FromPrimitive(m)
+	if err != nil || len(tr.Ignored) > 0 {
+		t.Fatal(tr, err)
+	}
+	if got := fmt.Sprint(tr.Request.MemberOf); got != fmt.Sprint([][]string{{three}, {one, two}, {one}}) {
+		t.Errorf("aggregates %v", got)
+	}
+	_, err = (&Options{RoutedNetworks: true, Segments: [][]string{{"no uuid"}}}).FromPrimitive(m)
+	refusedBy(t, err, []string{"nova_request_spec.requested_networks[0][0]"}, "is not a uuid")
 }
 
 func TestPCIRequests_PCIInPlacementOn_RefusesAliases(t *testing.T) {

@@ -55,9 +55,10 @@ type Spec struct {
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
 	Networks *schedule.NetworkNeeds
-	// Paths of the ports and networks that the request names, and of the PCI requests that
-	// were made of aliases.
-	NetworkFields, AliasFields []string
+	// Requested are the ports and networks that the request names; AliasFields the paths of the
+	// PCI requests that were made of aliases.
+	Requested   []RequestedNetwork
+	AliasFields []string
 	// Groups come beside the flavor. Of each set of SameSubtree, suffixes of groups, one
 	// provider is the others' ancestor.
 	Groups      []SpecGroup
