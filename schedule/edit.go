@@ -189,10 +189,23 @@ func (e *Edit) place(t Take, q *Request, limited bool) bool {
 	if !ok {
 		return false
 	}
+	e.consume(at, q, limited)
+	consumer := Consumer{Instance: t.Instance}
+	if n := q.Nova; n != nil {
+		consumer.Flavor, consumer.Image = n.Flavor.ID, n.Image
+	}
+	if g := q.Group; g != nil && (!g.MembersExact || slices.Contains(g.Members, t.Instance)) {
+		consumer.Group = g.UUID
+	}
+	return e.AddConsumer(t.Host, consumer)
+}
+
+// consume is place without the consumer.
+func (e *Edit) consume(at number, q *Request, limited bool) {
 	r, c := e.ownRow(at)
 	consume := q.Consume
 	if a := r.allocation(q, new(treeSearch)); a != nil {
-		consume = a.consumption(t.Host)
+		consume = a.consumption(r.host.UUID)
 		r.allocate(a)
 	} else {
 		for _, a := range q.Resources {
@@ -207,14 +220,6 @@ func (e *Edit) place(t Take, q *Request, limited bool) bool {
 		r.view.NumIOOps++
 	}
 	e.writeUsage(at, r, c)
-	consumer := Consumer{Instance: t.Instance}
-	if n := q.Nova; n != nil {
-		consumer.Flavor, consumer.Image = n.Flavor.ID, n.Image
-	}
-	if g := q.Group; g != nil && (!g.MembersExact || slices.Contains(g.Members, t.Instance)) {
-		consumer.Group = g.UUID
-	}
-	return e.AddConsumer(t.Host, consumer)
 }
 
 // newSlot gives a slot without a host.

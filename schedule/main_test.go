@@ -11,6 +11,7 @@ import (
 func TestMain(m *testing.M) {
 	raced.LeaveOut(
 		"TestEditsEqualRebuilt",
+		"TestFill_RandomFleets_EqualsPlacingOneByOne",
 		"TestHardwareIsNaive",
 		"TestI5_LostCellEqualsSchedulerWithoutIt",
 		"TestI5_MergedOrderEqualsSingleScheduler",

@@ -3728,6 +3728,565 @@ func (x *ProposeBatchResponse) GetProposals() []*Proposal {
 	return nil
 }
 
+type TryPlacementsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Step:
+	//
+	//	*TryPlacementsRequest_Start
+	//	*TryPlacementsRequest_Fill
+	//	*TryPlacementsRequest_Ask
+	Step          isTryPlacementsRequest_Step `protobuf_oneof:"step"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryPlacementsRequest) Reset() {
+	*x = TryPlacementsRequest{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryPlacementsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryPlacementsRequest) ProtoMessage() {}
+
+func (x *TryPlacementsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryPlacementsRequest.ProtoReflect.Descriptor instead.
+func (*TryPlacementsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *TryPlacementsRequest) GetStep() isTryPlacementsRequest_Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *TryPlacementsRequest) GetStart() *StartTrial {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *TryPlacementsRequest) GetFill() *FillTrial {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsRequest_Fill); ok {
+			return x.Fill
+		}
+	}
+	return nil
+}
+
+func (x *TryPlacementsRequest) GetAsk() *AskTrial {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsRequest_Ask); ok {
+			return x.Ask
+		}
+	}
+	return nil
+}
+
+type isTryPlacementsRequest_Step interface {
+	isTryPlacementsRequest_Step()
+}
+
+type TryPlacementsRequest_Start struct {
+	Start *StartTrial `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type TryPlacementsRequest_Fill struct {
+	Fill *FillTrial `protobuf:"bytes,2,opt,name=fill,proto3,oneof"`
+}
+
+type TryPlacementsRequest_Ask struct {
+	Ask *AskTrial `protobuf:"bytes,3,opt,name=ask,proto3,oneof"`
+}
+
+func (*TryPlacementsRequest_Start) isTryPlacementsRequest_Step() {}
+
+func (*TryPlacementsRequest_Fill) isTryPlacementsRequest_Step() {}
+
+func (*TryPlacementsRequest_Ask) isTryPlacementsRequest_Step() {}
+
+type TryPlacementsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Step:
+	//
+	//	*TryPlacementsResponse_Started
+	//	*TryPlacementsResponse_Filled
+	//	*TryPlacementsResponse_Proposal
+	Step          isTryPlacementsResponse_Step `protobuf_oneof:"step"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryPlacementsResponse) Reset() {
+	*x = TryPlacementsResponse{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryPlacementsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryPlacementsResponse) ProtoMessage() {}
+
+func (x *TryPlacementsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryPlacementsResponse.ProtoReflect.Descriptor instead.
+func (*TryPlacementsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *TryPlacementsResponse) GetStep() isTryPlacementsResponse_Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *TryPlacementsResponse) GetStarted() *TrialStarted {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsResponse_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
+func (x *TryPlacementsResponse) GetFilled() *TrialFilled {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsResponse_Filled); ok {
+			return x.Filled
+		}
+	}
+	return nil
+}
+
+func (x *TryPlacementsResponse) GetProposal() *Proposal {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsResponse_Proposal); ok {
+			return x.Proposal
+		}
+	}
+	return nil
+}
+
+type isTryPlacementsResponse_Step interface {
+	isTryPlacementsResponse_Step()
+}
+
+type TryPlacementsResponse_Started struct {
+	Started *TrialStarted `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
+}
+
+type TryPlacementsResponse_Filled struct {
+	Filled *TrialFilled `protobuf:"bytes,2,opt,name=filled,proto3,oneof"`
+}
+
+type TryPlacementsResponse_Proposal struct {
+	// Without claims and table_version.
+	Proposal *Proposal `protobuf:"bytes,3,opt,name=proposal,proto3,oneof"`
+}
+
+func (*TryPlacementsResponse_Started) isTryPlacementsResponse_Step() {}
+
+func (*TryPlacementsResponse_Filled) isTryPlacementsResponse_Step() {}
+
+func (*TryPlacementsResponse_Proposal) isTryPlacementsResponse_Step() {}
+
+// StartTrial copies the table and makes the changes that are about its hosts. Others are of other cells.
+type StartTrial struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Changes       *v1.HypotheticalChanges `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartTrial) Reset() {
+	*x = StartTrial{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartTrial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartTrial) ProtoMessage() {}
+
+func (x *StartTrial) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartTrial.ProtoReflect.Descriptor instead.
+func (*StartTrial) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *StartTrial) GetChanges() *v1.HypotheticalChanges {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type TrialStarted struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	TableVersion string                 `protobuf:"bytes,1,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
+	Hosts        int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Gate         v1.Gate_State          `protobuf:"varint,3,opt,name=gate,proto3,enum=cellgate.v1.Gate_State" json:"gate,omitempty"`
+	// The hosts and aggregates of the changes that the cell has.
+	KnownUuids    []string `protobuf:"bytes,4,rep,name=known_uuids,json=knownUuids,proto3" json:"known_uuids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrialStarted) Reset() {
+	*x = TrialStarted{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrialStarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrialStarted) ProtoMessage() {}
+
+func (x *TrialStarted) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrialStarted.ProtoReflect.Descriptor instead.
+func (*TrialStarted) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *TrialStarted) GetTableVersion() string {
+	if x != nil {
+		return x.TableVersion
+	}
+	return ""
+}
+
+func (x *TrialStarted) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *TrialStarted) GetGate() v1.Gate_State {
+	if x != nil {
+		return x.Gate
+	}
+	return v1.Gate_State(0)
+}
+
+func (x *TrialStarted) GetKnownUuids() []string {
+	if x != nil {
+		return x.KnownUuids
+	}
+	return nil
+}
+
+// FillTrial counts how many instances of a placement fit, one after the other. The copy stays as it was. Not for hard
+// affinity, where other cells decide too.
+type FillTrial struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Placement []byte                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
+	// Instances counted, at most.
+	Most          int32 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FillTrial) Reset() {
+	*x = FillTrial{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FillTrial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FillTrial) ProtoMessage() {}
+
+func (x *FillTrial) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FillTrial.ProtoReflect.Descriptor instead.
+func (*FillTrial) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *FillTrial) GetPlacement() []byte {
+	if x != nil {
+		return x.Placement
+	}
+	return nil
+}
+
+func (x *FillTrial) GetMost() int32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+type TrialFilled struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Instances int32                  `protobuf:"varint,1,opt,name=instances,proto3" json:"instances,omitempty"`
+	HostsUsed int32                  `protobuf:"varint,2,opt,name=hosts_used,json=hostsUsed,proto3" json:"hosts_used,omitempty"`
+	// most were counted: more may fit, and rejects is empty.
+	Limited bool  `protobuf:"varint,3,opt,name=limited,proto3" json:"limited,omitempty"`
+	Hosts   int32 `protobuf:"varint,4,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// Why the next one finds no host: their sum is hosts.
+	Rejects       []*Reject `protobuf:"bytes,5,rep,name=rejects,proto3" json:"rejects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrialFilled) Reset() {
+	*x = TrialFilled{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrialFilled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrialFilled) ProtoMessage() {}
+
+func (x *TrialFilled) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrialFilled.ProtoReflect.Descriptor instead.
+func (*TrialFilled) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *TrialFilled) GetInstances() int32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *TrialFilled) GetHostsUsed() int32 {
+	if x != nil {
+		return x.HostsUsed
+	}
+	return 0
+}
+
+func (x *TrialFilled) GetLimited() bool {
+	if x != nil {
+		return x.Limited
+	}
+	return false
+}
+
+func (x *TrialFilled) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *TrialFilled) GetRejects() []*Reject {
+	if x != nil {
+		return x.Rejects
+	}
+	return nil
+}
+
+// AskTrial places instances on the copy, in order, then answers a query from it.
+type AskTrial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Takes []*TrialTake           `protobuf:"bytes,1,rep,name=takes,proto3" json:"takes,omitempty"`
+	// Without takes, table_version, consumer_uuids and near_misses.
+	Query         *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTrial) Reset() {
+	*x = AskTrial{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTrial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTrial) ProtoMessage() {}
+
+func (x *AskTrial) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTrial.ProtoReflect.Descriptor instead.
+func (*AskTrial) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *AskTrial) GetTakes() []*TrialTake {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+func (x *AskTrial) GetQuery() *Query {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+// TrialTake places an instance, and moves it when the copy has it already.
+type TrialTake struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Placement     []byte                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
+	HostUuid      string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	InstanceUuid  string                 `protobuf:"bytes,3,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrialTake) Reset() {
+	*x = TrialTake{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrialTake) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrialTake) ProtoMessage() {}
+
+func (x *TrialTake) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrialTake.ProtoReflect.Descriptor instead.
+func (*TrialTake) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *TrialTake) GetPlacement() []byte {
+	if x != nil {
+		return x.Placement
+	}
+	return nil
+}
+
+func (x *TrialTake) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *TrialTake) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
 // Proposal is a cell's answer to a query. It mirrors schedule.Proposal.
 type Proposal struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -3768,7 +4327,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3780,7 +4339,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3793,7 +4352,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -3929,7 +4488,7 @@ type NearMisses struct {
 
 func (x *NearMisses) Reset() {
 	*x = NearMisses{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4500,7 @@ func (x *NearMisses) String() string {
 func (*NearMisses) ProtoMessage() {}
 
 func (x *NearMisses) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4513,7 @@ func (x *NearMisses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMisses.ProtoReflect.Descriptor instead.
 func (*NearMisses) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NearMisses) GetHosts() int32 {
@@ -4001,7 +4560,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4572,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4585,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Warning) GetKey() string {
@@ -4078,7 +4637,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4649,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4662,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Raised) GetStage() string {
@@ -4160,7 +4719,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4731,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4744,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4246,7 +4805,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4258,7 +4817,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4271,7 +4830,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Reject) GetFilter() string {
@@ -4327,7 +4886,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4898,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4911,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -4409,7 +4968,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4980,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4993,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -4550,7 +5109,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4562,7 +5121,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4575,7 +5134,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -4624,7 +5183,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +5195,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +5208,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -4678,7 +5237,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +5249,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +5262,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -4731,7 +5290,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +5302,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +5315,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Failure) GetReason() string {
@@ -4782,7 +5341,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4794,7 +5353,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4807,7 +5366,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -4836,7 +5395,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4848,7 +5407,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4861,7 +5420,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5032,7 +5591,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5603,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5616,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5201,7 +5760,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5772,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5785,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5296,7 +5855,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5867,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5880,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -5379,7 +5938,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5391,7 +5950,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5404,7 +5963,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -5440,7 +5999,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5452,7 +6011,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5465,7 +6024,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -5531,7 +6090,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5543,7 +6102,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5556,7 +6115,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -5629,7 +6188,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +6200,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +6213,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -5695,7 +6254,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5707,7 +6266,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5720,7 +6279,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -5747,7 +6306,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5759,7 +6318,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5772,7 +6331,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -5799,7 +6358,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5811,7 +6370,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5824,7 +6383,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -5872,7 +6431,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5884,7 +6443,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5897,7 +6456,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Refusal) GetReason() string {
@@ -5955,7 +6514,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5967,7 +6526,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5980,7 +6539,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6048,7 +6607,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6060,7 +6619,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6073,7 +6632,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6126,7 +6685,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6138,7 +6697,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6151,7 +6710,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6228,7 +6787,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6240,7 +6799,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6253,7 +6812,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6287,7 +6846,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6299,7 +6858,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6312,7 +6871,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -6360,7 +6919,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6372,7 +6931,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6385,7 +6944,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -6420,7 +6979,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6432,7 +6991,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6445,7 +7004,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -6520,7 +7079,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6532,7 +7091,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6545,7 +7104,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -6566,7 +7125,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6578,7 +7137,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6591,7 +7150,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -6623,7 +7182,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6635,7 +7194,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6648,7 +7207,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 type PutDecisionsRequest struct {
@@ -6660,7 +7219,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6672,7 +7231,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6685,7 +7244,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -6703,7 +7262,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6715,7 +7274,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6728,7 +7287,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 type GetDecisionRequest struct {
@@ -6740,7 +7299,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6752,7 +7311,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6765,7 +7324,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -6784,7 +7343,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6796,7 +7355,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6809,7 +7368,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -6835,7 +7394,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6847,7 +7406,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6860,7 +7419,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -6916,7 +7475,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6928,7 +7487,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6941,7 +7500,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -6966,7 +7525,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6978,7 +7537,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6991,7 +7550,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 type GetSummaryResponse struct {
@@ -7033,7 +7592,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7045,7 +7604,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7058,7 +7617,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7192,7 +7751,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7204,7 +7763,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7217,7 +7776,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -7238,7 +7797,7 @@ var File_cellgate_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x05\n" +
+	"\x1bcellgate/cell/v1/cell.proto\x12\x10cellgate.cell.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dcellgate/agent/v1/agent.proto\x1a\x1acellgate/v1/capacity.proto\x1a\x17cellgate/v1/cells.proto\x1a\x18cellgate/v1/claims.proto\x1a\x17cellgate/v1/hosts.proto\x1a\x1bcellgate/v1/scheduler.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x05\n" +
 	"\x13ReportLegacyRequest\x12$\n" +
 	"\agateway\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\agateway\x12(\n" +
@@ -7548,7 +8107,43 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xe7\x05\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xbe\x01\n" +
+	"\x14TryPlacementsRequest\x124\n" +
+	"\x05start\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.StartTrialH\x00R\x05start\x121\n" +
+	"\x04fill\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.FillTrialH\x00R\x04fill\x12.\n" +
+	"\x03ask\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.AskTrialH\x00R\x03askB\r\n" +
+	"\x04step\x12\x05\xbaH\x02\b\x01\"\xce\x01\n" +
+	"\x15TryPlacementsResponse\x12:\n" +
+	"\astarted\x18\x01 \x01(\v2\x1e.cellgate.cell.v1.TrialStartedH\x00R\astarted\x127\n" +
+	"\x06filled\x18\x02 \x01(\v2\x1d.cellgate.cell.v1.TrialFilledH\x00R\x06filled\x128\n" +
+	"\bproposal\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ProposalH\x00R\bproposalB\x06\n" +
+	"\x04step\"H\n" +
+	"\n" +
+	"StartTrial\x12:\n" +
+	"\achanges\x18\x01 \x01(\v2 .cellgate.v1.HypotheticalChangesR\achanges\"\x97\x01\n" +
+	"\fTrialStarted\x12#\n" +
+	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12+\n" +
+	"\x04gate\x18\x03 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x04gate\x12\x1f\n" +
+	"\vknown_uuids\x18\x04 \x03(\tR\n" +
+	"knownUuids\"Y\n" +
+	"\tFillTrial\x12*\n" +
+	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12 \n" +
+	"\x04most\x18\x02 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\xad\xe2\x04(\x01R\x04most\"\xae\x01\n" +
+	"\vTrialFilled\x12\x1c\n" +
+	"\tinstances\x18\x01 \x01(\x05R\tinstances\x12\x1d\n" +
+	"\n" +
+	"hosts_used\x18\x02 \x01(\x05R\thostsUsed\x12\x18\n" +
+	"\alimited\x18\x03 \x01(\bR\alimited\x12\x14\n" +
+	"\x05hosts\x18\x04 \x01(\x05R\x05hosts\x122\n" +
+	"\arejects\x18\x05 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\"\x7f\n" +
+	"\bAskTrial\x12<\n" +
+	"\x05takes\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.TrialTakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x125\n" +
+	"\x05query\x18\x02 \x01(\v2\x17.cellgate.cell.v1.QueryB\x06\xbaH\x03\xc8\x01\x01R\x05query\"\x8d\x01\n" +
+	"\tTrialTake\x12*\n" +
+	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12%\n" +
+	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12-\n" +
+	"\rinstance_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\finstanceUuid\"\xe7\x05\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -7856,7 +8451,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x0fawaits_verdicts\x18\x11 \x01(\bR\x0eawaitsVerdicts\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount2\xa2\f\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount2\x88\r\n" +
 	"\rCellScheduler\x12]\n" +
 	"\fProposeBatch\x12%.cellgate.cell.v1.ProposeBatchRequest\x1a&.cellgate.cell.v1.ProposeBatchResponse\x12W\n" +
 	"\n" +
@@ -7878,7 +8473,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rFindUnclaimed\x12&.cellgate.cell.v1.FindUnclaimedRequest\x1a'.cellgate.cell.v1.FindUnclaimedResponse\x12N\n" +
 	"\aPinGate\x12 .cellgate.cell.v1.PinGateRequest\x1a!.cellgate.cell.v1.PinGateResponse\x12Z\n" +
 	"\vResyncHosts\x12$.cellgate.cell.v1.ResyncHostsRequest\x1a%.cellgate.cell.v1.ResyncHostsResponse\x12]\n" +
-	"\fListFindings\x12%.cellgate.cell.v1.ListFindingsRequest\x1a&.cellgate.cell.v1.ListFindingsResponseB(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
+	"\fListFindings\x12%.cellgate.cell.v1.ListFindingsRequest\x1a&.cellgate.cell.v1.ListFindingsResponse\x12d\n" +
+	"\rTryPlacements\x12&.cellgate.cell.v1.TryPlacementsRequest\x1a'.cellgate.cell.v1.TryPlacementsResponse(\x010\x01B(Z&cellgate/proto/cellgate/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_cellgate_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -7892,141 +8488,150 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
-	(*ReportLegacyRequest)(nil),   // 0: cellgate.cell.v1.ReportLegacyRequest
-	(*UnclaimedInstances)(nil),    // 1: cellgate.cell.v1.UnclaimedInstances
-	(*UnclaimedInstance)(nil),     // 2: cellgate.cell.v1.UnclaimedInstance
-	(*FindUnclaimedRequest)(nil),  // 3: cellgate.cell.v1.FindUnclaimedRequest
-	(*FindUnclaimedResponse)(nil), // 4: cellgate.cell.v1.FindUnclaimedResponse
-	(*LegacyService)(nil),         // 5: cellgate.cell.v1.LegacyService
-	(*ReportLegacyResponse)(nil),  // 6: cellgate.cell.v1.ReportLegacyResponse
-	(*ImportHostsRequest)(nil),    // 7: cellgate.cell.v1.ImportHostsRequest
-	(*ImportedHost)(nil),          // 8: cellgate.cell.v1.ImportedHost
-	(*ImportHostsResponse)(nil),   // 9: cellgate.cell.v1.ImportHostsResponse
-	(*ImportOutcome)(nil),         // 10: cellgate.cell.v1.ImportOutcome
-	(*PinGateRequest)(nil),        // 11: cellgate.cell.v1.PinGateRequest
-	(*PinGateResponse)(nil),       // 12: cellgate.cell.v1.PinGateResponse
-	(*ResyncHostsRequest)(nil),    // 13: cellgate.cell.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 14: cellgate.cell.v1.ResyncHostsResponse
-	(*ListFindingsRequest)(nil),   // 15: cellgate.cell.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 16: cellgate.cell.v1.ListFindingsResponse
-	(*MovedIn)(nil),               // 17: cellgate.cell.v1.MovedIn
-	(*Placement)(nil),             // 18: cellgate.cell.v1.Placement
-	(*Tree)(nil),                  // 19: cellgate.cell.v1.Tree
-	(*ResourceGroup)(nil),         // 20: cellgate.cell.v1.ResourceGroup
-	(*Fallback)(nil),              // 21: cellgate.cell.v1.Fallback
-	(*Isolation)(nil),             // 22: cellgate.cell.v1.Isolation
-	(*NovaRequest)(nil),           // 23: cellgate.cell.v1.NovaRequest
-	(*GuestNuma)(nil),             // 24: cellgate.cell.v1.GuestNuma
-	(*GuestCell)(nil),             // 25: cellgate.cell.v1.GuestCell
-	(*PciRequest)(nil),            // 26: cellgate.cell.v1.PciRequest
-	(*PciSpec)(nil),               // 27: cellgate.cell.v1.PciSpec
-	(*PciProperty)(nil),           // 28: cellgate.cell.v1.PciProperty
-	(*GuestNetworks)(nil),         // 29: cellgate.cell.v1.GuestNetworks
-	(*NovaFlavor)(nil),            // 30: cellgate.cell.v1.NovaFlavor
-	(*Pair)(nil),                  // 31: cellgate.cell.v1.Pair
-	(*NovaImage)(nil),             // 32: cellgate.cell.v1.NovaImage
-	(*ImageProperty)(nil),         // 33: cellgate.cell.v1.ImageProperty
-	(*NovaHint)(nil),              // 34: cellgate.cell.v1.NovaHint
-	(*RetryHost)(nil),             // 35: cellgate.cell.v1.RetryHost
-	(*Amount)(nil),                // 36: cellgate.cell.v1.Amount
-	(*NameSet)(nil),               // 37: cellgate.cell.v1.NameSet
-	(*Group)(nil),                 // 38: cellgate.cell.v1.Group
-	(*Consumption)(nil),           // 39: cellgate.cell.v1.Consumption
-	(*Rules)(nil),                 // 40: cellgate.cell.v1.Rules
-	(*Options)(nil),               // 41: cellgate.cell.v1.Options
-	(*Ratio)(nil),                 // 42: cellgate.cell.v1.Ratio
-	(*Weigher)(nil),               // 43: cellgate.cell.v1.Weigher
-	(*Query)(nil),                 // 44: cellgate.cell.v1.Query
-	(*Take)(nil),                  // 45: cellgate.cell.v1.Take
-	(*Knowledge)(nil),             // 46: cellgate.cell.v1.Knowledge
-	(*ProposeBatchRequest)(nil),   // 47: cellgate.cell.v1.ProposeBatchRequest
-	(*ProposeBatchResponse)(nil),  // 48: cellgate.cell.v1.ProposeBatchResponse
-	(*Proposal)(nil),              // 49: cellgate.cell.v1.Proposal
-	(*NearMisses)(nil),            // 50: cellgate.cell.v1.NearMisses
-	(*Warning)(nil),               // 51: cellgate.cell.v1.Warning
-	(*Raised)(nil),                // 52: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),           // 53: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                // 54: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),             // 55: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),            // 56: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),            // 57: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),        // 58: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),        // 59: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),               // 60: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),     // 61: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),               // 62: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),              // 63: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                 // 64: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),             // 65: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),         // 66: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),            // 67: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),              // 68: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),              // 69: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),            // 70: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),    // 71: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),          // 72: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),               // 73: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),     // 74: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),    // 75: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),      // 76: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 77: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),       // 78: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 79: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),  // 80: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil), // 81: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),     // 82: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),    // 83: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),   // 84: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),  // 85: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),    // 86: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),   // 87: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),  // 88: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil), // 89: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),     // 90: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),    // 91: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),               // 92: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),   // 93: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
-	(*v1.Gate)(nil),               // 95: cellgate.v1.Gate
-	(*v11.FullState)(nil),         // 96: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),            // 97: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),            // 98: cellgate.v1.Finding
-	(*v1.Claim)(nil),              // 99: cellgate.v1.Claim
-	(*v1.Condition)(nil),          // 100: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),           // 101: cellgate.v1.NearMiss
-	(*v1.Allocation)(nil),         // 102: cellgate.v1.Allocation
-	(*v1.Host)(nil),               // 103: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),       // 104: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),           // 105: cellgate.v1.Decision
-	(*v1.Cell)(nil),               // 106: cellgate.v1.Cell
+	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
+	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
+	(*UnclaimedInstance)(nil),      // 2: cellgate.cell.v1.UnclaimedInstance
+	(*FindUnclaimedRequest)(nil),   // 3: cellgate.cell.v1.FindUnclaimedRequest
+	(*FindUnclaimedResponse)(nil),  // 4: cellgate.cell.v1.FindUnclaimedResponse
+	(*LegacyService)(nil),          // 5: cellgate.cell.v1.LegacyService
+	(*ReportLegacyResponse)(nil),   // 6: cellgate.cell.v1.ReportLegacyResponse
+	(*ImportHostsRequest)(nil),     // 7: cellgate.cell.v1.ImportHostsRequest
+	(*ImportedHost)(nil),           // 8: cellgate.cell.v1.ImportedHost
+	(*ImportHostsResponse)(nil),    // 9: cellgate.cell.v1.ImportHostsResponse
+	(*ImportOutcome)(nil),          // 10: cellgate.cell.v1.ImportOutcome
+	(*PinGateRequest)(nil),         // 11: cellgate.cell.v1.PinGateRequest
+	(*PinGateResponse)(nil),        // 12: cellgate.cell.v1.PinGateResponse
+	(*ResyncHostsRequest)(nil),     // 13: cellgate.cell.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),    // 14: cellgate.cell.v1.ResyncHostsResponse
+	(*ListFindingsRequest)(nil),    // 15: cellgate.cell.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),   // 16: cellgate.cell.v1.ListFindingsResponse
+	(*MovedIn)(nil),                // 17: cellgate.cell.v1.MovedIn
+	(*Placement)(nil),              // 18: cellgate.cell.v1.Placement
+	(*Tree)(nil),                   // 19: cellgate.cell.v1.Tree
+	(*ResourceGroup)(nil),          // 20: cellgate.cell.v1.ResourceGroup
+	(*Fallback)(nil),               // 21: cellgate.cell.v1.Fallback
+	(*Isolation)(nil),              // 22: cellgate.cell.v1.Isolation
+	(*NovaRequest)(nil),            // 23: cellgate.cell.v1.NovaRequest
+	(*GuestNuma)(nil),              // 24: cellgate.cell.v1.GuestNuma
+	(*GuestCell)(nil),              // 25: cellgate.cell.v1.GuestCell
+	(*PciRequest)(nil),             // 26: cellgate.cell.v1.PciRequest
+	(*PciSpec)(nil),                // 27: cellgate.cell.v1.PciSpec
+	(*PciProperty)(nil),            // 28: cellgate.cell.v1.PciProperty
+	(*GuestNetworks)(nil),          // 29: cellgate.cell.v1.GuestNetworks
+	(*NovaFlavor)(nil),             // 30: cellgate.cell.v1.NovaFlavor
+	(*Pair)(nil),                   // 31: cellgate.cell.v1.Pair
+	(*NovaImage)(nil),              // 32: cellgate.cell.v1.NovaImage
+	(*ImageProperty)(nil),          // 33: cellgate.cell.v1.ImageProperty
+	(*NovaHint)(nil),               // 34: cellgate.cell.v1.NovaHint
+	(*RetryHost)(nil),              // 35: cellgate.cell.v1.RetryHost
+	(*Amount)(nil),                 // 36: cellgate.cell.v1.Amount
+	(*NameSet)(nil),                // 37: cellgate.cell.v1.NameSet
+	(*Group)(nil),                  // 38: cellgate.cell.v1.Group
+	(*Consumption)(nil),            // 39: cellgate.cell.v1.Consumption
+	(*Rules)(nil),                  // 40: cellgate.cell.v1.Rules
+	(*Options)(nil),                // 41: cellgate.cell.v1.Options
+	(*Ratio)(nil),                  // 42: cellgate.cell.v1.Ratio
+	(*Weigher)(nil),                // 43: cellgate.cell.v1.Weigher
+	(*Query)(nil),                  // 44: cellgate.cell.v1.Query
+	(*Take)(nil),                   // 45: cellgate.cell.v1.Take
+	(*Knowledge)(nil),              // 46: cellgate.cell.v1.Knowledge
+	(*ProposeBatchRequest)(nil),    // 47: cellgate.cell.v1.ProposeBatchRequest
+	(*ProposeBatchResponse)(nil),   // 48: cellgate.cell.v1.ProposeBatchResponse
+	(*TryPlacementsRequest)(nil),   // 49: cellgate.cell.v1.TryPlacementsRequest
+	(*TryPlacementsResponse)(nil),  // 50: cellgate.cell.v1.TryPlacementsResponse
+	(*StartTrial)(nil),             // 51: cellgate.cell.v1.StartTrial
+	(*TrialStarted)(nil),           // 52: cellgate.cell.v1.TrialStarted
+	(*FillTrial)(nil),              // 53: cellgate.cell.v1.FillTrial
+	(*TrialFilled)(nil),            // 54: cellgate.cell.v1.TrialFilled
+	(*AskTrial)(nil),               // 55: cellgate.cell.v1.AskTrial
+	(*TrialTake)(nil),              // 56: cellgate.cell.v1.TrialTake
+	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
+	(*NearMisses)(nil),             // 58: cellgate.cell.v1.NearMisses
+	(*Warning)(nil),                // 59: cellgate.cell.v1.Warning
+	(*Raised)(nil),                 // 60: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),            // 61: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 62: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 63: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 64: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 65: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 66: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 67: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 68: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 69: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 70: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 71: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 72: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 73: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 74: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 75: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 76: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 77: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 78: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 79: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 80: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 81: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 82: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 83: cellgate.cell.v1.ListClaimsResponse
+	(*ListHostsRequest)(nil),       // 84: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 85: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 86: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 87: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 88: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 89: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 90: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 91: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 92: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),   // 93: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),     // 94: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 95: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 96: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 97: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 98: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 99: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 100: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 101: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 102: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 103: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 104: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 105: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 106: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 107: cellgate.v1.HypotheticalChanges
+	(*v1.Claim)(nil),               // 108: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 109: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 110: cellgate.v1.NearMiss
+	(*v1.Allocation)(nil),          // 111: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 112: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 113: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 114: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 115: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	93,  // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	94,  // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	93,  // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	94,  // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	101, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	102, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	101, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	102, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	94,  // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	94,  // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	94,  // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	95,  // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	93,  // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	102, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	102, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	102, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	103, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	101, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	94,  // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	96,  // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	102, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	104, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	60,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	97,  // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	95,  // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	93,  // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	98,  // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	94,  // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	68,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	105, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	103, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	101, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	106, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	102, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	94,  // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	102, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -8061,102 +8666,115 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
 	45,  // 56: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
 	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	49,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	54,  // 59: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	55,  // 60: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	56,  // 61: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	99,  // 62: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	60,  // 63: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	53,  // 64: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	51,  // 65: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	52,  // 66: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	97,  // 67: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
-	50,  // 68: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
-	100, // 69: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	101, // 70: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	58,  // 71: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	57,  // 72: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	102, // 73: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	59,  // 74: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	62,  // 75: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	63,  // 76: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	68,  // 77: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	68,  // 78: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	69,  // 79: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	70,  // 80: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	65,  // 81: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	66,  // 82: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	68,  // 83: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	102, // 84: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	93,  // 85: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	67,  // 86: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	64,  // 87: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 88: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 89: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 90: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 91: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	102, // 92: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	93,  // 93: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	94,  // 94: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	94,  // 95: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	93,  // 96: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	72,  // 97: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	99,  // 98: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	73,  // 99: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	53,  // 100: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	99,  // 101: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	53,  // 102: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	103, // 103: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	104, // 104: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	94,  // 105: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	93,  // 106: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	103, // 107: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	105, // 108: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	105, // 109: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	105, // 110: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	106, // 111: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	92,  // 112: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	94,  // 113: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	94,  // 114: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 115: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	61,  // 116: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	74,  // 117: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	76,  // 118: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	78,  // 119: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	80,  // 120: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	82,  // 121: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	84,  // 122: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	86,  // 123: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	88,  // 124: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	90,  // 125: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 126: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 127: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 128: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 129: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 130: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 131: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	48,  // 132: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	71,  // 133: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	75,  // 134: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	77,  // 135: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	79,  // 136: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	81,  // 137: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	83,  // 138: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	85,  // 139: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	87,  // 140: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	89,  // 141: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	91,  // 142: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 143: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 144: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 145: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 146: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 147: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 148: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	132, // [132:149] is the sub-list for method output_type
-	115, // [115:132] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	57,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	51,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
+	53,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
+	55,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
+	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
+	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
+	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
+	107, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	105, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	62,  // 67: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	56,  // 68: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
+	44,  // 69: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
+	62,  // 70: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	63,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	64,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	108, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	68,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	61,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	59,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	60,  // 77: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	105, // 78: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	58,  // 79: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
+	109, // 80: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	110, // 81: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	66,  // 82: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	65,  // 83: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	111, // 84: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	67,  // 85: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	70,  // 86: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	71,  // 87: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	76,  // 88: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	76,  // 89: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 90: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	78,  // 91: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	73,  // 92: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	74,  // 93: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	76,  // 94: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	111, // 95: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 96: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	75,  // 97: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	72,  // 98: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 99: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 100: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 101: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 102: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	111, // 103: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	101, // 104: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	102, // 105: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	102, // 106: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	101, // 107: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	80,  // 108: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	108, // 109: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	81,  // 110: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	61,  // 111: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	108, // 112: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	61,  // 113: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	112, // 114: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	113, // 115: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	102, // 116: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	101, // 117: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	112, // 118: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	114, // 119: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	114, // 120: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	114, // 121: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	115, // 122: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	100, // 123: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	102, // 124: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	102, // 125: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 126: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	69,  // 127: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	82,  // 128: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	84,  // 129: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	86,  // 130: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	88,  // 131: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	90,  // 132: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	92,  // 133: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	94,  // 134: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	96,  // 135: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	98,  // 136: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 137: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 138: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 139: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 140: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 141: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 142: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 143: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 144: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	79,  // 145: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	83,  // 146: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	85,  // 147: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	87,  // 148: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	89,  // 149: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	91,  // 150: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	93,  // 151: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	95,  // 152: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	97,  // 153: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	99,  // 154: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 155: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 156: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 157: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 158: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 159: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 160: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 161: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	144, // [144:162] is the sub-list for method output_type
+	126, // [126:144] is the sub-list for method input_type
+	126, // [126:126] is the sub-list for extension type_name
+	126, // [126:126] is the sub-list for extension extendee
+	0,   // [0:126] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8164,8 +8782,18 @@ func file_cellgate_cell_v1_cell_proto_init() {
 	if File_cellgate_cell_v1_cell_proto != nil {
 		return
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[57].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[62].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[49].OneofWrappers = []any{
+		(*TryPlacementsRequest_Start)(nil),
+		(*TryPlacementsRequest_Fill)(nil),
+		(*TryPlacementsRequest_Ask)(nil),
+	}
+	file_cellgate_cell_v1_cell_proto_msgTypes[50].OneofWrappers = []any{
+		(*TryPlacementsResponse_Started)(nil),
+		(*TryPlacementsResponse_Filled)(nil),
+		(*TryPlacementsResponse_Proposal)(nil),
+	}
+	file_cellgate_cell_v1_cell_proto_msgTypes[65].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[70].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8181,7 +8809,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   93,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,6 +38,7 @@ const (
 	CellScheduler_PinGate_FullMethodName       = "/cellgate.cell.v1.CellScheduler/PinGate"
 	CellScheduler_ResyncHosts_FullMethodName   = "/cellgate.cell.v1.CellScheduler/ResyncHosts"
 	CellScheduler_ListFindings_FullMethodName  = "/cellgate.cell.v1.CellScheduler/ListFindings"
+	CellScheduler_TryPlacements_FullMethodName = "/cellgate.cell.v1.CellScheduler/TryPlacements"
 )
 
 // CellSchedulerClient is the client API for CellScheduler service.
@@ -82,6 +83,9 @@ type CellSchedulerClient interface {
 	// ListFindings gives what this replica found when it compared the shard, its table and
 	// the reports that it hears.
 	ListFindings(ctx context.Context, in *ListFindingsRequest, opts ...grpc.CallOption) (*ListFindingsResponse, error)
+	// TryPlacements places instances on a copy of the newest table, for questions of capacity. Nothing is claimed, and
+	// the copy ends with the stream. The first request is start; each request has one response.
+	TryPlacements(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TryPlacementsRequest, TryPlacementsResponse], error)
 }
 
 type cellSchedulerClient struct {
@@ -262,6 +266,19 @@ func (c *cellSchedulerClient) ListFindings(ctx context.Context, in *ListFindings
 	return out, nil
 }
 
+func (c *cellSchedulerClient) TryPlacements(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TryPlacementsRequest, TryPlacementsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CellScheduler_ServiceDesc.Streams[0], CellScheduler_TryPlacements_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[TryPlacementsRequest, TryPlacementsResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CellScheduler_TryPlacementsClient = grpc.BidiStreamingClient[TryPlacementsRequest, TryPlacementsResponse]
+
 // CellSchedulerServer is the server API for CellScheduler service.
 // All implementations must embed UnimplementedCellSchedulerServer
 // for forward compatibility.
@@ -304,6 +321,9 @@ type CellSchedulerServer interface {
 	// ListFindings gives what this replica found when it compared the shard, its table and
 	// the reports that it hears.
 	ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error)
+	// TryPlacements places instances on a copy of the newest table, for questions of capacity. Nothing is claimed, and
+	// the copy ends with the stream. The first request is start; each request has one response.
+	TryPlacements(grpc.BidiStreamingServer[TryPlacementsRequest, TryPlacementsResponse]) error
 	mustEmbedUnimplementedCellSchedulerServer()
 }
 
@@ -364,6 +384,9 @@ func (UnimplementedCellSchedulerServer) ResyncHosts(context.Context, *ResyncHost
 }
 func (UnimplementedCellSchedulerServer) ListFindings(context.Context, *ListFindingsRequest) (*ListFindingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFindings not implemented")
+}
+func (UnimplementedCellSchedulerServer) TryPlacements(grpc.BidiStreamingServer[TryPlacementsRequest, TryPlacementsResponse]) error {
+	return status.Error(codes.Unimplemented, "method TryPlacements not implemented")
 }
 func (UnimplementedCellSchedulerServer) mustEmbedUnimplementedCellSchedulerServer() {}
 func (UnimplementedCellSchedulerServer) testEmbeddedByValue()                       {}
@@ -692,6 +715,13 @@ func _CellScheduler_ListFindings_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CellScheduler_TryPlacements_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CellSchedulerServer).TryPlacements(&grpc.GenericServerStream[TryPlacementsRequest, TryPlacementsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CellScheduler_TryPlacementsServer = grpc.BidiStreamingServer[TryPlacementsRequest, TryPlacementsResponse]
+
 // CellScheduler_ServiceDesc is the grpc.ServiceDesc for CellScheduler service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -768,6 +798,13 @@ var CellScheduler_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _CellScheduler_ListFindings_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "TryPlacements",
+			Handler:       _CellScheduler_TryPlacements_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "cellgate/cell/v1/cell.proto",
 }
