@@ -54,7 +54,9 @@ type Cell struct {
 	health    *health.Monitor
 	// slots bounds the proposals computed at once.
 	slots chan struct{}
-	phase *phase
+	// trials bounds the questions of capacity under way.
+	trials chan struct{}
+	phase  *phase
 }
 
 // phase is how far the replica's life has come.
@@ -108,7 +110,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
 		shapes: proposals.NewShapes(), summary: newTotals(state.Touched),
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), phase: phase,
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), trials: make(chan struct{}, maxTrials), phase: phase,
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.tel.Watch(c.reading)

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
+	"cellgate/gateway/capacity"
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/claims"
 	"cellgate/gateway/decisions"
@@ -101,6 +102,7 @@ type Gateway struct {
 	decisions *decisions.Recorder
 	claims    *claims.Service
 	selector  *selection.Service
+	capacity  *capacity.Service
 	ready     chan struct{}
 	health    *health.Monitor
 	// lanes admit calls.
@@ -143,6 +145,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	g.selector = selection.New(selection.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
 		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Standing: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel, Segments: deps.Segments,
 	})
+	g.capacity = capacity.New(capacity.Deps{Cells: g.cells, Selector: g.selector, Standing: g.gates})
 	g.tel.Watch(g.lanes.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
@@ -158,6 +161,7 @@ func (g *Gateway) Register(s grpc.ServiceRegistrar) {
 	cellgatev1.RegisterClaimsServer(s, &claimsService{g: g})
 	cellgatev1.RegisterCellsServer(s, &cellsService{g: g})
 	cellgatev1.RegisterHostsServer(s, &hostsService{g: g})
+	cellgatev1.RegisterCapacityServer(s, &capacityService{g: g})
 }
 
 // Run keeps the cells' summaries fresh and probes their replicas until ctx ends, then waits for the

@@ -120,6 +120,15 @@ func (s *cellsService) ListFindings(ctx context.Context, req *cellgatev1.ListFin
 	return s.g.claims.ListFindings(ctx, req)
 }
 
+type capacityService struct {
+	cellgatev1.UnimplementedCapacityServer
+	g *Gateway
+}
+
+func (s *capacityService) EstimateCapacity(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
+	return s.g.capacity.Estimate(ctx, req)
+}
+
 type hostsService struct {
 	cellgatev1.UnimplementedHostsServer
 	g *Gateway

@@ -33,6 +33,7 @@ type world struct {
 	claims    cellgatev1.ClaimsClient
 	cellsAPI  cellgatev1.CellsClient
 	hosts     cellgatev1.HostsClient
+	conn      *grpc.ClientConn
 	rest      http.Handler
 	telemetry *telemetry.Process
 }
@@ -119,6 +120,7 @@ func startWith(t testing.TB, cells []*testCell, change func(*Config), deps Deps)
 			s.Stop()
 		}
 	})
+	w.conn = conn
 	w.scheduler, w.claims = cellgatev1.NewSchedulerClient(conn), cellgatev1.NewClaimsClient(conn)
 	w.cellsAPI, w.hosts = cellgatev1.NewCellsClient(conn), cellgatev1.NewHostsClient(conn)
 	if w.rest, err = g.HTTPHandler(conn); err != nil {

@@ -182,6 +182,11 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 // is no such host.
 func (e *Edit) Take(t Take, q *Request) bool { return e.place(t, q, !q.Forced()) }
 
+// Place is Take of a pick that was made by rules.
+func (e *Edit) Place(t Take, q *Request, rules *Rules) bool {
+	return e.place(t, q, !q.Forced() && slices.Contains(rules.filters(), NUMAFilter))
+}
+
 // place is Take; limited: NUMATopologyFilter judged the host, by whose limits its
 // cells are taken.
 func (e *Edit) place(t Take, q *Request, limited bool) bool {

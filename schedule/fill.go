@@ -29,7 +29,7 @@ const fillWork = 1024
 // What fits on a host depends on that host alone. So each round places one instance on every host that passes, and the
 // order of hosts does not matter.
 func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Filled, error) {
-	r = r.ofNewMembers()
+	r = r.OfNewMembers()
 	q := &Query{Request: r, Rules: rules, Limit: 1}
 	if rules.options().StrictNova {
 		p, err := t.Propose(q)
@@ -103,8 +103,9 @@ func filler(n int) ID {
 // newGroup is the group of instances that are placed for a question, where the request's group has no uuid.
 var newGroup = ID{0: 0xce, 1: 0x11, 15: 0x01}
 
-// ofNewMembers gives the request as each new member of its group has it: those placed before are members too.
-func (r *Request) ofNewMembers() *Request {
+// OfNewMembers gives the request as each new member of its group has it: those placed before are members too, also where
+// the request's group has no uuid.
+func (r *Request) OfNewMembers() *Request {
 	if r.Group == nil {
 		return r
 	}

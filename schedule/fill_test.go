@@ -13,7 +13,7 @@ import (
 
 // placeOneByOne is what Fill counts, naively: select, place, until nothing passes.
 func placeOneByOne(t *rapid.T, table *Table, r *Request, rules *Rules, seed uint64, most int) (int, *Proposal) {
-	r = r.ofNewMembers()
+	r = r.OfNewMembers()
 	for n := 0; ; n++ {
 		p, err := table.Propose(&Query{Request: r, Rules: rules, Seed: seed + uint64(n), Limit: 1})
 		if err != nil {
@@ -23,7 +23,7 @@ func placeOneByOne(t *rapid.T, table *Table, r *Request, rules *Rules, seed uint
 			return n, p
 		}
 		e := table.Edit()
-		e.place(Take{Host: p.Candidates[0].Host, Instance: testID('n', n)}, r, !r.Forced() && slices.Contains(rules.filters(), NUMAFilter))
+		e.Place(Take{Host: p.Candidates[0].Host, Instance: testID('n', n)}, r, rules)
 		table = e.Table()
 	}
 }

@@ -54,6 +54,9 @@ func NewFilterCache(r *Request, rules *Rules) *FilterCache {
 	return &FilterCache{request: r, rules: rules}
 }
 
+// Of reports whether a query is of its request and rules.
+func (k *FilterCache) Of(q *Query) bool { return q.Request == k.request && q.Rules == k.rules }
+
 // Keeps reports whether a FilterCache could keep anything of a request at all.
 func Keeps(r *Request, rules *Rules) bool { return r.Group == nil && !rules.options().StrictNova }
 
@@ -88,7 +91,7 @@ func (k *FilterCache) Bytes(hosts int) int {
 
 // Propose answers a query as t does. One of another request is answered too.
 func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
-	if k.never || q.Request != k.request || q.Rules != k.rules || len(q.Takes) > 0 || q.NearMisses > 0 {
+	if k.never || !k.Of(q) || len(q.Takes) > 0 || q.NearMisses > 0 {
 		return t.Propose(q)
 	}
 	if k.skip > 0 {

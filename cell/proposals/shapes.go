@@ -69,6 +69,13 @@ func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
 	return r
 }
 
+// Read gives the request and the rules of a serialized placement. They are never changed.
+func (s *Shapes) Read(placement []byte) (*schedule.Request, *schedule.Rules, error) {
+	var r wire.Fields
+	asked := s.read(&r, placement)
+	return asked.request, asked.rules, r.Err()
+}
+
 // Asked is Request, with the rules.
 func (s *Shapes) Asked(in *cellv1.Query) (*schedule.Request, *schedule.Rules) {
 	var r wire.Fields

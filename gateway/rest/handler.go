@@ -73,6 +73,7 @@ func New(d Deps) (http.Handler, error) {
 	a := &api{Deps: d, calls: callsOf(
 		cellgatev1.File_cellgate_v1_scheduler_proto, cellgatev1.File_cellgate_v1_claims_proto,
 		cellgatev1.File_cellgate_v1_cells_proto, cellgatev1.File_cellgate_v1_hosts_proto,
+		cellgatev1.File_cellgate_v1_capacity_proto,
 	)}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &jsonForm{runtime.JSONPb{
@@ -92,6 +93,7 @@ func New(d Deps) (http.Handler, error) {
 		cellgatev1.RegisterClaimsHandlerClient(context.Background(), mux, cellgatev1.NewClaimsClient(client)),
 		cellgatev1.RegisterCellsHandlerClient(context.Background(), mux, cellgatev1.NewCellsClient(client)),
 		cellgatev1.RegisterHostsHandlerClient(context.Background(), mux, cellgatev1.NewHostsClient(client)),
+		cellgatev1.RegisterCapacityHandlerClient(context.Background(), mux, cellgatev1.NewCapacityClient(client)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the REST API: %w", err)

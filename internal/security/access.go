@@ -26,6 +26,8 @@ var access = map[string][]Role{
 	"cellgate.v1.Scheduler/GetDecision":   {Conductor, Operator, Reader},
 	"cellgate.v1.Scheduler/ListDecisions": {Conductor, Operator, Reader},
 
+	"cellgate.v1.Capacity/EstimateCapacity": {Operator, Reader},
+
 	"cellgate.v1.Claims/ClaimAlternate": {Conductor, Operator},
 	"cellgate.v1.Claims/TransferClaim":  {Conductor, Operator},
 	"cellgate.v1.Claims/GetClaim":       {Conductor, Operator, Reader},
@@ -65,6 +67,7 @@ var access = map[string][]Role{
 	"cellgate.cell.v1.CellScheduler/PinGate":       {Gateway},
 	"cellgate.cell.v1.CellScheduler/ResyncHosts":   {Gateway},
 	"cellgate.cell.v1.CellScheduler/ListFindings":  {Gateway},
+	"cellgate.cell.v1.CellScheduler/TryPlacements": {Gateway},
 
 	"cellgate.cell.v1.CellPlacement/ListProviders":  {Gateway},
 	"cellgate.cell.v1.CellPlacement/ListConsumers":  {Gateway},

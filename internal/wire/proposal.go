@@ -12,15 +12,9 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 	out := &cellv1.Proposal{
 		Hosts:      int32(p.Hosts),
 		Passed:     int32(p.Passed),
-		Rejects:    make([]*cellv1.Reject, len(p.Rejects)),
+		Rejects:    EncodeRejects(p.Rejects),
 		GroupHosts: make([]*cellv1.GroupHost, len(p.GroupHosts)),
 		Bounds:     boundsOf(p.Bounds), Candidates: columnsOf(p.Candidates), Multipliers: boundsOf(p.Multipliers),
-	}
-	for i, r := range p.Rejects {
-		out.Rejects[i] = &cellv1.Reject{
-			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
-			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
-		}
 	}
 	for i, g := range p.GroupHosts {
 		out.GroupHosts[i] = &cellv1.GroupHost{
@@ -54,15 +48,7 @@ func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 			Key: w.GetKey(), Hosts: int(w.GetHosts()), Example: w.GetExample(), Class: w.GetExceptionClass(), Message: w.GetExceptionMessage(),
 		})
 	}
-	if n := len(p.GetRejects()); n > 0 {
-		out.Rejects = make([]schedule.Reject, 0, n)
-	}
-	for _, r := range p.GetRejects() {
-		out.Rejects = append(out.Rejects, schedule.Reject{
-			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()),
-			Example: r.GetExample(), Class: r.GetExceptionClass(), Message: r.GetExceptionMessage(),
-		})
-	}
+	out.Rejects = DecodeRejects(p.GetRejects())
 	for i, g := range p.GetGroupHosts() {
 		id, err := schedule.ParseID(g.GetHostUuid())
 		if err != nil {
@@ -86,4 +72,31 @@ func raisedFrom(r *cellv1.Raised) *schedule.NovaException {
 	return &schedule.NovaException{
 		Stage: r.GetStage(), Filter: r.GetFilter(), Host: r.GetHost(), Class: r.GetClass(), Message: r.GetMessage(),
 	}
+}
+
+// EncodeRejects encodes why hosts did not pass.
+func EncodeRejects(rejects []schedule.Reject) []*cellv1.Reject {
+	out := make([]*cellv1.Reject, len(rejects))
+	for i, r := range rejects {
+		out[i] = &cellv1.Reject{
+			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
+			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
+		}
+	}
+	return out
+}
+
+// DecodeRejects is the other way round; nil for none.
+func DecodeRejects(in []*cellv1.Reject) []schedule.Reject {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]schedule.Reject, len(in))
+	for i, r := range in {
+		out[i] = schedule.Reject{
+			Filter: r.GetFilter(), Detail: r.GetDetail(), Hosts: int(r.GetHosts()),
+			Example: r.GetExample(), Class: r.GetExceptionClass(), Message: r.GetExceptionMessage(),
+		}
+	}
+	return out
 }

@@ -89,6 +89,8 @@ const (
 	CapacityEnd_LIMIT CapacityEnd = 2
 	// The call's deadline came near: more may fit. MIX, and EACH with hard affinity, only.
 	CapacityEnd_TIME CapacityEnd = 3
+	// MIX: the next instance of another shape finds no host.
+	CapacityEnd_OTHER_FULL CapacityEnd = 4
 )
 
 // Enum value maps for CapacityEnd.
@@ -98,12 +100,14 @@ var (
 		1: "FULL",
 		2: "LIMIT",
 		3: "TIME",
+		4: "OTHER_FULL",
 	}
 	CapacityEnd_value = map[string]int32{
 		"CAPACITY_END_UNSPECIFIED": 0,
 		"FULL":                     1,
 		"LIMIT":                    2,
 		"TIME":                     3,
+		"OTHER_FULL":               4,
 	}
 )
 
@@ -598,6 +602,8 @@ type EstimateCapacityResponse struct {
 	Took *durationpb.Duration `protobuf:"bytes,5,opt,name=took,proto3" json:"took,omitempty"`
 	// As in SelectDestinationsResponse, by shape: "shapes[0].request_spec.…".
 	IgnoredFields []string `protobuf:"bytes,6,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
+	// Decided among equal weights, of every instance.
+	Seed          uint64 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +678,13 @@ func (x *EstimateCapacityResponse) GetIgnoredFields() []string {
 		return x.IgnoredFields
 	}
 	return nil
+}
+
+func (x *EstimateCapacityResponse) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
 }
 
 type ShapeCapacity struct {
@@ -977,14 +990,15 @@ const file_cellgate_v1_capacity_proto_rawDesc = "" +
 	"\n" +
 	"host_uuids\x18\x03 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x10\x90N\"\x05r\x03\xb0\x01\x01R\thostUuids\x122\n" +
-	"\x0eaggregate_uuid\x18\x04 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\raggregateUuid\"\x85\x02\n" +
+	"\x0eaggregate_uuid\x18\x04 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\raggregateUuid\"\x99\x02\n" +
 	"\x18EstimateCapacityResponse\x122\n" +
 	"\x06shapes\x18\x01 \x03(\v2\x1a.cellgate.v1.ShapeCapacityR\x06shapes\x12\x14\n" +
 	"\x05exact\x18\x02 \x01(\bR\x05exact\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12/\n" +
 	"\x05cells\x18\x04 \x03(\v2\x19.cellgate.v1.CapacityCellR\x05cells\x12-\n" +
 	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12%\n" +
-	"\x0eignored_fields\x18\x06 \x03(\tR\rignoredFields\"\x82\x02\n" +
+	"\x0eignored_fields\x18\x06 \x03(\tR\rignoredFields\x12\x12\n" +
+	"\x04seed\x18\a \x01(\x04R\x04seed\"\x82\x02\n" +
 	"\rShapeCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinstances\x18\x02 \x01(\x05R\tinstances\x12*\n" +
@@ -1009,12 +1023,14 @@ const file_cellgate_v1_capacity_proto_rawDesc = "" +
 	"\fCapacityMode\x12\x1d\n" +
 	"\x19CAPACITY_MODE_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04EACH\x10\x01\x12\a\n" +
-	"\x03MIX\x10\x02*J\n" +
+	"\x03MIX\x10\x02*Z\n" +
 	"\vCapacityEnd\x12\x1c\n" +
 	"\x18CAPACITY_END_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04FULL\x10\x01\x12\t\n" +
 	"\x05LIMIT\x10\x02\x12\b\n" +
-	"\x04TIME\x10\x032\x8e\x01\n" +
+	"\x04TIME\x10\x03\x12\x0e\n" +
+	"\n" +
+	"OTHER_FULL\x10\x042\x8e\x01\n" +
 	"\bCapacity\x12\x81\x01\n" +
 	"\x10EstimateCapacity\x12$.cellgate.v1.EstimateCapacityRequest\x1a%.cellgate.v1.EstimateCapacityResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/estimate_capacityB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 

@@ -4177,7 +4177,9 @@ type AskTrial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Takes []*TrialTake           `protobuf:"bytes,1,rep,name=takes,proto3" json:"takes,omitempty"`
 	// Without takes, table_version, consumer_uuids and near_misses.
-	Query         *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	Query *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// Undo first what was placed.
+	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4224,6 +4226,13 @@ func (x *AskTrial) GetQuery() *Query {
 		return x.Query
 	}
 	return nil
+}
+
+func (x *AskTrial) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
 }
 
 // TrialTake places an instance, and moves it when the copy has it already.
@@ -8136,10 +8145,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"hosts_used\x18\x02 \x01(\x05R\thostsUsed\x12\x18\n" +
 	"\alimited\x18\x03 \x01(\bR\alimited\x12\x14\n" +
 	"\x05hosts\x18\x04 \x01(\x05R\x05hosts\x122\n" +
-	"\arejects\x18\x05 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\"\x7f\n" +
+	"\arejects\x18\x05 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\"\x95\x01\n" +
 	"\bAskTrial\x12<\n" +
 	"\x05takes\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.TrialTakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x125\n" +
-	"\x05query\x18\x02 \x01(\v2\x17.cellgate.cell.v1.QueryB\x06\xbaH\x03\xc8\x01\x01R\x05query\"\x8d\x01\n" +
+	"\x05query\x18\x02 \x01(\v2\x17.cellgate.cell.v1.QueryB\x06\xbaH\x03\xc8\x01\x01R\x05query\x12\x14\n" +
+	"\x05reset\x18\x03 \x01(\bR\x05reset\"\x8d\x01\n" +
 	"\tTrialTake\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12%\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12-\n" +

@@ -1,0 +1,207 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"cellgate/cell/gate"
+	"cellgate/cell/proposals"
+	"cellgate/internal/fault"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+const (
+	// maxTrials is how many questions of capacity a replica answers at once. Others are refused as OVERLOADED.
+	maxTrials = 2
+	// trialRest is how long a trial leaves the processor to others after about as much work.
+	trialRest = 2 * time.Millisecond
+)
+
+// TryPlacements answers the steps of a trial, one after the other, until the gateway ends the stream. The trial works at
+// most half of the time, on one processor: selections come first.
+func (s *scheduler) TryPlacements(on grpc.BidiStreamingServer[cellv1.TryPlacementsRequest, cellv1.TryPlacementsResponse]) error {
+	if err := s.loaded(); err != nil {
+		return err
+	}
+	if err := s.placing(); err != nil {
+		return err
+	}
+	select {
+	case s.trials <- struct{}{}:
+		defer func() { <-s.trials }()
+	default:
+		return &fault.Error{Kind: fault.Overloaded, Message: "too many questions of capacity are under way in the cell already", RetryAfter: time.Second}
+	}
+	t := &trial{cell: s.Cell, ctx: on.Context(), caches: map[string]*schedule.FilterCache{}}
+	for {
+		in, err := on.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		out, err := t.step(in)
+		if err != nil {
+			return err
+		}
+		if err := on.Send(out); err != nil {
+			return err
+		}
+	}
+}
+
+// trial is a copy of the table on which instances are placed. One goroutine owns it.
+type trial struct {
+	cell  *Cell
+	ctx   context.Context
+	table *schedule.Table
+	// started is the table before anything was placed.
+	started *schedule.Table
+	// caches keep what filters found out, by placement.
+	caches map[string]*schedule.FilterCache
+	// worked is since the last rest.
+	worked time.Duration
+}
+
+// maxTrialCaches bounds the memory of a trial: a mix has 16 placements at most.
+const maxTrialCaches = 16
+
+func (t *trial) step(in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResponse, error) {
+	began := time.Now()
+	switch step := in.GetStep().(type) {
+	case *cellv1.TryPlacementsRequest_Start:
+		return t.start(step.Start)
+	case *cellv1.TryPlacementsRequest_Fill:
+		if t.table != nil {
+			return t.fill(step.Fill)
+		}
+	case *cellv1.TryPlacementsRequest_Ask:
+		if t.table != nil {
+			out, err := t.ask(step.Ask)
+			if t.worked += time.Since(began); err == nil && t.worked > trialRest {
+				err = t.rest()
+			}
+			return out, err
+		}
+	}
+	return nil, fault.Invalid("step", "a trial begins with start")
+}
+
+// rest leaves the processor to others; an error is that of the stream.
+func (t *trial) rest() error {
+	t.worked = 0
+	pause := time.NewTimer(trialRest)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	case <-t.cell.phase.stopping:
+		return t.cell.running()
+	}
+}
+
+func (t *trial) start(in *cellv1.StartTrial) (*cellv1.TryPlacementsResponse, error) {
+	c := t.cell
+	g := c.rows.TableGate.Load() // before the table, which is as new then
+	if why := c.table.Imports.WhyUnavailable(g); why != "" {
+		return nil, fault.New(fault.CellUnavailable, "%s", why)
+	}
+	if err := c.journal.AwaitFresh(t.ctx); err != nil {
+		return nil, err
+	}
+	table, name := c.versions.Newest()
+	assumed, known := c.rows.Assume(c.uuid, table, in.GetChanges())
+	t.table, t.started = assumed, assumed
+	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Started{Started: &cellv1.TrialStarted{
+		TableVersion: name, Hosts: int32(assumed.Len()), Gate: gate.MessageState(g), KnownUuids: known,
+	}}}, nil
+}
+
+func (t *trial) fill(in *cellv1.FillTrial) (*cellv1.TryPlacementsResponse, error) {
+	request, rules, err := t.cell.shapes.Read(in.GetPlacement())
+	if err != nil {
+		return nil, err
+	}
+	last := time.Now()
+	filled, err := t.started.Fill(request, rules, int(in.GetMost()), func() error {
+		if time.Since(last) < trialRest {
+			return t.ctx.Err()
+		}
+		err := t.rest()
+		last = time.Now()
+		return err
+	})
+	switch {
+	case err != nil && t.ctx.Err() != nil:
+		return nil, t.ctx.Err()
+	case err != nil && t.cell.running() != nil:
+		return nil, t.cell.running()
+	case err != nil:
+		return nil, proposals.QueryFailure(err)
+	case filled.Raised != nil:
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", filled.Raised)
+	}
+	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Filled{Filled: &cellv1.TrialFilled{
+		Instances: int32(filled.Instances), HostsUsed: int32(filled.HostsUsed), Limited: filled.Limited,
+		Hosts: int32(filled.Hosts), Rejects: wire.EncodeRejects(filled.Rejects),
+	}}}, nil
+}
+
+func (t *trial) ask(in *cellv1.AskTrial) (*cellv1.TryPlacementsResponse, error) {
+	var r wire.Fields
+	if in.GetReset_() {
+		t.table = t.started
+	}
+	if len(in.GetTakes()) > 0 {
+		e := t.table.Edit()
+		for i, take := range in.GetTakes() {
+			request, rules, err := t.cell.shapes.Read(take.GetPlacement())
+			if err != nil {
+				return nil, err
+			}
+			host, instance := r.ID(wire.ItemPath("takes", i, ".host_uuid"), take.GetHostUuid()), r.ID(wire.ItemPath("takes", i, ".instance_uuid"), take.GetInstanceUuid())
+			if err := r.Err(); err != nil {
+				return nil, err
+			}
+			if !e.Place(schedule.Take{Host: host, Instance: instance}, request, rules) {
+				return nil, fault.Invalid(wire.ItemPath("takes", i, ".host_uuid"), "the cell has no host %s", host)
+			}
+		}
+		t.table = e.Table()
+	}
+	q, _, _, err := t.cell.shapes.QueryOf(in.GetQuery())
+	if err != nil {
+		return nil, err
+	}
+	q.Stop = func() bool { return t.ctx.Err() != nil }
+	found, err := t.cacheOf(in.GetQuery().GetPlacement(), q).Propose(t.table, q)
+	if errors.Is(err, schedule.ErrStopped) {
+		return nil, t.ctx.Err()
+	}
+	if err != nil {
+		return nil, proposals.QueryFailure(err)
+	}
+	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Proposal{Proposal: wire.EncodeProposal(found)}}, nil
+}
+
+// cacheOf gives the cache of a placement.
+func (t *trial) cacheOf(placement []byte, q *schedule.Query) *schedule.FilterCache {
+	if k := t.caches[string(placement)]; k != nil && k.Of(q) {
+		return k
+	}
+	if len(t.caches) >= maxTrialCaches {
+		clear(t.caches)
+	}
+	k := schedule.NewFilterCache(q.Request, q.Rules)
+	t.caches[string(placement)] = k
+	return k
+}

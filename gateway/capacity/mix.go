@@ -1,0 +1,189 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/selection"
+	"cellgate/internal/fault"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// mix places shapes in turn on one copy of all cells, each where a selection would, until one finds no host or most are
+// placed. A pick changes its own cell only, so the others' answers to a query are kept until they are asked another one.
+func (q *question) mix(ctx context.Context, shapes []*shape, most int) ([]*cellgatev1.ShapeCapacity, bool, error) {
+	for _, c := range q.cells {
+		if c.err != nil && len(shapes) == 1 && shapes[0].ranked() {
+			return nil, false, fault.New(fault.CellUnavailable, "members of the server group may be in cell %s, which does not answer: %s", c.Name(), cellclient.ReasonOf(c.err)).With("cells", c.Name())
+		}
+	}
+	m := &mixture{question: q, shapes: shapes, cells: make([]*mixedCell, 0, len(q.cells)), exact: true}
+	for _, c := range q.answering() {
+		m.cells = append(m.cells, &mixedCell{asked: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))})
+	}
+	m.hints = make([]*schedule.GlobalStats, len(shapes))
+	return m.place(ctx, most)
+}
+
+// mixture is the work of mix.
+type mixture struct {
+	*question
+	shapes []*shape
+	cells  []*mixedCell
+	// hints are what was last known of all cells, by shape.
+	hints []*schedule.GlobalStats
+	exact bool
+}
+
+// mixedCell is a cell with what was placed there.
+type mixedCell struct {
+	*asked
+	// takes are not sent yet; placed counts all. reset: the copy has what was placed before.
+	takes  []*cellv1.TrialTake
+	placed int
+	reset  bool
+	// answers are the last ones, by shape; counts the instances placed, on hosts.
+	answers []answer
+	counts  []int
+	hosts   []map[schedule.ID]bool
+}
+
+// answer is what a cell answered to a query when so many were placed there.
+type answer struct {
+	query    schedule.Query
+	placed   int
+	proposal *schedule.Proposal
+}
+
+func (m *mixture) place(ctx context.Context, most int) ([]*cellgatev1.ShapeCapacity, bool, error) {
+	for placed := 0; ; {
+		for i, s := range m.shapes {
+			for range s.share {
+				if placed == most {
+					return m.result(-1, nil, cellgatev1.CapacityEnd_LIMIT), m.exact, nil
+				}
+				found, err := m.pick(ctx, i, instance(placed))
+				if errors.Is(err, context.DeadlineExceeded) {
+					return m.result(-1, nil, cellgatev1.CapacityEnd_TIME), m.exact, nil
+				}
+				if err != nil {
+					return nil, false, err
+				}
+				if found.Failed >= 0 {
+					return m.result(i, found, cellgatev1.CapacityEnd_FULL), m.exact, nil
+				}
+				placed++
+			}
+		}
+	}
+}
+
+// pick places one instance of a shape.
+func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Result, error) {
+	s := m.shapes[i]
+	plan := schedule.NewPlan(schedule.PlanConfig{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Hint: m.hints[i]})
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
+		answers, errs := make([]*schedule.Proposal, len(asks)), make([]error, len(asks))
+		if len(asks) == 1 {
+			answers[0], errs[0] = m.ask(ctx, i, &asks[0])
+		} else {
+			var all sync.WaitGroup
+			for k := range asks {
+				all.Go(func() { answers[k], errs[k] = m.ask(ctx, i, &asks[k]) })
+			}
+			all.Wait()
+		}
+		for k, a := range asks {
+			if errs[k] != nil {
+				return nil, m.failed(ctx, a.Cell, errs[k])
+			}
+			if err := plan.Answer(a.Cell, answers[k]); err != nil {
+				return nil, fault.Wrap(fault.Internal, err, "cell %s answers a question of capacity wrongly", m.cells[a.Cell].Name())
+			}
+		}
+	}
+	found := plan.Result()
+	if found.Raised != nil {
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", found.Raised)
+	}
+	m.hints[i], m.exact = &found.Known, m.exact && found.Exact
+	for _, p := range found.Picks {
+		c := m.cells[p.Cell]
+		host := p.Candidate.Host
+		c.takes = append(c.takes, &cellv1.TrialTake{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String()})
+		c.placed++
+		c.counts[i]++
+		if c.hosts[i] == nil {
+			c.hosts[i] = map[schedule.ID]bool{}
+		}
+		c.hosts[i][host] = true
+	}
+	return found, nil
+}
+
+// failed is the error of a mix whose cell does not answer. What was placed there is lost, so that the mix has to begin
+// again.
+func (m *mixture) failed(ctx context.Context, cell int, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if kind := fault.KindOf(err); kind == fault.InvalidRequest {
+		return err
+	}
+	name := m.cells[cell].Name()
+	return fault.Wrap(fault.CellUnavailable, err, "cell %s stopped answering while instances were placed: %s", name, cellclient.ReasonOf(err)).With("cells", name)
+}
+
+// ask asks a cell, unless it answered the same and nothing was placed there since.
+func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
+	c := m.cells[a.Cell]
+	last := &c.answers[i]
+	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && reflect.DeepEqual(last.query.Known, a.Query.Known) {
+		return last.proposal, nil
+	}
+	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Takes: c.takes, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})
+	if err != nil {
+		return nil, err
+	}
+	c.takes, c.reset = nil, false
+	p, err := wire.DecodeProposal(got)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the cell's answer is malformed")
+	}
+	*last = answer{query: a.Query, placed: c.placed, proposal: p}
+	return p, nil
+}
+
+// result counts what was placed. full is the shape that found no host; -1 for none.
+func (m *mixture) result(full int, found *schedule.Result, end cellgatev1.CapacityEnd) []*cellgatev1.ShapeCapacity {
+	out := make([]*cellgatev1.ShapeCapacity, len(m.shapes))
+	for i, s := range m.shapes {
+		shape := &cellgatev1.ShapeCapacity{Name: s.name, End: end}
+		if full >= 0 && i != full {
+			shape.End = cellgatev1.CapacityEnd_OTHER_FULL
+		}
+		for _, c := range m.cells {
+			shape.Instances += int32(c.counts[i])
+			shape.Cells = append(shape.Cells, &cellgatev1.CellCapacity{Cell: c.Name(), Instances: int32(c.counts[i]), HostsUsed: int32(len(c.hosts[i]))})
+		}
+		if i == full {
+			for _, p := range found.Last {
+				if p == nil {
+					continue
+				}
+				shape.Hosts += int32(p.Hosts)
+				for _, r := range selection.RejectCounts(p.Rejects) {
+					shape.Rejects = selection.AddReject(shape.Rejects, r)
+				}
+			}
+		}
+		out[i] = shape
+	}
+	return out
+}

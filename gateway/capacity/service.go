@@ -1,0 +1,310 @@
+package capacity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/selection"
+	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// maxQuestions is how many questions a gateway works on at once. Others are refused as OVERLOADED.
+const maxQuestions = 4
+
+// Default bounds of instances placed for one question.
+const (
+	defaultEach = 1_000_000
+	defaultMix  = 10_000
+)
+
+// Deps are the parts of the service.
+type Deps struct {
+	Cells    *cellclient.Cells
+	Selector *selection.Service
+	Standing selection.Standing
+}
+
+// Service serves EstimateCapacity. Safe for concurrent use.
+type Service struct {
+	Deps
+	questions chan struct{}
+}
+
+// New makes the service.
+func New(d Deps) *Service { return &Service{Deps: d, questions: make(chan struct{}, maxQuestions)} }
+
+// question is one call. One goroutine owns it.
+type question struct {
+	svc    *Service
+	shapes []*shape
+	cells  []*asked
+	seed   uint64
+}
+
+// shape is a kind of instance.
+type shape struct {
+	*selection.Form
+	name      string
+	share     int
+	placement []byte
+}
+
+// asked is a cell of the question.
+type asked struct {
+	*cellclient.Cell
+	// trial is nil for a cell that is left out, and while err says why the cell does not answer.
+	trial *cellclient.Trial
+	skip  string
+	err   error
+	gate  cellgatev1.Gate_State
+}
+
+// Estimate says how many instances of the request's shapes fit.
+func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
+	began := time.Now()
+	select {
+	case svc.questions <- struct{}{}:
+		defer func() { <-svc.questions }()
+	default:
+		return nil, &fault.Error{Kind: fault.Overloaded, Message: "too many questions of capacity are under way already", RetryAfter: time.Second}
+	}
+	q := &question{svc: svc, seed: rand.Uint64()}
+	out := &cellgatev1.EstimateCapacityResponse{Exact: true, Seed: q.seed}
+	if err := q.readShapes(req.GetShapes(), out); err != nil {
+		return nil, err
+	}
+	// What is left of the time is for the answer.
+	if until, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*9/10)
+		defer cancel()
+	}
+	if err := q.start(ctx, req.GetCells(), req.GetChanges()); err != nil {
+		return nil, err
+	}
+	defer q.end()
+	most := int(req.GetMaxInstances())
+	var err error
+	if req.GetMode() == cellgatev1.CapacityMode_MIX {
+		out.Shapes, out.Exact, err = q.mix(ctx, q.shapes, cmp.Or(most, defaultMix))
+	} else {
+		out.Shapes, out.Exact, err = q.each(ctx, cmp.Or(most, defaultEach))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range out.Shapes {
+		s.Message = message(s)
+	}
+	out.Cells, out.Partial = q.reports()
+	out.Took = durationpb.New(time.Since(began))
+	return out, nil
+}
+
+func (q *question) readShapes(shapes []*cellgatev1.CapacityShape, out *cellgatev1.EstimateCapacityResponse) error {
+	for i, in := range shapes {
+		path := fmt.Sprintf("shapes[%d].", i)
+		req := &cellgatev1.SelectDestinationsRequest{InstanceUuids: []string{instance(i).String()}, DryRun: true}
+		switch spec := in.GetSpec().(type) {
+		case *cellgatev1.CapacityShape_RequestSpec:
+			req.Spec = &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: spec.RequestSpec}
+		case *cellgatev1.CapacityShape_NovaRequestSpec:
+			req.Spec = &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: spec.NovaRequestSpec}
+		}
+		form, err := q.svc.Selector.Translate(req)
+		if err != nil {
+			return below(path, err)
+		}
+		form.Request = form.Request.OfNewMembers()
+		if form.Request.Group != nil && in.GetRequestSpec().GetInstanceGroup().GetUuid() == "" && form.Request.Group.Members == nil {
+			form.Request.Group.UUID = group(i) // its own, of no other shape
+		}
+		for _, field := range form.Ignored {
+			out.IgnoredFields = append(out.IgnoredFields, path+field)
+		}
+		name := cmp.Or(in.GetName(), in.GetRequestSpec().GetFlavor().GetName(), fmt.Sprintf("shape %d", i+1))
+		q.shapes = append(q.shapes, &shape{Form: form, name: name, share: max(1, int(in.GetShare())), placement: form.Placement()})
+	}
+	return nil
+}
+
+// below gives an error whose fields are those of a part of the request.
+func below(path string, err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || len(f.Fields) == 0 {
+		return err
+	}
+	fields := slices.Clone(f.Fields)
+	for i := range fields {
+		fields[i].Path = path + fields[i].Path
+	}
+	return fault.InvalidFields(fields)
+}
+
+// instance names the nth instance that is placed for a question, and group the group of a shape's. They are no uuids that
+// anybody makes: they have no version.
+func instance(n int) schedule.ID { return madeUp(1, n) }
+
+func group(n int) schedule.ID { return madeUp(2, n) }
+
+func madeUp(kind byte, n int) schedule.ID {
+	id := schedule.ID{0: 0xce, 1: 0x11, 2: kind}
+	for i := range 8 {
+		id[15-i] = byte(n >> (8 * i))
+	}
+	return id
+}
+
+// start copies the tables of the cells, with the changes.
+func (q *question) start(ctx context.Context, names []string, changes *cellgatev1.HypotheticalChanges) error {
+	for _, name := range names {
+		if q.svc.Cells.Named(name) == nil {
+			return fault.Invalid("cells", "there is no cell %q; the cells are %s", name, strings.Join(q.svc.Cells.Names(), ", "))
+		}
+	}
+	for _, c := range q.svc.Cells.All {
+		if len(names) > 0 && !slices.Contains(names, c.Name()) {
+			continue
+		}
+		a := &asked{Cell: c, skip: q.svc.Standing.Disabled(c)}
+		if c.Disabled() {
+			a.skip = "disabled by the gateway's configuration"
+		}
+		q.cells = append(q.cells, a)
+	}
+	var all sync.WaitGroup
+	for _, c := range q.cells {
+		if c.skip != "" {
+			continue
+		}
+		all.Go(func() {
+			if c.trial, c.err = c.StartTrial(ctx, &cellv1.StartTrial{Changes: changes}); c.err == nil {
+				c.gate = c.trial.Started.GetGate()
+				c.err = q.svc.Standing.Accept(c.Cell, &cellv1.Proposal{Gate: c.gate})
+			}
+		})
+	}
+	all.Wait()
+	err := ctx.Err()
+	if err == nil {
+		err = q.checkKnown(changes)
+	}
+	if err != nil {
+		q.end()
+	}
+	return err
+}
+
+func (q *question) end() {
+	for _, c := range q.cells {
+		if c.trial != nil {
+			c.trial.End()
+		}
+	}
+}
+
+// checkKnown refuses changes of hosts and aggregates that no cell has. A cell that does not answer may have them.
+func (q *question) checkKnown(changes *cellgatev1.HypotheticalChanges) error {
+	known := map[string]bool{}
+	for _, c := range q.cells {
+		switch {
+		case c.err != nil && fault.KindOf(c.err) == fault.InvalidRequest:
+			return c.err
+		case c.err != nil:
+			return nil
+		case c.trial != nil:
+			for _, uuid := range c.trial.Started.GetKnownUuids() {
+				known[uuid] = true
+			}
+		}
+	}
+	mentioned := map[string]string{} // the field, by uuid
+	host := func(field string, uuids ...string) {
+		for _, uuid := range uuids {
+			mentioned[cellclient.Canonical(uuid)] = "changes." + field
+		}
+	}
+	for i, x := range changes.GetAddedHosts() {
+		host(fmt.Sprintf("added_hosts[%d].like_host_uuid", i), x.GetLikeHostUuid())
+	}
+	for i, x := range changes.GetAggregates() {
+		if len(x.GetAddHostUuids()) == 0 {
+			host(fmt.Sprintf("aggregates[%d].aggregate_uuid", i), x.GetAggregateUuid())
+		}
+		host(fmt.Sprintf("aggregates[%d].add_host_uuids", i), x.GetAddHostUuids()...)
+		host(fmt.Sprintf("aggregates[%d].remove_host_uuids", i), x.GetRemoveHostUuids()...)
+	}
+	for i, x := range changes.GetRatios() {
+		host(fmt.Sprintf("ratios[%d].host_uuids", i), x.GetHostUuids()...)
+		if x.GetAggregateUuid() != "" {
+			host(fmt.Sprintf("ratios[%d].aggregate_uuid", i), x.GetAggregateUuid())
+		}
+	}
+	host("drained_hosts", changes.GetDrainedHosts()...)
+	var wrong []fault.Field
+	for _, uuid := range slices.Sorted(maps.Keys(mentioned)) {
+		if !known[uuid] {
+			wrong = append(wrong, fault.Field{Path: mentioned[uuid], Problem: "no cell that was asked has " + uuid})
+		}
+	}
+	return fault.InvalidFields(wrong)
+}
+
+// answering are the cells that have a trial.
+func (q *question) answering() []*asked {
+	var out []*asked
+	for _, c := range q.cells {
+		if c.trial != nil && c.err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (q *question) reports() (out []*cellgatev1.CapacityCell, partial bool) {
+	for _, c := range q.cells {
+		r := &cellgatev1.CapacityCell{Cell: c.Name()}
+		switch {
+		case c.skip != "":
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_SKIPPED, c.skip
+		case c.err != nil:
+			r.Outcome, r.Reason = cellgatev1.CellOutcome_UNAVAILABLE, cellclient.ReasonOf(c.err)
+			partial = true
+		default:
+			r.Outcome, r.Hosts, r.TableVersion = cellgatev1.CellOutcome_SEARCHED, c.trial.Started.GetHosts(), c.trial.Started.GetTableVersion()
+			r.Source, r.Reason = q.svc.Standing.Source(c.Cell, c.gate)
+		}
+		out = append(out, r)
+	}
+	return out, partial
+}
+
+// message says what fits in words.
+func message(s *cellgatev1.ShapeCapacity) string {
+	switch s.GetEnd() {
+	case cellgatev1.CapacityEnd_LIMIT:
+		return fmt.Sprintf("%d were placed, as many as were asked for; more may fit", s.GetInstances())
+	case cellgatev1.CapacityEnd_TIME:
+		return fmt.Sprintf("%d were placed in the time of the call; more may fit", s.GetInstances())
+	case cellgatev1.CapacityEnd_OTHER_FULL:
+		return fmt.Sprintf("%d were placed when another shape found no host", s.GetInstances())
+	}
+	if len(s.GetRejects()) == 0 {
+		return fmt.Sprintf("%d fit", s.GetInstances())
+	}
+	return fmt.Sprintf("%d fit; the next one finds no host: %s", s.GetInstances(), selection.RejectsInWords(s.GetRejects()))
+}

@@ -1,0 +1,34 @@
+package selection
+
+import (
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// Form is what a kind of instance asks for, as the core has it.
+type Form struct {
+	Request *schedule.Request
+	Rules   *schedule.Rules
+	// Ignored are the paths of fields that do not matter to placement.
+	Ignored []string
+}
+
+// Translate reads the form of a request. Errors name fields of it.
+func (svc *Service) Translate(req *cellgatev1.SelectDestinationsRequest) (*Form, error) {
+	s, err := svc.newSelection(req)
+	if err != nil {
+		return nil, err
+	}
+	return &Form{Request: s.request, Rules: s.rules, Ignored: s.ignored}, nil
+}
+
+// Placement serializes the form for cells.
+func (f *Form) Placement() []byte { return placementBytes(f.Request, f.Rules, f.Request.Moving) }
+
+// RejectCounts are rejects as answers have them.
+func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount { return rejectCounts(rejects) }
+
+// AddReject counts a reject, with those of the same filter and detail.
+func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+	return addReject(counts, r)
+}

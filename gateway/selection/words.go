@@ -1,0 +1,95 @@
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// maxWords is how many reasons a text has; the typed detail has all.
+const maxWords = 10
+
+// RejectsInWords says why hosts did not pass, those of the most hosts first: "1,640 lack trait X, 148 are disabled".
+func RejectsInWords(rejects []*cellgatev1.RejectCount) string {
+	sorted := slices.Clone(rejects)
+	slices.SortStableFunc(sorted, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
+	var parts []string
+	rest := int32(0)
+	for i, r := range sorted {
+		if i < maxWords {
+			parts = append(parts, thousands(r.GetHosts())+" "+rejectInWords(r.GetFilter(), r.GetDetail(), r.GetHosts() == 1))
+		} else {
+			rest += r.GetHosts()
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, thousands(rest)+" for other reasons")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rejectInWords is what hosts do or are that a filter rejected.
+func rejectInWords(filter, detail string, one bool) string {
+	lack, have, are, do := "lack", "have", "are", "do"
+	if one {
+		lack, have, are, do = "lacks", "has", "is", "does"
+	}
+	if detail == schedule.Unreadable {
+		return have + " data that " + filter + " cannot read"
+	}
+	switch filter {
+	case schedule.ComputeFilter:
+		if detail == "" {
+			return are + " down or disabled"
+		}
+		if detail == "down" || detail == "disabled" {
+			return are + " " + detail
+		}
+		return are + " out of service (" + detail + ")"
+	case schedule.ResourceFilter:
+		if detail != "" {
+			return have + " too little " + detail
+		}
+		return have + " too few resources"
+	case schedule.TraitFilter:
+		if forbidden, is := strings.CutPrefix(detail, "!"); is {
+			return have + " the forbidden trait " + forbidden
+		}
+		if strings.Contains(detail, "|") {
+			return lack + " all of the traits " + strings.ReplaceAll(detail, "|", ", ")
+		}
+		return lack + " trait " + detail
+	case schedule.ZoneFilter:
+		return are + " in another availability zone"
+	case schedule.AggregateFilter:
+		return are + " outside of the aggregates that are asked for"
+	case schedule.AffinityFilter:
+		return have + " no member of the server group"
+	case schedule.AntiAffinityFilter:
+		return have + " as many members of the server group as its policy allows"
+	case schedule.NUMAFilter:
+		return lack + " free NUMA cells"
+	case schedule.PCIFilter:
+		return lack + " free PCI devices"
+	case schedule.HostFilter:
+		return are + " left out by the request"
+	case schedule.ImageFilter:
+		return lack + " support for the image"
+	case schedule.CapabilitiesFilter:
+		return lack + " capabilities that the flavor asks for"
+	}
+	return do + " not pass " + rejectText(filter, detail)
+}
+
+// thousands writes 1640 as 1,640.
+func thousands(n int32) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
