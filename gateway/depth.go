@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // maxDepth is how deep Nova's object may nest lists and objects. Nova's own nests
@@ -13,11 +16,24 @@ const maxDepth = 64
 // checkDepth refuses a request whose object nests too deep before anything reads
 // it; requests without one pass.
 func checkDepth(req any) error {
-	r, ok := req.(interface{ GetNovaRequestSpec() *structpb.Struct })
-	if !ok || r.GetNovaRequestSpec() == nil || !deeper(r.GetNovaRequestSpec(), maxDepth) {
+	switch r := req.(type) {
+	case interface{ GetNovaRequestSpec() *structpb.Struct }:
+		return checkSpecDepth("nova_request_spec", r.GetNovaRequestSpec())
+	case *cellgatev1.EstimateCapacityRequest:
+		for i, s := range r.GetShapes() {
+			if err := checkSpecDepth(fmt.Sprintf("shapes[%d].nova_request_spec", i), s.GetNovaRequestSpec()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkSpecDepth(path string, spec *structpb.Struct) error {
+	if spec == nil || !deeper(spec, maxDepth) {
 		return nil
 	}
-	return fault.Invalid("nova_request_spec", "nests more than %d lists and objects", maxDepth)
+	return fault.Invalid(path, "nests more than %d lists and objects", maxDepth)
 }
 
 // deeper reports whether an object nests more than most levels, itself being the

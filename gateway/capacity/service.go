@@ -36,6 +36,8 @@ type Deps struct {
 	Cells    *cellclient.Cells
 	Selector *selection.Service
 	Standing selection.Standing
+	// MaxDeadline bounds a question whose caller set no deadline, or a later one.
+	MaxDeadline time.Duration
 }
 
 // Service serves EstimateCapacity. Safe for concurrent use.
@@ -87,12 +89,13 @@ func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapaci
 	if err := q.readShapes(req.GetShapes(), out); err != nil {
 		return nil, err
 	}
-	// What is left of the time is for the answer.
+	budget := svc.MaxDeadline
 	if until, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*9/10)
-		defer cancel()
+		budget = min(budget, time.Until(until))
 	}
+	// What is left of the time is for the answer.
+	ctx, cancel := context.WithTimeout(ctx, budget*9/10)
+	defer cancel()
 	if err := q.start(ctx, req.GetCells(), req.GetChanges()); err != nil {
 		return nil, err
 	}
