@@ -86,7 +86,7 @@ func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapaci
 	}
 	q := &question{svc: svc, seed: rand.Uint64()}
 	out := &cellgatev1.EstimateCapacityResponse{Exact: true, Seed: q.seed}
-	if err := q.readShapes(req.GetShapes(), out); err != nil {
+	if err := q.readShapes(ctx, req.GetShapes(), out); err != nil {
 		return nil, err
 	}
 	budget := svc.MaxDeadline
@@ -118,7 +118,7 @@ func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapaci
 	return out, nil
 }
 
-func (q *question) readShapes(shapes []*cellgatev1.CapacityShape, out *cellgatev1.EstimateCapacityResponse) error {
+func (q *question) readShapes(ctx context.Context, shapes []*cellgatev1.CapacityShape, out *cellgatev1.EstimateCapacityResponse) error {
 	for i, in := range shapes {
 		path := fmt.Sprintf("shapes[%d].", i)
 		req := &cellgatev1.SelectDestinationsRequest{InstanceUuids: []string{instance(i).String()}, DryRun: true}
@@ -128,7 +128,7 @@ func (q *question) readShapes(shapes []*cellgatev1.CapacityShape, out *cellgatev
 		case *cellgatev1.CapacityShape_NovaRequestSpec:
 			req.Spec = &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: spec.NovaRequestSpec}
 		}
-		form, err := q.svc.Selector.Translate(req)
+		form, err := q.svc.Selector.Translate(ctx, req)
 		if err != nil {
 			return below(path, err)
 		}

@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"context"
+
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -14,8 +16,8 @@ type Form struct {
 }
 
 // Translate reads the form of a request. Errors name fields of it.
-func (svc *Service) Translate(req *cellgatev1.SelectDestinationsRequest) (*Form, error) {
-	s, err := svc.newSelection(req)
+func (svc *Service) Translate(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*Form, error) {
+	s, err := svc.newSelection(ctx, req)
 	if err != nil {
 		return nil, err
 	}
