@@ -241,7 +241,8 @@ fmt: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Format the
 
 .PHONY: gen
 gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate code from proto/, the tables of docs/reference/telemetry.md, and docs/reference/configuration.md.
-	cd proto && PATH=$(TOOLS):$$PATH buf generate && PATH=$(TOOLS):$$PATH buf generate --template buf.gen.openapi.yaml
+	cd proto && PATH=$(TOOLS):$$PATH buf generate && $(TOOLS)/buf build --path cellgate/v1 -o $(BIN)/api.binpb
+	go run ./cmd/openapi-docs $(BIN)/api.binpb proto/openapi.json
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
 	go run ./cmd/telemetry-docs page docs/reference/telemetry.md
 	go run ./cmd/config-docs docs/reference/configuration.md
@@ -258,9 +259,9 @@ measurements-doc: ## Write docs/reference/measurements.md from the raw results i
 
 .PHONY: gen-check
 gen-check: ## Fail when what is generated is not what 'make gen' writes.
-	@before=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	@before=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name openapi.json -o -name schema.binpb | sort | xargs sha256sum); \
 	$(MAKE) --no-print-directory gen; \
-	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name '*.swagger.json' -o -name schema.binpb | sort | xargs sha256sum); \
+	after=$$(find proto deploy/nova docs/reference/telemetry.md docs/reference -name telemetry.md -o -name configuration.md -o -name measurements.md -o -name '*.pb*.go' -o -name openapi.json -o -name schema.binpb | sort | xargs sha256sum); \
 	if [ "$$before" != "$$after" ]; then diff <(echo "$$before") <(echo "$$after") || true; echo "generated code was stale: commit what 'make gen' wrote"; exit 1; fi
 	@console/sums.sh | diff gateway/console/dist.sha256 - || { echo "gateway/console/dist is not of the sources in console/: run make console, and commit what it wrote"; exit 1; }
 

@@ -4,7 +4,7 @@ package proto
 
 import _ "embed"
 
-// OpenAPI is the REST API's description, OpenAPI 2.0 in JSON.
+// OpenAPI is the REST API's description, OpenAPI 3.1 in JSON; cmd/openapi-docs writes it.
 //
-//go:embed openapi.swagger.json
+//go:embed openapi.json
 var OpenAPI []byte

@@ -22,7 +22,7 @@ const about = `cellgate gateway: chooses hosts for instances over all cells of a
 
 /               the console, in a browser
 /v1/            the REST API: curl /v1/cells lists the cells
-/openapi.json   its description
+/openapi.json   its description, OpenAPI 3.1
 /healthz        200 while the process is alive
 /readyz         200 while requests are welcome
 /metrics        metrics for Prometheus

@@ -31,7 +31,9 @@ const (
 //
 // Cells shows the cells a gateway knows.
 type CellsClient interface {
+	// ListCells lists all cells of the gateway's configuration, as they are now.
 	ListCells(ctx context.Context, in *ListCellsRequest, opts ...grpc.CallOption) (*ListCellsResponse, error)
+	// GetCell gives one cell as it is now; NOT_FOUND when the gateway has none of that name.
 	GetCell(ctx context.Context, in *GetCellRequest, opts ...grpc.CallOption) (*GetCellResponse, error)
 	// UpdateCell pins the cell's gate, or lets it move again. For operators.
 	UpdateCell(ctx context.Context, in *UpdateCellRequest, opts ...grpc.CallOption) (*UpdateCellResponse, error)
@@ -94,7 +96,9 @@ func (c *cellsClient) ListFindings(ctx context.Context, in *ListFindingsRequest,
 //
 // Cells shows the cells a gateway knows.
 type CellsServer interface {
+	// ListCells lists all cells of the gateway's configuration, as they are now.
 	ListCells(context.Context, *ListCellsRequest) (*ListCellsResponse, error)
+	// GetCell gives one cell as it is now; NOT_FOUND when the gateway has none of that name.
 	GetCell(context.Context, *GetCellRequest) (*GetCellResponse, error)
 	// UpdateCell pins the cell's gate, or lets it move again. For operators.
 	UpdateCell(context.Context, *UpdateCellRequest) (*UpdateCellResponse, error)

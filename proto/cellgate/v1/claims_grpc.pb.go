@@ -35,6 +35,7 @@ const (
 type ClaimsClient interface {
 	// GetClaim gives the live claim of a consumer; NOT_FOUND when it has none.
 	GetClaim(ctx context.Context, in *GetClaimRequest, opts ...grpc.CallOption) (*GetClaimResponse, error)
+	// ListClaims lists live claims of all cells, by cell, then by claim_id.
 	ListClaims(ctx context.Context, in *ListClaimsRequest, opts ...grpc.CallOption) (*ListClaimsResponse, error)
 	// ConfirmClaim ends the lease: the claim stays until it is released.
 	// Idempotent.
@@ -130,6 +131,7 @@ func (c *claimsClient) ReleaseClaim(ctx context.Context, in *ReleaseClaimRequest
 type ClaimsServer interface {
 	// GetClaim gives the live claim of a consumer; NOT_FOUND when it has none.
 	GetClaim(context.Context, *GetClaimRequest) (*GetClaimResponse, error)
+	// ListClaims lists live claims of all cells, by cell, then by claim_id.
 	ListClaims(context.Context, *ListClaimsRequest) (*ListClaimsResponse, error)
 	// ConfirmClaim ends the lease: the claim stays until it is released.
 	// Idempotent.

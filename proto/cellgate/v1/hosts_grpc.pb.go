@@ -35,7 +35,9 @@ const (
 // Hosts shows the hosts of all cells, takes them out of service and back, makes them
 // report anew, and takes what other services say of them.
 type HostsClient interface {
+	// ListHosts lists hosts of all cells, by cell, then by service host.
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
+	// GetHost gives one host with what services say of it; NOT_FOUND when no cell has it.
 	GetHost(ctx context.Context, in *GetHostRequest, opts ...grpc.CallOption) (*GetHostResponse, error)
 	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
 	// why not. It stays so, whatever the host reports and whoever starts anew, until
@@ -144,7 +146,9 @@ func (c *hostsClient) DeleteFacts(ctx context.Context, in *DeleteFactsRequest, o
 // Hosts shows the hosts of all cells, takes them out of service and back, makes them
 // report anew, and takes what other services say of them.
 type HostsServer interface {
+	// ListHosts lists hosts of all cells, by cell, then by service host.
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
+	// GetHost gives one host with what services say of it; NOT_FOUND when no cell has it.
 	GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error)
 	// UpdateHost says what an operator wants of a host: whether it takes new instances, and
 	// why not. It stays so, whatever the host reports and whoever starts anew, until
