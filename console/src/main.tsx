@@ -3,11 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 import { hasToken, onDenied, signIn } from "./api";
 import { follow, useLive } from "./live";
 import { Badge, Link } from "./ui";
+import { CapacityPage } from "./pages/capacity";
 import { CellPage } from "./pages/cell";
 import { ClaimsPage } from "./pages/claims";
 import { DecisionPage, DecisionsPage } from "./pages/decisions";
 import { HostPage } from "./pages/host";
 import { Overview } from "./pages/overview";
+import { ReferencePage } from "./pages/reference";
 import { TryPage } from "./pages/try";
 import { UpgradePage } from "./pages/upgrade";
 import "./style.css";
@@ -24,8 +26,10 @@ const pages: { name: string; title: string; menu: boolean; show: (at: Where) => 
   { name: "hosts", title: "Host", menu: false, show: ({ rest }) => <HostPage uuid={rest[0] ?? ""} /> },
   { name: "decisions", title: "Decisions", menu: true, show: ({ rest, query }) => (rest[0] ? <DecisionPage id={rest[0]} /> : <DecisionsPage query={query} />) },
   { name: "try", title: "Try a request", menu: true, show: () => <TryPage /> },
+  { name: "capacity", title: "Capacity", menu: true, show: () => <CapacityPage /> },
   { name: "upgrade", title: "Upgrade", menu: true, show: () => <UpgradePage /> },
   { name: "claims", title: "Claims and findings", menu: true, show: () => <ClaimsPage /> },
+  { name: "api", title: "API", menu: true, show: ({ rest }) => <ReferencePage pick={rest[0] ?? ""} /> },
 ];
 
 function here(): { name: string; at: Where } {
