@@ -3,7 +3,7 @@
 set -eu
 packages="rabbitmq-server memcached mariadb-server mariadb-client keystone glance-api neutron-server placement-api
   nova-api nova-conductor nova-scheduler nova-compute uwsgi-core uwsgi-plugin-python3
-  python3-pymysql python3-memcache python3-pymemcache python3-openstackclient curl jq"
+  python3-pymysql python3-memcache python3-pymemcache python3-openstackclient python3-osc-placement curl jq"
 missing=$(for p in $packages; do dpkg -s "$p" 2>/dev/null | grep -q '^Status: install ok installed' || echo "$p"; done)
 [ -n "$missing" ] || exit 0
 echo "the control plane needs the packages" $missing

@@ -3,12 +3,14 @@
 scenario.py [phase...]: the named phases, or all in order. Prints PASS or FAIL for each check and
 ends with status 1 if one failed.
 """
+import concurrent.futures
 import json
 import os
 import subprocess
 import sys
 import time
 import traceback
+import uuid
 
 import claims
 from api import Cloud
@@ -107,7 +109,7 @@ def delete(*ids):
     for i in ids:
         c.nova('DELETE', '/servers/' + i, ok=(204, 404))
     t0 = time.time()
-    while time.time() - t0 < 120:
+    while time.time() - t0 < 120 + 2 * len(ids):
         left = {s['id'] for s in c.nova('GET', '/servers')['servers']} & set(ids)
         if not left:
             return True
@@ -302,12 +304,7 @@ def p_evacuate():
     check('it holds %d of its two hosts until the failed one is back' % held, len(allocations(s['id'])) == held, str(len(allocations(s['id']))))
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; FLEET_FIRST=900 start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True)
     t0 = time.time()
-    while time.time() - t0 < 120:
-        try:   # refused before the host is back and has destroyed what was evacuated
-            c.nova('PUT', '/os-services/' + sv['id'], {'forced_down': False})
-            break
-        except RuntimeError:
-            time.sleep(2)
+    back(sv['id'])
     check('the returning host has no allocation of it', len(allocations(s['id'])) == 1, '%.0f s' % (time.time() - t0))
     wait_host('fake-900')
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
@@ -347,6 +344,54 @@ def p_manage():
     check("the providers' usage is that of their servers", not differ, '; '.join(differ[:3]))
     r = subprocess.run(['nova-status', '--config-file', STACK + '/etc/nova/nova.conf', 'upgrade', 'check'], capture_output=True, text=True)
     check('nova-status upgrade check', r.returncode in (0, 1), 'exit %d' % r.returncode)
+
+
+def p_osc():
+    """The commands of osc-placement: reads, and the life of a provider beside the computes."""
+    def osc(*command, ok=True):
+        r = subprocess.run(['openstack', *command, '-f', 'json'], capture_output=True, text=True)
+        if (r.returncode == 0) != ok:
+            raise RuntimeError('openstack %s: %s' % (' '.join(command), r.stderr.strip()))
+        return json.loads(r.stdout) if ok and r.stdout.strip() else r.stderr.strip()
+
+    def done(*command):
+        r = subprocess.run(['openstack', *command], capture_output=True, text=True)
+        if r.returncode:
+            raise RuntimeError('openstack %s: %s' % (' '.join(command), r.stderr.strip()))
+
+    s = boot('osc')[0]
+    rp = {r['name']: r['uuid'] for r in osc('resource', 'provider', 'list')}
+    check('osc: resource provider list, show', osc('resource', 'provider', 'show', rp[host(s)], '--allocations')['allocations'].get(s['id']))
+    check('osc: inventory list, show', {r['resource_class'] for r in osc('resource', 'provider', 'inventory', 'list', rp[host(s)])} == {'VCPU', 'MEMORY_MB', 'DISK_GB'}
+          and osc('resource', 'provider', 'inventory', 'show', rp[host(s)], 'VCPU')['total'] == 1000)
+    check('osc: usage show', {r['resource_class']: r['usage'] for r in osc('resource', 'provider', 'usage', 'show', rp[host(s)])}['VCPU'] >= 1)
+    check('osc: allocation show', [r['resource_provider'] for r in osc('resource', 'provider', 'allocation', 'show', s['id'])] == [rp[host(s)]])
+    check('osc: usage of the project', osc('resource', 'usage', 'show', s['tenant_id']))
+    found = osc('allocation', 'candidate', 'list', '--resource', 'VCPU=1', '--resource', 'MEMORY_MB=512')
+    check('osc: allocation candidate list', {r['resource provider'] for r in found} >= {rp['fake-001']}, '%d candidates' % len(found))
+    delete(s['id'])
+
+    osc('resource', 'class', 'list')
+    done('resource', 'class', 'set', 'CUSTOM_OSC')
+    done('trait', 'create', 'CUSTOM_OSC')
+    check('osc: trait list, resource class show', {'name': 'CUSTOM_OSC'} in osc('trait', 'list') and osc('resource', 'class', 'show', 'CUSTOM_OSC')['name'] == 'CUSTOM_OSC')
+    root = osc('resource', 'provider', 'create', 'osc-root', *(['--uuid', str(uuid.uuid4())]))['uuid']
+    child = osc('resource', 'provider', 'create', 'osc-child', '--parent-provider', root)['uuid']
+    check('osc: resource provider create, set', osc('resource', 'provider', 'set', child, '--name', 'osc-kid')['name'] == 'osc-kid')
+    check('osc: inventory set', len(osc('resource', 'provider', 'inventory', 'set', child, '--resource', 'CUSTOM_OSC=4', '--resource', 'CUSTOM_OSC:max_unit=2')) == 1)
+    check('osc: trait set', osc('resource', 'provider', 'trait', 'set', child, '--trait', 'CUSTOM_OSC') == [{'name': 'CUSTOM_OSC'}])
+    generation = str(osc('resource', 'provider', 'show', root)['generation'])
+    check('osc: aggregate set', osc('resource', 'provider', 'aggregate', 'set', root, '--aggregate', child, '--generation', generation))
+    holder = str(uuid.uuid4())
+    check('osc: allocation set', osc('resource', 'provider', 'allocation', 'set', holder, '--allocation', 'rp=%s,CUSTOM_OSC=2' % child,
+                                     '--project-id', 'p', '--user-id', 'u'))
+    refused = osc('resource', 'provider', 'delete', child, ok=False)
+    check('osc: a provider in use is not deleted', 'allocations' in refused, refused)
+    for command in (('resource', 'provider', 'allocation', 'delete', holder), ('resource', 'provider', 'trait', 'delete', child),
+                    ('resource', 'provider', 'inventory', 'delete', child), ('resource', 'provider', 'delete', child),
+                    ('resource', 'provider', 'delete', root), ('resource', 'class', 'delete', 'CUSTOM_OSC'), ('trait', 'delete', 'CUSTOM_OSC')):
+        done(*command)
+    check('osc: all deleted again', not providers('osc-'))
 
 
 def usage_differences():
@@ -432,8 +477,81 @@ def p_delete():
         check('no claim is left in cellgate', not claims.claims(), '%.0f s' % (time.time() - t0))
 
 
+def p_many():
+    """SERVERS servers at once through every move; not one of the phases that run by default."""
+    n = int(os.environ.get('SERVERS', '200'))
+    fleet_extra(904)
+    fl, im = flavor('m1.tiny'), image()
+    small = flavor('m1.small')
+
+    def each(todo, do):
+        with concurrent.futures.ThreadPoolExecutor(8) as ex:
+            list(ex.map(do, todo))
+
+    def until(what, ok, seconds=1800):
+        """Waits until every server is as wanted or in ERROR; gives the servers."""
+        t0 = time.time()
+        while True:
+            found = c.nova('GET', '/servers/detail?name=^many-')['servers']
+            done = [s for s in found if s['status'] == 'ERROR' or ok(s) and not s['OS-EXT-STS:task_state']]
+            if len(done) == n or time.time() - t0 > seconds:
+                break
+            time.sleep(2)
+        wrong = [s for s in found if s['status'] == 'ERROR' or not ok(s)]
+        check('%d servers %s' % (n, what), len(found) == n and not wrong, '%.0f s%s' % (time.time() - began, ''.join(
+            '; %s on %s is %s: %s' % (s['name'], host(s), s['status'], server(s['id']).get('fault', {}).get('message')) for s in wrong[:5])))
+        return [s for s in found if s['status'] == 'ACTIVE' or s['status'] == 'VERIFY_RESIZE']
+
+    began = time.time()
+    each(range(n), lambda i: c.nova('POST', '/servers', {'server': {'name': 'many-%d' % i, 'flavorRef': fl, 'imageRef': im, 'networks': 'none'}}))
+    found = until('booted', lambda s: s['status'] == 'ACTIVE')
+
+    began = time.time()
+    each(found, lambda s: action(s['id'], {'resize': {'flavorRef': small}}))
+    found = until('resized', lambda s: s['status'] == 'VERIFY_RESIZE')
+    each(found, lambda s: action(s['id'], {'confirmResize': None}))
+    found = until('confirmed', lambda s: s['status'] == 'ACTIVE' and s['flavor']['original_name'] == 'm1.small')
+
+    began, was = time.time(), {s['id']: host(s) for s in found}
+    cold, live = found[::2], found[1::2]
+    each(cold, lambda s: action(s['id'], {'migrate': None}))
+    each(live, lambda s: action(s['id'], {'os-migrateLive': {'host': None, 'block_migration': 'auto'}}))
+    is_cold = {s['id'] for s in cold}
+    until('migrated, half of them live', lambda s: host(s) != was.get(s['id']) and s['status'] == ('VERIFY_RESIZE' if s['id'] in is_cold else 'ACTIVE'))
+    each(cold, lambda s: action(s['id'], {'confirmResize': None}))
+    found = until('confirmed', lambda s: s['status'] == 'ACTIVE')
+
+    began = time.time()
+    lost = [s for s in found if host(s) == 'fake-904']
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
+    service = services()['fake-904']['id']
+    c.nova('PUT', '/os-services/' + service, {'forced_down': True})
+    each(lost, lambda s: action(s['id'], {'evacuate': {}}))
+    until('run after %d of them were evacuated' % len(lost), lambda s: s['status'] == 'ACTIVE' and host(s) != 'fake-904')
+    env = dict(os.environ, FLEET_FIRST='904')
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True, env=env)
+    back(service, 600)
+    wait_host('fake-904')
+    p_manage()
+    began = time.time()
+    p_delete()
+    print('deleted after %.0f s' % (time.time() - began), flush=True)
+    fleet_extra_stop(904)
+
+
+def back(service, seconds=120):
+    """Takes a host up again: refused before it is back and has destroyed what was evacuated."""
+    t0 = time.time()
+    while time.time() - t0 < seconds:
+        try:
+            c.nova('PUT', '/os-services/' + service, {'forced_down': False})
+            return
+        except RuntimeError:
+            time.sleep(2)
+
+
 ALL = ['boot', 'boot_multi', 'boot_fail', 'boot_host', 'traits', 'aggregates', 'groups', 'resize', 'cold_migrate',
-       'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'cell2', 'manage', 'delete']
+       'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'cell2', 'osc', 'manage', 'delete']
 for name in sys.argv[1:] or ALL:
     print('--- ' + name, flush=True)
     try:
