@@ -54,7 +54,7 @@ PASS=$(cat "$STACK/etc/password")
 # For the openstack client and lib/api.py.
 export OS_AUTH_URL=http://127.0.0.1:$KEYSTONE_PORT/v3 OS_USERNAME=admin OS_PASSWORD=$PASS OS_PROJECT_NAME=admin
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3 OS_COMPUTE_API_VERSION=2.92
-export OS_PLACEMENT_API_VERSION=1.36 no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
+export OS_PLACEMENT_API_VERSION=1.39 no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 

@@ -384,7 +384,7 @@ def p_osc():
     check('osc: aggregate set', osc('resource', 'provider', 'aggregate', 'set', root, '--aggregate', child, '--generation', generation))
     holder = str(uuid.uuid4())
     check('osc: allocation set', osc('resource', 'provider', 'allocation', 'set', holder, '--allocation', 'rp=%s,CUSTOM_OSC=2' % child,
-                                     '--project-id', 'p', '--user-id', 'u'))
+                                     '--project-id', 'p', '--user-id', 'u', '--consumer-type', 'OSC'))
     refused = osc('resource', 'provider', 'delete', child, ok=False)
     check('osc: a provider in use is not deleted', 'allocations' in refused, refused)
     for command in (('resource', 'provider', 'allocation', 'delete', holder), ('resource', 'provider', 'trait', 'delete', child),
