@@ -33,9 +33,8 @@ type fakeCell struct {
 	held uint64
 	// reason of refusals; empty means a bad state.
 	reason string
-	// takesDeltas is said in each answer; answer, when set, has the answer to a delta.
-	takesDeltas bool
-	answer      func(*agentv1.Delta) *agentv1.ReportResponse
+	// answer, when set, has the answer to a delta.
+	answer func(*agentv1.Delta) *agentv1.ReportResponse
 
 	mu       sync.Mutex
 	listener *bufconn.Listener
@@ -108,7 +107,7 @@ func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 
 func (c *fakeCell) accepted(boot string, version uint64) *agentv1.ReportResponse {
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
-		BootId: boot, Version: version, HeartbeatEvery: durationpb.New(heartbeatEvery), TakesDeltas: c.takesDeltas,
+		BootId: boot, Version: version, HeartbeatEvery: durationpb.New(heartbeatEvery),
 	}}}
 }
 

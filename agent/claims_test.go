@@ -180,11 +180,11 @@ func TestAResizeOnTheHostStandsBesideTheInstance(t *testing.T) {
 	}
 }
 
-func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
+func TestAnAbortIsToldToWhoOffered(t *testing.T) {
 	c, _ := claimsOf(smallHost(4)) // 10 free
-	offer := func(takes, confirmed bool) *agentv1.ClaimOffer {
+	offer := func(confirmed bool) *agentv1.ClaimOffer {
 		o := offerTo("a", 10, 5)
-		o.TakesAbort, o.Confirmed, o.WantsVerdict = takes, confirmed, !confirmed
+		o.Confirmed, o.WantsVerdict = confirmed, !confirmed
 		return o
 	}
 	aborted := func(when string, got ...*agentv1.Verdict) {
@@ -199,8 +199,7 @@ func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
 			t.Errorf("%s is told %v", by, said)
 		}
 	}
-	c.offered("new", offer(true, false))
-	c.offered("old", offer(false, false))
+	c.offered("new", offer(false))
 	_, woken := c.unsaid("new")
 	got, err := c.AbortClaim("a")
 	is(t, agentv1.HostClaim_ABORTED, got, err)
@@ -212,7 +211,6 @@ func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
 	said, woken := c.unsaid("new")
 	aborted("after it", said...)
 	nothing("new")
-	nothing("old")
 	got, err = c.AbortClaim("a")
 	is(t, agentv1.HostClaim_ABORTED, got, err)
 	nothing("new")
@@ -222,26 +220,15 @@ func TestAnAbortIsToldToWhoTakesIt(t *testing.T) {
 	default:
 	}
 	// A new stream offers it again, also when it was confirmed meanwhile or has other amounts.
-	aborted("offered again", c.offered("new", offer(true, false)))
-	aborted("offered by another", c.offered("third", offer(true, true)))
-	other := offer(true, false)
+	aborted("offered again", c.offered("new", offer(false)))
+	aborted("offered by another", c.offered("third", offer(true)))
+	other := offer(false)
 	other.Usages = vcpus(11) // more than there is
 	aborted("offered with other amounts", c.offered("new", other))
-	// Who does not take it would write an OK over what another replica was told.
-	for _, usages := range [][]*agentv1.Usage{vcpus(5), vcpus(11)} {
-		again := offer(false, false)
-		again.Usages = usages
-		if v := c.offered("old", again); v != nil {
-			t.Errorf("who does not take it is told %v", v)
-		}
-	}
 	// An instance that is there after all is no abort any more.
 	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5))
-	if v := c.offered("new", offer(true, false)); v.GetOutcome() != agentv1.Verdict_OK {
+	if v := c.offered("new", offer(false)); v.GetOutcome() != agentv1.Verdict_OK {
 		t.Errorf("the instance is there: %v", v)
-	}
-	if v := c.offered("old", offer(false, false)); v.GetOutcome() != agentv1.Verdict_OK {
-		t.Errorf("the instance is there, who does not take aborts is told %v", v)
 	}
 }
 
@@ -279,7 +266,7 @@ func TestAnAbortedClaimTakesNothing(t *testing.T) {
 func TestWhatAnInstanceHasAloneIsNotAborted(t *testing.T) {
 	offer := func(id string, n int, moves string, confirmed bool) *agentv1.ClaimOffer {
 		o := offerTo(id, n, 5)
-		o.TakesAbort, o.MovesClaimId, o.Confirmed, o.WantsVerdict = true, moves, confirmed, !confirmed
+		o.MovesClaimId, o.Confirmed, o.WantsVerdict = moves, confirmed, !confirmed
 		return o
 	}
 	resize := func(c *Claims, id string, n int) {

@@ -99,9 +99,9 @@ func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 		next.Disabled = true
 		source.states <- next
 		synctest.Wait()
-		states, _, _ := c.received()
-		if len(states) != 4 || !states[2].GetDisabled() || states[2].GetVersion() != 2 || states[3].GetVersion() != 2 {
-			t.Errorf("heard %d states, want two of version 1 and two of version 2", len(states))
+		deltas := c.heardDeltas()
+		if states, _, _ := c.received(); len(states) != 2 || len(deltas) != 2 || !deltas[0].GetDisabled() || deltas[0].GetVersion() != 2 || deltas[1].GetVersion() != 2 {
+			t.Errorf("heard %d states and %d deltas, want two of version 1 and two of version 2", len(states), len(deltas))
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
@@ -59,9 +60,8 @@ type heldClaim struct {
 	confirmed           bool
 	// since is when it was first known to be confirmed.
 	since time.Time
-	// offers are who offered it, and whether those take it that it was aborted; none for a
-	// claim that was made on the host.
-	offers map[any]bool
+	// offers are who offered it; none for a claim that was made on the host.
+	offers map[any]struct{}
 	// first is when it was offered first, at when last; until is the end of a claim made on the host.
 	first, at, until time.Time
 	// kind is the operation that took it up on the host; empty for none yet. An aborted
@@ -73,7 +73,7 @@ type heldClaim struct {
 type rejectedOffer struct {
 	instance string
 	verdict  *agentv1.Verdict
-	offers   map[any]bool
+	offers   map[any]struct{}
 	at       time.Time
 }
 
@@ -256,8 +256,7 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 
 // offered takes a claim of the cell's and gives the verdict, nil when none is asked
 // for, or the claim ended. A claim that is held already is fine again; one that was
-// rejected is judged anew. Of one that was aborted who does not take that is told nothing:
-// an OK would take the place of what was told to who does.
+// rejected is judged anew. One that was aborted is said to be so, asked or not.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	l.expire(now)
 	id := o.GetClaimId()
@@ -266,25 +265,25 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	if c := l.held[id]; c != nil && c.instance == o.GetInstanceUuid() && sameUsages(c.usages, o.GetUsages()) {
 		if c.offers == nil {
-			c.offers = map[any]bool{}
+			c.offers = map[any]struct{}{}
 		}
 		if c.confirmed != o.GetConfirmed() {
 			c.since = now
 			l.confirmations++
 		}
-		c.offers[by], c.at, c.confirmed = o.GetTakesAbort(), now, o.GetConfirmed()
+		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
 		c.stands()
-		if v := l.abortOf(c, by); v != nil {
-			return v
+		if l.gaveBack(c) {
+			return l.abortOf(c)
 		}
-		if !o.GetWantsVerdict() || l.gaveBack(c) {
+		if !o.GetWantsVerdict() {
 			return nil
 		}
 		return l.verdict(id, ok, "")
 	}
 	c := &heldClaim{
 		id: id, instance: o.GetInstanceUuid(), moves: o.GetMovesClaimId(), usages: o.GetUsages(), confirmed: o.GetConfirmed(),
-		offers: map[any]bool{by: o.GetTakesAbort()}, first: now, at: now, since: now,
+		offers: map[any]struct{}{by: {}}, first: now, at: now, since: now,
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
 		c.kind, c.aborted, c.first = before.kind, before.aborted, before.first
@@ -306,10 +305,8 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	if reason != ok {
 		v := l.verdict(id, reason, detail)
-		offers := map[any]bool{by: o.GetTakesAbort()}
-		for who, takes := range l.rejected[id].offers {
-			offers[who] = takes
-		}
+		offers := map[any]struct{}{by: {}}
+		maps.Copy(offers, l.rejected[id].offers)
 		l.rejected[id] = rejectedOffer{c.instance, v, offers, now}
 		delete(l.held, id)
 		return v
@@ -319,25 +316,23 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 		l.confirmations++
 	}
 	l.hold(c)
-	if v := l.abortOf(c, by); v != nil {
-		return v
+	if l.gaveBack(c) {
+		return l.abortOf(c)
 	}
-	if !o.GetWantsVerdict() || l.gaveBack(c) {
+	if !o.GetWantsVerdict() {
 		return nil
 	}
 	return l.verdict(id, ok, "")
 }
 
-// abort notes that a claim was given back; who offered it and takes that is to be told.
+// abort notes that a claim was given back; who offered it is to be told.
 func (l *ledger) abort(c *heldClaim) {
 	if c.aborted {
 		return
 	}
 	c.aborted = true
-	for by, takes := range c.offers {
-		if takes {
-			l.toSay(by, c.id)
-		}
+	for by := range c.offers {
+		l.toSay(by, c.id)
 	}
 }
 
@@ -349,20 +344,16 @@ func (l *ledger) toSay(by any, id string) {
 	l.unsaid[by] = append(l.unsaid[by], id)
 }
 
-// abortOf is the verdict on a claim that was aborted; nil for any other, and for who does
-// not take it.
-func (l *ledger) abortOf(c *heldClaim, by any) *agentv1.Verdict {
-	if !l.gaveBack(c) || !c.offers[by] {
-		return nil
-	}
+// abortOf is the verdict on a claim that was aborted.
+func (l *ledger) abortOf(c *heldClaim) *agentv1.Verdict {
 	return l.verdict(c.id, agentv1.Verdict_ABORTED, "an operation on the host gave it back")
 }
 
 // aborts are the verdicts on all claims that were aborted and that somebody offered.
 func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
 	for _, c := range l.held {
-		if v := l.abortOf(c, by); v != nil {
-			verdicts = append(verdicts, v)
+		if _, offered := c.offers[by]; offered && l.gaveBack(c) {
+			verdicts = append(verdicts, l.abortOf(c))
 		}
 	}
 	return verdicts
@@ -404,7 +395,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	for _, id := range s.GetClaimIds() {
 		named[id] = struct{}{}
 	}
-	gone := func(id string, offers map[any]bool, at time.Time) bool {
+	gone := func(id string, offers map[any]struct{}, at time.Time) bool {
 		if _, is := named[id]; is || len(offers) == 0 {
 			return false
 		}

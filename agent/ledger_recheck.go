@@ -46,10 +46,8 @@ func (l *ledger) pendingVerdicts(by any) (verdicts []*agentv1.Verdict) {
 	for _, id := range l.unsaid[by] {
 		if r, is := l.rejected[id]; is {
 			verdicts = append(verdicts, r.verdict)
-		} else if c := l.held[id]; c != nil {
-			if v := l.abortOf(c, by); v != nil {
-				verdicts = append(verdicts, v)
-			}
+		} else if c := l.held[id]; c != nil && l.gaveBack(c) {
+			verdicts = append(verdicts, l.abortOf(c))
 		}
 	}
 	delete(l.unsaid, by)

@@ -168,7 +168,7 @@ func TestBackoffGrowsWithinBounds(t *testing.T) {
 // as that has said all of it.
 func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		time.Sleep(heartbeatEvery)

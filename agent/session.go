@@ -249,9 +249,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	}
 	s.rest()
 	s.waiting = false
-	if m.GetTakesDeltas() {
-		s.base = s.sending
-	}
+	s.base = s.sending
 	s.held = 0
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	// The first beat comes anywhere in the interval: hosts that were accepted

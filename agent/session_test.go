@@ -29,7 +29,7 @@ func resync(epoch uint64, within time.Duration, renew bool) *agentv1.ReportRespo
 // the newest overtakes those that waited.
 func TestChangesGoAsDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
@@ -50,25 +50,10 @@ func TestChangesGoAsDeltas(t *testing.T) {
 	})
 }
 
-// A cell of the version before says nothing of deltas, and gets none.
-func TestACellThatTakesNoDeltasGetsWholeStates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{}
-		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
-		synctest.Wait()
-		busier(host, 10)
-		synctest.Wait()
-		if states, _, _ := c.received(); len(states) != 2 || len(c.heardDeltas()) != 0 {
-			t.Errorf("%d states and %d deltas, want 2 and 0", len(states), len(c.heardDeltas()))
-		}
-	})
-}
-
 // One state is on its way at a time: what changes meanwhile goes once, as the newest.
 func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		late := true
 		c.answer = func(d *agentv1.Delta) *agentv1.ReportResponse {
 			if late {
@@ -101,7 +86,7 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 // refused too does the agent wait.
 func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.answer = func(d *agentv1.Delta) *agentv1.ReportResponse {
 			return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
 				BootId: d.GetBootId(), Version: d.GetVersion(), Reason: "INVALID_REQUEST", Problems: []string{"removed_instances[0]: not held"},
@@ -122,7 +107,7 @@ func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 // on meanwhile, and a change is not held back.
 func TestResyncAsksForTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
@@ -157,7 +142,7 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 // With renew the whole state is a new version; a time that no cell would give is none.
 func TestResyncRenewsTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
@@ -174,7 +159,7 @@ func TestResyncRenewsTheState(t *testing.T) {
 // takes no step for it.
 func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		synctest.Wait()
@@ -201,7 +186,7 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 // a state that does.
 func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true}
+		c := &fakeCell{}
 		c.start()
 		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
 		next := func(unknown bool) {
@@ -221,7 +206,7 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 		next(true)
 		s, _ := host.State()
 		o := offerTo("a", 10, 1)
-		o.Usages[0].ProviderUuid, o.TakesAbort, o.Confirmed, o.WantsVerdict = s.GetHostUuid(), true, true, false
+		o.Usages[0].ProviderUuid, o.Confirmed, o.WantsVerdict = s.GetHostUuid(), true, false
 		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}})
 		synctest.Wait()
 		if _, err := host.Claims().AbortClaim("a"); err != nil {
@@ -244,7 +229,7 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 // An agent whose first state is asked for again says it again at once.
 func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true, mute: true}
+		c := &fakeCell{mute: true}
 		c.start()
 		host := reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
 		synctest.Wait()
@@ -270,8 +255,8 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 		synctest.Wait()
 		c.sendToAgent(resync(3, 0, false))
 		synctest.Wait()
-		if states, _, _ := c.received(); len(states) != 5 || states[4].GetVersion() != 2 {
-			t.Errorf("%d states, want the changed one twice", len(states))
+		if states, _, _ := c.received(); len(states) != 4 || states[3].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
+			t.Errorf("%d states and %d deltas, want the changed one as a delta, then whole", len(states), len(c.heardDeltas()))
 		}
 	})
 }
@@ -279,7 +264,7 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 // A cell that answers every state with Resync is not asked in a circle.
 func TestResyncAfterResyncIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{takesDeltas: true, mute: true}
+		c := &fakeCell{mute: true}
 		c.start()
 		reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
 		synctest.Wait()
@@ -296,7 +281,7 @@ func TestResyncAfterResyncIsPaced(t *testing.T) {
 // One of the replicas is asked to write; when it is gone, another one.
 func TestOneReplicaIsAskedToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cells := map[string]*fakeCell{"a": {takesDeltas: true}, "b": {takesDeltas: true}, "c": {takesDeltas: true}}
+		cells := map[string]*fakeCell{"a": {}, "b": {}, "c": {}}
 		host := NewHost(Simulate(1, "cell1", 0))
 		for name, c := range cells {
 			c.start()

@@ -28,9 +28,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 			return r.propose(query(8)).GetPassed(), r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}).GetPassed()
 		}
 		r.must(guestClaim("c1", 1, 1, &cellv1.Guest{PciRequests: wanted}))
-		if o := offerIn(t, told); !o.GetTakesAbort() {
-			t.Errorf("offered is %v", o)
-		}
+		offerIn(t, told)
 		if room, device := passed(r); room != 0 || device != 0 {
 			t.Errorf("claimed, %d hosts have room and %d the device", room, device)
 		}

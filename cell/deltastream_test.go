@@ -35,9 +35,7 @@ func (a *testAgent) delta(d *agentv1.Delta) *agentv1.ReportResponse {
 func TestADeltaIsTakenAsItsState(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.agent()
-	if m := a.report(plainState(1, 8)); !m.GetAccepted().GetTakesDeltas() {
-		t.Fatalf("the cell does not say that it takes deltas: %v", m)
-	}
+	a.report(plainState(1, 8))
 	one := &agentv1.Instance{InstanceUuid: consumerUUID(1), Usages: []*agentv1.Usage{usage(hostUUID(1), "VCPU", 6)}}
 	if m := a.delta(&agentv1.Delta{BaseVersion: 1, Version: 2, Instances: []*agentv1.Instance{one}}); m.GetAccepted().GetVersion() != 2 {
 		t.Fatalf("an instance more: %v", m)

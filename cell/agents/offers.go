@@ -227,7 +227,7 @@ func offerOf(c *shard.Claim) *agentv1.ReportResponse {
 	o := &agentv1.ClaimOffer{
 		ClaimId: c.ClaimID, InstanceUuid: c.Instance(), ConsumerUuid: c.ConsumerUUID,
 		Confirmed:    c.State == shard.Confirmed,
-		MovesClaimId: c.Moves, WantsVerdict: c.State == shard.Pending, TakesAbort: true,
+		MovesClaimId: c.Moves, WantsVerdict: c.State == shard.Pending,
 		Usages: make([]*agentv1.Usage, len(c.Allocations)),
 	}
 	if !c.ExpiresAt.IsZero() {

@@ -259,7 +259,7 @@ func (t *registration) holds(h *shard.Host) bool {
 // accepted is the answer to a state that the shard holds.
 func (t *registration) accepted(in *agentv1.FullState) *agentv1.ReportResponse {
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
-		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(t.cfg.HeartbeatEvery), TakesDeltas: true,
+		BootId: in.GetBootId(), Version: in.GetVersion(), HeartbeatEvery: durationpb.New(t.cfg.HeartbeatEvery),
 	}}}
 }
 

@@ -102,7 +102,7 @@ func (s *reportStream) RecvMsg(m any) error {
 		}
 		s.world.count("lost deltas")
 		if err := s.sends(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{
-			BootId: d.GetBootId(), Version: d.GetVersion(), HeartbeatEvery: durationpb.New(beatEvery), TakesDeltas: true,
+			BootId: d.GetBootId(), Version: d.GetVersion(), HeartbeatEvery: durationpb.New(beatEvery),
 		}}}); err != nil {
 			return err
 		}

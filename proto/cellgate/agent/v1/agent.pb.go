@@ -465,10 +465,8 @@ type Accepted struct {
 	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How often to send heartbeats.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
-	// The cell takes Deltas.
-	TakesDeltas   bool `protobuf:"varint,4,opt,name=takes_deltas,json=takesDeltas,proto3" json:"takes_deltas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Accepted) Reset() {
@@ -520,13 +518,6 @@ func (x *Accepted) GetHeartbeatEvery() *durationpb.Duration {
 		return x.HeartbeatEvery
 	}
 	return nil
-}
-
-func (x *Accepted) GetTakesDeltas() bool {
-	if x != nil {
-		return x.TakesDeltas
-	}
-	return false
 }
 
 // Refused: the state was not taken. The stream stays open for a better one. With a
@@ -1251,9 +1242,7 @@ type ClaimOffer struct {
 	// The claim that it takes over from; empty for none.
 	MovesClaimId string `protobuf:"bytes,8,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The cell waits for a Verdict.
-	WantsVerdict bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`
-	// The cell takes a Verdict of the reason ABORTED, whether it waits for one or not.
-	TakesAbort    bool `protobuf:"varint,10,opt,name=takes_abort,json=takesAbort,proto3" json:"takes_abort,omitempty"`
+	WantsVerdict  bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1347,13 +1336,6 @@ func (x *ClaimOffer) GetMovesClaimId() string {
 func (x *ClaimOffer) GetWantsVerdict() bool {
 	if x != nil {
 		return x.WantsVerdict
-	}
-	return false
-}
-
-func (x *ClaimOffer) GetTakesAbort() bool {
-	if x != nil {
-		return x.TakesAbort
 	}
 	return false
 }
@@ -2053,12 +2035,11 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\amessage\"H\n" +
 	"\tHeartbeat\x12!\n" +
 	"\aboot_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06bootId\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\xa4\x01\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x81\x01\n" +
 	"\bAccepted\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12B\n" +
-	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\x12!\n" +
-	"\ftakes_deltas\x18\x04 \x01(\bR\vtakesDeltas\"\xeb\x01\n" +
+	"\x0fheartbeat_every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\"\xeb\x01\n" +
 	"\aRefused\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -2142,7 +2123,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
 	"\x05renew\x18\x04 \x01(\bR\x05renew\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xfe\x02\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xdd\x02\n" +
 	"\n" +
 	"ClaimOffer\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
@@ -2154,10 +2135,7 @@ const file_cellgate_agent_v1_agent_proto_rawDesc = "" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x14\n" +
 	"\x05guest\x18\a \x01(\fR\x05guest\x12$\n" +
 	"\x0emoves_claim_id\x18\b \x01(\tR\fmovesClaimId\x12#\n" +
-	"\rwants_verdict\x18\t \x01(\bR\fwantsVerdict\x12\x1f\n" +
-	"\vtakes_abort\x18\n" +
-	" \x01(\bR\n" +
-	"takesAbort\"=\n" +
+	"\rwants_verdict\x18\t \x01(\bR\fwantsVerdict\"=\n" +
 	"\n" +
 	"ClaimEnded\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x14\n" +
