@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -57,14 +58,28 @@ func DeltaOf(from, to *agentv1.FullState) *agentv1.Delta {
 	return d
 }
 
-// sameIdentity compares what a Delta has no field for.
+// sameIdentity compares what a Delta has no field for, but what is of a message and not of
+// the host.
 func sameIdentity(a, b *agentv1.FullState) bool {
-	return a.GetAgentVersion() == b.GetAgentVersion() && a.GetHostUuid() == b.GetHostUuid() &&
-		a.GetServiceHost() == b.GetServiceHost() && a.GetNodename() == b.GetNodename() &&
-		a.GetHypervisorType() == b.GetHypervisorType() && a.GetHypervisorVersion() == b.GetHypervisorVersion() &&
-		a.GetHostIp() == b.GetHostIp() && a.GetCell() == b.GetCell() && a.GetVerifies() == b.GetVerifies() &&
-		a.GetInstancesUnknown() == b.GetInstancesUnknown()
+	for _, f := range identity {
+		if !a.ProtoReflect().Get(f).Equal(b.ProtoReflect().Get(f)) {
+			return false
+		}
+	}
+	return true
 }
+
+// identity are those fields.
+var identity = func() (out []protoreflect.FieldDescriptor) {
+	changes := new(agentv1.Delta).ProtoReflect().Descriptor().Fields()
+	all := new(agentv1.FullState).ProtoReflect().Descriptor().Fields()
+	for i := range all.Len() {
+		if f := all.Get(i); changes.ByName(f.Name()) == nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}()
 
 func equal[M proto.Message](a, b M) bool { return proto.Equal(a, b) }
 

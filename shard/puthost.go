@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,15 +130,19 @@ func (p *PutHost) isOutdated(old *Host) bool {
 // sameHost reports whether two rows say the same of a host, whoever says it and however
 // often.
 func sameHost(a, b *Host) bool {
-	return a.ServiceHost == b.ServiceHost && a.NodeName == b.NodeName && a.Disabled == b.Disabled && a.InstancesUnknown == b.InstancesUnknown && a.DisabledReason == b.DisabledReason &&
-		a.IOWorkload == b.IOWorkload && a.FailedBuilds == b.FailedBuilds &&
-		a.HypervisorType == b.HypervisorType && a.HypervisorVersion == b.HypervisorVersion && a.HostIP == b.HostIP &&
-		(a.Facts == b.Facts || a.Facts != nil && b.Facts != nil && *a.Facts == *b.Facts) &&
-		slices.EqualFunc(a.Providers, b.Providers, func(p, q Provider) bool {
-			return p.UUID == q.UUID && p.ParentUUID == q.ParentUUID && p.Name == q.Name &&
-				slices.Equal(p.Traits, q.Traits) && slices.Equal(p.Inventories, q.Inventories)
-		}) &&
-		SameAggregates(a.Aggregates, b.Aggregates)
+	sameTrees := slices.EqualFunc(a.Providers, b.Providers, func(p, q Provider) bool {
+		return p.UUID == q.UUID && p.ParentUUID == q.ParentUUID && p.Name == q.Name &&
+			slices.Equal(p.Traits, q.Traits) && slices.Equal(p.Inventories, q.Inventories)
+	})
+	if !sameTrees || !SameAggregates(a.Aggregates, b.Aggregates) {
+		return false
+	}
+	x, y := *a, *b
+	for _, h := range []*Host{&x, &y} { // compared above, or not of the host
+		h.Providers, h.Aggregates, h.Nova, h.BootID, h.StateVersion, h.Generation = nil, nil, nil, "", 0, 0
+		h.UUID, h.AgentVersion, h.Imported, h.PlacementTree = "", 0, false, false
+	}
+	return reflect.DeepEqual(&x, &y)
 }
 
 // alignInstance brings the claim of an instance that exists on the host in line.

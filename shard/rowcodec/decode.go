@@ -20,58 +20,6 @@ func Instant(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// Host reads a host from its bytes.
-func Host(b []byte) (*shard.Host, error) {
-	m := &storagev1.Host{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowHost(m), nil
-}
-
-func rowHost(m *storagev1.Host) *shard.Host {
-	h := &shard.Host{
-		UUID: m.Uuid, ServiceHost: m.ServiceHost, NodeName: m.NodeName,
-		Disabled: m.Disabled, DisabledReason: m.DisabledReason,
-		IOWorkload: m.IoWorkload, FailedBuilds: m.FailedBuilds,
-		HypervisorType: m.HypervisorType, HypervisorVersion: m.HypervisorVersion,
-		HostIP: m.HostIp, AgentVersion: m.AgentVersion,
-		BootID: m.BootId, StateVersion: m.StateVersion, Generation: m.Generation, Imported: m.Imported,
-		InstancesUnknown: m.InstancesUnknown, PlacementTree: m.PlacementTree,
-	}
-	if f := m.Facts; f != nil {
-		h.Facts = &shard.Facts{
-			CPUInfo: f.CpuInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
-			NUMATopology: f.NumaTopology, PCIStats: f.PciStats, Namespaces: f.Namespaces,
-		}
-	}
-	for _, p := range m.Providers {
-		row := shard.Provider{UUID: p.Uuid, ParentUUID: p.ParentUuid, Name: p.Name, Traits: p.Traits, Generation: p.Generation, Aggregates: p.Aggregates}
-		for _, i := range p.Inventories {
-			row.Inventories = append(row.Inventories, shard.Inventory{
-				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
-				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted, Filled: i.Filled,
-			})
-		}
-		h.Providers = append(h.Providers, row)
-	}
-	h.Aggregates = rowAggregates(m.Aggregates)
-	if n := m.Nova; n != nil {
-		h.Nova = &shard.NovaHost{
-			Aggregates: rowAggregates(n.Aggregates), Ratios: n.Ratios,
-			ReportedAggregates: rowAggregates(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
-		}
-	}
-	return h
-}
-
-func rowAggregates(in []*storagev1.Aggregate) (out []shard.Aggregate) {
-	for _, a := range in {
-		out = append(out, shard.Aggregate{UUID: a.Uuid, Name: a.Name, Metadata: a.Metadata})
-	}
-	return out
-}
-
 // Usage reads a usage from its bytes.
 func Usage(b []byte) (*shard.Usage, error) {
 	m := &storagev1.Usage{}

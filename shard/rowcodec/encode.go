@@ -87,49 +87,6 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-func hostRow(h *shard.Host) *storagev1.Host {
-	m := &storagev1.Host{
-		Uuid: h.UUID, ServiceHost: h.ServiceHost, NodeName: h.NodeName,
-		Disabled: h.Disabled, DisabledReason: h.DisabledReason,
-		IoWorkload: h.IOWorkload, FailedBuilds: h.FailedBuilds,
-		HypervisorType: h.HypervisorType, HypervisorVersion: h.HypervisorVersion,
-		HostIp: h.HostIP, AgentVersion: h.AgentVersion,
-		BootId: h.BootID, StateVersion: h.StateVersion, Generation: h.Generation, Imported: h.Imported,
-		InstancesUnknown: h.InstancesUnknown, PlacementTree: h.PlacementTree,
-	}
-	if f := h.Facts; f != nil {
-		m.Facts = &storagev1.Facts{
-			CpuInfo: f.CPUInfo, SupportedInstances: f.SupportedInstances, Stats: f.Stats, Metrics: f.Metrics,
-			NumaTopology: f.NUMATopology, PciStats: f.PCIStats, Namespaces: f.Namespaces,
-		}
-	}
-	for _, p := range h.Providers {
-		row := &storagev1.Provider{Uuid: p.UUID, ParentUuid: p.ParentUUID, Name: p.Name, Traits: p.Traits, Generation: p.Generation, Aggregates: p.Aggregates}
-		for _, i := range p.Inventories {
-			row.Inventories = append(row.Inventories, &storagev1.Inventory{
-				ResourceClass: i.ResourceClass, Total: i.Total, Reserved: i.Reserved,
-				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.AllocationRatio, Unaccounted: i.Unaccounted, Filled: i.Filled,
-			})
-		}
-		m.Providers = append(m.Providers, row)
-	}
-	m.Aggregates = aggregateRows(h.Aggregates)
-	if n := h.Nova; n != nil {
-		m.Nova = &storagev1.NovaHost{
-			Aggregates: aggregateRows(n.Aggregates), Ratios: n.Ratios,
-			ReportedAggregates: aggregateRows(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
-		}
-	}
-	return m
-}
-
-func aggregateRows(in []shard.Aggregate) (out []*storagev1.Aggregate) {
-	for _, a := range in {
-		out = append(out, &storagev1.Aggregate{Uuid: a.UUID, Name: a.Name, Metadata: a.Metadata})
-	}
-	return out
-}
-
 // states are in the order of storagev1.ClaimState.
 var states = [...]shard.ClaimState{"", shard.Pending, shard.Confirmed, shard.Expired, shard.Released, shard.Rejected}
 
