@@ -28,7 +28,7 @@
 //	               PutHost               puthost.go, imports.go
 //	               WritePlacement, PutName, DeleteName  placement.go
 //	               MoveGate              gate.go
-//	I1, I2         any concurrency       concurrency.go, linearizable.go, moves.go
+//	I1, I2         any concurrency       locks.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go
 //	               attempts given up     attempts.go
 //	I4             leases                expire.go
