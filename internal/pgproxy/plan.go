@@ -9,9 +9,11 @@ import (
 // Statement is a statement that is about to be sent to the server; or, with N 0, a
 // connection that is being made.
 type Statement struct {
-	// Conn numbers the connections of a proxy from 1, N a connection's statements.
+	// Conn numbers the connections of a proxy from 1, N a connection's statements, and Trip its
+	// trips that execute statements.
 	Conn int
 	N    int
+	Trip int
 	SQL  string
 	Role Role
 }

@@ -2,6 +2,7 @@ package pgproxy
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -24,6 +25,7 @@ type conn struct {
 	statements map[string]string // by name, their text
 	portals    map[string]string
 	number     int
+	trips      int
 	held       []request
 }
 
@@ -104,13 +106,16 @@ func (c *conn) read(m pgproto3.FrontendMessage) (r request, ends bool, err error
 func (c *conn) trip(trip []request) bool {
 	var out []byte
 	failed := false
+	if slices.ContainsFunc(trip, func(r request) bool { return r.executes }) {
+		c.trips++
+	}
 	for i, r := range trip {
 		if !r.executes {
 			out = c.put(out, r.message, r.await)
 			continue
 		}
 		c.number++
-		s := Statement{Conn: c.n, N: c.number, SQL: r.sql, Role: roleOf(r.sql)}
+		s := Statement{Conn: c.n, N: c.number, Trip: c.trips, SQL: r.sql, Role: roleOf(r.sql)}
 		var f Fault
 		if !failed {
 			f = c.proxy.fate(s)

@@ -7,20 +7,8 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-const (
-	pageAdminStates = `SELECT admin FROM host_usages
+const pageAdminStates = `SELECT admin FROM host_usages
 WHERE host_uuid > $1::text AND admin <> '' ORDER BY host_uuid LIMIT $2::int8`
-
-	putAdminState = `UPDATE host_usages SET admin = $2::bytea, withheld = $3::bool WHERE host_uuid = $1::text`
-)
-
-// adminRows writes admin states. Who writes one has its host's usage locked, and writes
-// that before.
-func (w *writes) adminRows(list []encoded[shard.AdminState]) {
-	for _, a := range list {
-		w.queue(putAdminState, a.row.HostUUID, a.body, a.row.LeftOut())
-	}
-}
 
 func (l *loading) adminStates(ctx context.Context) error {
 	return visitPages(

@@ -57,6 +57,26 @@ func (s server) keyType() string {
 	return `text COLLATE "C"`
 }
 
+// needsGuards reports whether rows stand for the claims of a consumer and of a group
+// (ADR 10). CockroachDB itself sees a claim that was added to what a transaction read.
+func (s server) needsGuards() bool { return s == postgres }
+
+// readLane is how a transaction reads its lane.
+func (s server) readLane() string {
+	if s == cockroach {
+		return readLane
+	}
+	return lockLane
+}
+
+// putHostUsages writes over rows that are locked.
+func (s server) putHostUsages() string {
+	if s == cockroach {
+		return upsertHostUsages
+	}
+	return putHostUsages
+}
+
 // begin starts a transaction that locks what it depends on. CockroachDB always
 // checks serializability; newer ones have weaker levels, so it is said.
 func (s server) begin(isolation string) string {

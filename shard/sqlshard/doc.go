@@ -19,18 +19,19 @@
 //	consumers      which live claims a consumer has
 //	server_groups  which live claims a group has
 //	pins           a pin
-//	lanes          a lane's position, and whether a newer incarnation has fenced it
+//	lanes          whether a newer incarnation has fenced the lane
 //	gate           the gate, for who moves it
 //
 // States of hosts read the gate without locking it, after their locks: one that is put while
 // the gate moves counts as put before.
 //
 // Locks are taken in one order, so transactions wait for each other instead of
-// failing. CockroachDB checks serializability as well, and PostgreSQL can
-// (Options.Isolation); docs/adr/0010 has why it does not by default.
+// failing. CockroachDB checks serializability as well: there no rows stand for consumers and
+// groups, and no transaction writes a row that the lane's next one reads. PostgreSQL can check
+// it (Options.Isolation); docs/adr/0010 has why it does not by default.
 //
-// The fate of a commit that was not heard of is looked up: the lane's row, which
-// the lost transaction holds until it ends, says which entry is the last.
+// The fate of a commit that was not heard of is looked up: whoever has locked the lane's row
+// after it, or on CockroachDB written it, sees whether its journal entry is there.
 //
 // What differs between the servers is in dialect.go. Every transaction that may be
 // repeated runs in Store.retry, the one retry loop; faults.go says which errors mean

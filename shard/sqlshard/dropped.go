@@ -3,8 +3,8 @@ package sqlshard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,58 +31,51 @@ type droppedLane struct {
 	Last        uint64 `json:"last"`
 }
 
+// splitDrops takes the entries that tell of dropped lanes from the others.
+func splitDrops(found []packedEntry) (told, others []packedEntry) {
+	for _, e := range found {
+		if e.lane == drops {
+			told = append(told, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return told, others
+}
+
 // afterDrops moves a cursor over the lanes that were dropped since: it names them no
 // more.
-func afterDrops(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cursor) (shard.Cursor, error) {
+func afterDrops(told []packedEntry, from shard.Cursor) (shard.Cursor, error) {
 	at := shard.Cursor{}
 	maps.Copy(at, from)
-	i := slices.IndexFunc(lanes, func(l laneRow) bool { return l.id == drops })
-	if i < 0 || at[drops] >= lanes[i].last {
-		return at, nil
-	}
-	last := lanes[i].last
-	rows, err := c.Query(ctx, readEntries, drops.Replica, int64(drops.Incarnation), int64(at[drops]), int64(last), int64(last))
-	if err != nil {
-		return nil, err
-	}
-	next := at[drops]
-	var seq, when int64
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&seq, &when, &body}, func() error {
-		if next++; uint64(seq) != next {
-			return fault.New(fault.Gone, "the cursor is from before lanes were dropped that are forgotten")
-		}
+	for _, e := range told {
 		var d droppedLane
-		if err := json.Unmarshal(body, &d); err != nil {
-			return damaged("entry %d of the dropped lanes cannot be read: %v", seq, err)
+		if err := json.Unmarshal(e.body, &d); err != nil {
+			return nil, damaged("entry %d of the dropped lanes cannot be read: %v", e.seq, err)
 		}
 		id := shard.LaneID{Replica: d.Replica, Incarnation: d.Incarnation}
 		if at[id] != d.Last {
-			return fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Incarnation, d.Last, at[id])
+			return nil, fault.New(fault.Gone, "lane %s/%d was dropped after its entry %d, the cursor is at %d", d.Replica, d.Incarnation, d.Last, at[id])
 		}
 		delete(at, id)
-		return nil
-	})
-	if err == nil && next != last {
-		err = fault.New(fault.Gone, "the cursor is from before lanes were dropped that are forgotten")
+		at[drops] = e.seq
 	}
-	at[drops] = last
-	return at, err
+	return at, nil
 }
 
 const (
 	// The newest incarnation of a replica stays: the next one counts on from it.
-	deadLanes = `SELECT replica, incarnation, last FROM lanes
-WHERE fenced AND floor = last AND opened_at < $1::int8 AND replica <> ''
+	deadLanes = `SELECT replica, incarnation, floor FROM lanes
+WHERE fenced AND opened_at < $1::int8 AND replica <> ''
+AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.replica = lanes.replica AND journal.incarnation = lanes.incarnation)
 AND EXISTS (SELECT 1 FROM lanes AS newer WHERE newer.replica = lanes.replica AND newer.incarnation > lanes.incarnation)
 ORDER BY replica, incarnation LIMIT 1000`
 
-	insertDrops = `INSERT INTO lanes (replica, incarnation, floor, last, fenced, opened_at) VALUES ('', 0, 0, 0, true, 0)
+	insertDrops = `INSERT INTO lanes (replica, incarnation, floor, fenced, opened_at) VALUES ('', 0, 0, true, 0)
 ON CONFLICT (replica, incarnation) DO NOTHING`
 	deleteLanes = `DELETE FROM lanes WHERE (replica, incarnation) IN (SELECT unnest($1::text[]), unnest($2::int8[]))`
 	tellDrops   = `INSERT INTO journal (replica, incarnation, seq, written_at, entry)
 SELECT '', 0, unnest($1::int8[]), $2::int8, unnest($3::bytea[])`
-	moveDrops = `UPDATE lanes SET last = $1::int8 WHERE replica = '' AND incarnation = 0`
 )
 
 // dropLanes drops a step of lanes that began before a time, and tells of it. Who drops
@@ -95,8 +88,11 @@ func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, er
 	if _, err := c.Exec(ctx, insertDrops); err != nil {
 		return 0, err
 	}
-	var floor, last int64
-	if err := c.QueryRow(ctx, lockFloor, drops.Replica, int64(drops.Incarnation)).Scan(&floor, &last); err != nil {
+	var last int64
+	if err := c.QueryRow(ctx, lockFloor, drops.Replica, int64(drops.Incarnation)).Scan(&last); err != nil {
+		return 0, err
+	}
+	if err := c.QueryRow(ctx, lastEntry, drops.Replica, int64(drops.Incarnation)).Scan(&last); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, err
 	}
 	if dead, err = deadLanesOf(ctx, c, before); err != nil || len(dead) == 0 {
@@ -116,10 +112,7 @@ func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, er
 	if _, err := c.Exec(ctx, deleteLanes, replicas, incarnations); err != nil {
 		return 0, err
 	}
-	if _, err := c.Exec(ctx, tellDrops, seqs, now.UnixNano(), entries); err != nil {
-		return 0, err
-	}
-	_, err = c.Exec(ctx, moveDrops, seqs[len(seqs)-1])
+	_, err = c.Exec(ctx, tellDrops, seqs, now.UnixNano(), entries)
 	return len(dead), err
 }
 

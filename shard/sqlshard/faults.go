@@ -131,6 +131,16 @@ func (retryable) SQLState() string { return serializationFailure }
 
 func (r retryable) Unwrap() error { return r.error }
 
+// applyError gives what callers of Apply see of an error. A statement that the server ended
+// waited, as far as anybody can tell, for rows that other transactions hold: Load and Tail
+// wait for none, so that they tell a server that does not answer.
+func (s *Store) applyError(ctx context.Context, err error) error {
+	if e := s.typed(ctx, err); meaning(err) != slow || fault.KindOf(e) != fault.CellUnavailable || s.isClosed() {
+		return e
+	}
+	return fault.Wrap(fault.Contended, err, "other transactions held rows that the batch wants in the shard of cell %s for more than %v", s.opts.Cell, s.opts.StatementTimeout)
+}
+
 // typed gives what callers see of an error: a *fault.Error, or the end of their
 // context. Nothing was written.
 func (s *Store) typed(ctx context.Context, err error) error {

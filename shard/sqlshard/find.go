@@ -30,8 +30,8 @@ ORDER BY claim_key LIMIT $4::int8`
 )
 
 const (
-	dueLeases = `SELECT expires_at, claim_key, consumer_uuid FROM leases
-WHERE slot = $1::text AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
+	dueLeases = `SELECT expires_at, claim_key, consumer_uuid FROM claims
+WHERE slot = $1::text AND expires_at > 0 AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
 )
 
 // FindClaims looks claims up by what the query names: claims, consumers or a host.

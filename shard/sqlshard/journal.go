@@ -1,7 +1,10 @@
 package sqlshard
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -12,11 +15,11 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// laneRow is a lane's position: it has the entries (floor, last].
+// laneRow is a lane: its entries up to floor are trimmed.
 type laneRow struct {
-	id          shard.LaneID
-	floor, last uint64
-	fenced      bool
+	id     shard.LaneID
+	floor  uint64
+	fenced bool
 }
 
 func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
@@ -26,19 +29,38 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 		return nil, err
 	}
 	var replica string
-	var incarnation, floor, last int64
+	var incarnation, floor int64
 	var fenced bool
-	_, err = pgx.ForEachRow(rows, []any{&replica, &incarnation, &floor, &last, &fenced}, func() error {
-		all = append(all, laneRow{shard.LaneID{Replica: replica, Incarnation: uint64(incarnation)}, uint64(floor), uint64(last), fenced})
+	_, err = pgx.ForEachRow(rows, []any{&replica, &incarnation, &floor, &fenced}, func() error {
+		all = append(all, laneRow{shard.LaneID{Replica: replica, Incarnation: uint64(incarnation)}, uint64(floor), fenced})
 		return nil
 	})
 	return all, err
 }
 
-// Tail reads the lanes' positions, which are written with their entries, and then the
-// entries up to them. It gives entries of all lanes by their time, so that no lane
-// waits for another's backlog. It fails when the lane that this store opened last was
-// fenced: who only reads would not hear of it.
+// positions are the last entries of lanes.
+func positions(ctx context.Context, c *pgx.Conn, lanes []laneRow) (shard.Cursor, error) {
+	b := &pgx.Batch{}
+	for _, l := range lanes {
+		b.Queue(lastEntry, l.id.Replica, int64(l.id.Incarnation))
+	}
+	at, i := shard.Cursor{}, 0
+	err := eachAnswer(c.SendBatch(ctx, b), len(lanes), func(rows pgx.Rows) error {
+		l := lanes[i]
+		i++
+		last := int64(l.floor)
+		_, err := pgx.ForEachRow(rows, []any{&last}, func() error { return nil })
+		if last > 0 {
+			at[l.id] = uint64(last)
+		}
+		return err
+	})
+	return at, err
+}
+
+// Tail reads the lanes, and then the entries of each after the cursor. It gives entries of all
+// lanes by their time, so that no lane waits for another's backlog. It fails when the lane that
+// this store opened last was fenced: who only reads would not hear of it.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		lanes, err := lanesOf(ctx, c.Conn())
@@ -48,14 +70,22 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries
 		if err := s.stands(lanes); err != nil {
 			return err
 		}
-		if at, err = afterDrops(ctx, c.Conn(), lanes, from); err != nil {
-			return err
-		}
-		open, err := behind(lanes, at)
+		found, err := readAfter(ctx, c.Conn(), lanes, from, max(0, limit))
 		if err != nil {
 			return err
 		}
-		entries, err = readAfter(ctx, c.Conn(), open, limit)
+		told, found := splitDrops(found)
+		if at, err = afterDrops(told, from); err != nil {
+			return err
+		}
+		for id, seq := range at {
+			if !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == id }) {
+				return fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
+			}
+		}
+		// Within a lane times ascend, so the order by time keeps each lane's own.
+		slices.SortStableFunc(found, func(a, b packedEntry) int { return cmp.Compare(a.at, b.at) })
+		entries, err = unpackEntries(found[:min(limit, len(found))])
 		return err
 	})
 	if err != nil {
@@ -67,86 +97,49 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries
 	return entries, at, nil
 }
 
-// stretch are the entries of a lane to be read: (from, to].
-type stretch struct {
-	lane     shard.LaneID
-	from, to uint64
+func trimmed(id shard.LaneID, seq uint64) error {
+	return fault.New(fault.Gone, "the journal does not have what follows entry %d of lane %s/%d", seq, id.Replica, id.Incarnation)
 }
 
-// behind lists what there is after a cursor.
-func behind(lanes []laneRow, from shard.Cursor) ([]stretch, error) {
-	known := map[shard.LaneID]uint64{}
-	for _, l := range lanes {
-		known[l.id] = l.last
-	}
-	for id, seq := range from {
-		if last, ok := known[id]; !ok || seq > last {
-			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
-		}
-	}
-	var open []stretch
-	for _, l := range lanes {
-		seq := from[l.id]
-		if seq < l.floor {
-			return nil, trimmed(l.id, l.floor, seq)
-		}
-		if seq < l.last {
-			open = append(open, stretch{l.id, seq, l.last})
-		}
-	}
-	return open, nil
-}
-
-func trimmed(id shard.LaneID, floor, seq uint64) error {
-	return fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", id.Replica, id.Incarnation, floor, seq)
-}
-
-// readAfter reads at most limit entries, the oldest of all lanes, in one trip. An
-// entry that is not there was trimmed since the positions were read.
-func readAfter(ctx context.Context, c *pgx.Conn, open []stretch, limit int) ([]shard.Entry, error) {
-	if len(open) == 0 || limit <= 0 {
-		return nil, nil
-	}
+// readAfter reads at most limit entries of each lane after a cursor, and all that tell of
+// dropped lanes, in one trip. The entry at the cursor must be there, unless it was trimmed.
+func readAfter(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cursor, limit int) ([]packedEntry, error) {
 	b := &pgx.Batch{}
-	for _, o := range open {
-		b.Queue(readEntries, o.lane.Replica, int64(o.lane.Incarnation), int64(o.from), int64(o.to), int64(limit))
+	for _, l := range lanes {
+		if from[l.id] < l.floor {
+			return nil, trimmed(l.id, from[l.id])
+		}
+		most := int64(limit) + 1
+		if l.id == drops {
+			most = math.MaxInt32
+		}
+		b.Queue(readEntries, l.id.Replica, int64(l.id.Incarnation), int64(from[l.id]), most)
 	}
 	var found []packedEntry
-	r := c.SendBatch(ctx, b)
-	err := func() error {
-		for _, o := range open {
-			rows, err := r.Query()
-			if err != nil {
-				return err
-			}
-			next := o.from
-			var seq, at int64
-			var body []byte
-			_, err = pgx.ForEachRow(rows, []any{&seq, &at, &body}, func() error {
-				if next++; uint64(seq) != next {
-					return trimmed(o.lane, uint64(seq)-1, o.from)
-				}
-				found = append(found, packedEntry{o.lane, next, at, body})
+	i := 0
+	return found, eachAnswer(c.SendBatch(ctx, b), len(lanes), func(rows pgx.Rows) error {
+		l := lanes[i]
+		i++
+		last := from[l.id]
+		there := last == l.floor
+		var seq, at int64
+		var body []byte
+		_, err := pgx.ForEachRow(rows, []any{&seq, &at, &body}, func() error {
+			if uint64(seq) == from[l.id] {
+				there = true
 				return nil
-			})
-			if err != nil {
-				return err
 			}
-			if next == o.from {
-				return trimmed(o.lane, o.to, o.from)
+			if last++; uint64(seq) != last || !there {
+				return trimmed(l.id, from[l.id])
 			}
+			found = append(found, packedEntry{l.id, last, at, bytes.Clone(body)})
+			return nil
+		})
+		if err == nil && !there {
+			return trimmed(l.id, from[l.id])
 		}
-		return nil
-	}()
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, err
-	}
-	// Within a lane times ascend, so the order by time keeps each lane's own.
-	slices.SortStableFunc(found, func(a, b packedEntry) int { return int(min(1, max(-1, a.at-b.at))) })
-	return unpackEntries(found[:min(limit, len(found))])
+		return err
+	})
 }
 
 // packedEntry is a row of the journal.

@@ -16,10 +16,42 @@ type lane struct {
 	store *Store
 	id    shard.LaneID
 	// turn is held by the Apply under way, and guards the rest.
-	turn chan struct{}
-	last uint64
+	turn    chan struct{}
+	entries written
 	// doubt is the entry whose commit was not heard of; 0 for none.
 	doubt uint64
+}
+
+// settleTime is after what time an entry is taken for settled. CockroachDB makes readers of
+// younger ones wait while it tidies up after their commits.
+const settleTime = time.Second
+
+// written are the entries of a lane that were committed.
+type written struct {
+	last uint64
+	// lastAt is when last was committed. old is an entry that is settled; next becomes one
+	// settleTime after nextAt.
+	lastAt, nextAt time.Time
+	old, next      uint64
+}
+
+// add notes the next entry.
+func (w *written) add(seq uint64) {
+	now := time.Now()
+	w.old = w.settled()
+	if now.Sub(w.nextAt) >= settleTime {
+		w.old, w.next, w.nextAt = max(w.old, w.next), seq, now
+	}
+	w.last, w.lastAt = seq, now
+}
+
+// settled is an entry that must be in the database, unless that was put back to an earlier
+// state; 0 for none.
+func (w *written) settled() uint64 {
+	if time.Since(w.lastAt) >= settleTime {
+		return w.last
+	}
+	return w.old
 }
 
 // OpenLane starts a lane, and fences the earlier incarnations of its replica: what such a
@@ -109,7 +141,7 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	if l.doubt != 0 {
 		return shard.Applied{}, s.unheard(err)
 	}
-	return shard.Applied{}, s.typed(ctx, err)
+	return shard.Applied{}, s.applyError(ctx, err)
 }
 
 // try runs the transaction once. When it is not heard whether its commit was done,
@@ -124,7 +156,7 @@ func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied
 	if lerr := l.settle(ctx); lerr != nil {
 		return shard.Applied{}, l.store.unheard(errors.Join(err, lerr))
 	}
-	if l.last == applied.Entry.Seq {
+	if l.entries.last == applied.Entry.Seq {
 		return applied, nil
 	}
 	return shard.Applied{}, restart("a commit was lost with its connection, and not done")
@@ -147,9 +179,6 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 	if err != nil {
 		return applied, false, err
 	}
-	if p.last != l.last {
-		return applied, false, damaged("lane %s/%d is at entry %d in its shard, and at %d here: the database was put back to an earlier state; start the replica again", l.id.Replica, l.id.Incarnation, p.last, l.last)
-	}
 	if err := s.unlocked(p, n); err != nil {
 		return applied, false, err
 	}
@@ -163,7 +192,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 		_, err := c.Exec(ctx, "COMMIT")
 		return applied, false, err
 	}
-	applied.Entry = shard.Entry{Lane: l.id, Seq: p.last + 1, At: now, Changes: d.Changes}
+	applied.Entry = shard.Entry{Lane: l.id, Seq: l.entries.last + 1, At: now, Changes: d.Changes}
 	w := &writes{store: s, names: n, before: p}
 	if err := w.entry(applied.Entry); err != nil {
 		return shard.Applied{}, false, fault.Wrap(fault.Internal, err, "a batch cannot be written")
@@ -177,7 +206,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 		}
 		return applied, unheard, err
 	}
-	l.last = applied.Entry.Seq
+	l.entries.add(applied.Entry.Seq)
 	if reserve {
 		s.clock.covered(now.Add(reserveAhead))
 	}
@@ -210,19 +239,22 @@ func (l *lane) settle(ctx context.Context) error {
 			return err
 		}
 		defer c.Release()
-		var last int64
 		var fenced bool
-		if err := c.QueryRow(ctx, touchLane, l.id.Replica, int64(l.id.Incarnation)).Scan(&last, &fenced); err != nil {
+		if err := c.QueryRow(ctx, touchLane, l.id.Replica, int64(l.id.Incarnation)).Scan(&fenced); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
-				return l.check(false, false, 0, &l.last)
+				return l.missing()
 			}
 			return err
 		}
-		if uint64(last) != l.last && uint64(last) != l.doubt {
-			return damaged("lane %s/%d is at entry %d in its shard, and was at %d or %d", l.id.Replica, l.id.Incarnation, last, l.last, l.doubt)
+		var there int64
+		if err := c.QueryRow(ctx, isEntryThere, l.id.Replica, int64(l.id.Incarnation), int64(l.doubt)).Scan(&there); err != nil {
+			return err
 		}
 		s.count.resolved.Add(1)
-		l.last, l.doubt = uint64(last), 0
+		if there > 0 {
+			l.entries.add(l.doubt)
+		}
+		l.doubt = 0
 		return nil
 	})
 }

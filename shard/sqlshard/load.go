@@ -38,11 +38,8 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at sh
 		if err != nil {
 			return err
 		}
-		at = shard.Cursor{}
-		for _, l := range lanes {
-			if l.last > 0 {
-				at[l.id] = l.last
-			}
+		if at, err = positions(ctx, c, lanes); err != nil {
+			return err
 		}
 		l := &loading{store: s, conn: c, visit: func(ch shard.Change) error {
 			begun = true

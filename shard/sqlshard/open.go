@@ -47,12 +47,20 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if err != nil {
 		return err
 	}
-	s.server, s.version, err = detect(ctx, c)
+	s.grammar, s.version, err = detect(ctx, c)
+	s.server = s.grammar
+	if s.opts.as != nil {
+		s.server = *s.opts.as
+	}
+	if err == nil {
+		s.boundsIdle, err = s.tryIdleLimit(ctx, c)
+	}
 	if err = errors.Join(err, c.Close(ctx), s.server.checkName(config.ConnConfig.Database)); err != nil {
 		return err
 	}
-	if s.opts.as != nil {
-		s.server = *s.opts.as
+	settings := s.server.session(s.opts)
+	if s.boundsIdle {
+		settings += "; " + idleLimit(s.opts.IdleTimeout)
 	}
 	if err := s.server.mustBe(demanded, s.version); err != nil {
 		return err
@@ -62,10 +70,8 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	config.BeforeConnect = s.opts.withSecrets
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerLists(c.TypeMap())
-		if _, err := c.Exec(ctx, s.server.session(s.opts), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
-		return s.boundIdle(ctx, c)
+		_, err := c.Exec(ctx, settings, pgx.QueryExecModeSimpleProtocol)
+		return err
 	}
 	switch {
 	case s.opts.MaxConns > 0:

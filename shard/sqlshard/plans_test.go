@@ -32,7 +32,7 @@ func hot() []hotStatement {
 	slot := []string{"1", "2"}
 	at := []int64{1, 2}
 	all := []hotStatement{
-		{"lock the lane", lockLane, []any{"r", 1}},
+		{"the lane", lockLane, []any{"r", 1, 1}},
 		{"lock hosts", lockHosts, []any{hosts}},
 		{"lock consumers", lockConsumers, []any{consumers}},
 		{"lock groups", lockGroups, []any{groups}},
@@ -43,13 +43,12 @@ func hot() []hotStatement {
 		{"live claims on hosts", readClaimsOfHosts, []any{hosts}},
 		{"a host: its row", readHosts, []any{hosts}},
 		{"a host: what services say of it", readNamespaces, []any{hosts}},
-		{"write what is in use", putHostUsages, []any{hosts, at, at, at, at, slot}},
+		{"write what is in use", putHostUsages, []any{hosts, at, at, at, at, slot, [][]byte{{}, {}}, []bool{false, false}}},
 		{"new consumers", insertConsumers, []any{consumers, slot, slot}},
 		{"a consumer's next claim", putConsumers, []any{consumers}},
-		{"a lease ends", deleteLeases, []any{slot, at, keys}},
-		{"the journal entry and the lane's position", insertEntry, []any{"r", 1, 2, 3, []byte{}}},
+		{"the journal entry", insertEntry, []any{"r", 1, 2, 3, []byte{}}},
 		{"leases that are over (Due)", dueLeases, []any{"1", int64(1) << 62, 100}},
-		{"the journal (Tail)", readEntries, []any{"r", 1, 0, 100, 10}},
+		{"the journal (Tail)", readEntries, []any{"r", 1, 0, 10}},
 		{"live claims, page by page (Load)", pageClaims, []any{"1", 500}},
 		{"namespaces, page by page (Load)", pageNamespaces, []any{"1", "", 500}},
 		{"what operators want of hosts, page by page (Load)", pageAdminStates, []any{"1", 500}},

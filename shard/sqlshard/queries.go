@@ -10,9 +10,16 @@ package sqlshard
 
 // Locks.
 const (
-	// lockLane reads a lane's position. A transaction of the lane whose connection
-	// was lost holds the row until it ends.
-	lockLane = `SELECT last, fenced FROM lanes WHERE replica = $1::text AND incarnation = $2::int8 FOR UPDATE`
+	// readLane reads whether a lane is fenced, the server's time, and whether entry $3 of the
+	// lane is there, or was. It runs after the locks: what waited is later than what it waited
+	// for.
+	readLane = `SELECT fenced, clock_timestamp(), floor >= $3::int8 OR EXISTS (SELECT 1 FROM journal
+WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8)
+FROM lanes WHERE replica = $1::text AND incarnation = $2::int8`
+
+	// lockLane is PostgreSQL's. A transaction of the lane whose connection was lost in its commit
+	// holds the row until it ends.
+	lockLane = readLane + ` FOR UPDATE`
 
 	// lockGate is for who moves the gate; claims read it (readGate).
 	lockGate = readGate + ` FOR UPDATE`
@@ -32,8 +39,6 @@ WHERE group_uuid = ANY($1::text[]) ORDER BY group_uuid FOR UPDATE`
 
 const lockNames = `SELECT name FROM custom_names WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE`
 
-// serverTime is of the moment it runs, after the locks: what waited is later than
-// what it waited for.
 const serverTime = `SELECT clock_timestamp()`
 
 // Reads.
@@ -42,24 +47,19 @@ const (
 	// A state that reads the row before a move commits counts as put before it.
 	readGate = `SELECT body FROM gate WHERE id = 0`
 
-	// readClaims reads both tables as of one moment: a claim that ends goes from one to
-	// the other.
-	readClaims = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
-UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
-
 	readClaimsOfConsumers = `SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
 
 	readClaimsOfHosts = `SELECT c.body FROM claims c WHERE c.host_uuid = ANY($1::text[])`
 
-	readTransfers = `SELECT c.body FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
-WHERE t.first_consumer = ANY($1::text[])`
-
-	// readStanding is readClaims, readClaimsOfConsumers and readTransfers: what every new
-	// claim asks. One statement costs the server less than three.
-	readStanding = readClaims + `
+	// readStanding reads claims by their keys, those of consumers, and those that were
+	// transferred from consumers, as of one moment: a claim that ends goes from one table to the
+	// other. The outermost WHERE is where CockroachDB of the 20.2 line looks for the types of
+	// parameters.
+	readStanding = `SELECT body FROM (SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
+UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($2::text[])
 UNION ALL SELECT c.body FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
-WHERE t.first_consumer = ANY($2::text[])`
+WHERE t.first_consumer = ANY($2::text[])) AS standing WHERE $1::text[] IS NOT NULL AND $2::text[] IS NOT NULL`
 
 	readMembers = `SELECT c.body FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
 WHERE m.group_uuid = ANY($1::text[])`
@@ -73,11 +73,14 @@ const (
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, name`
 )
 
+// hostUsageRows are whole rows.
+const hostUsageRows = `host_usages (host_uuid, host_generation, generation, pending, confirmed, used, admin, withheld)
+SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::int8[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::text[]), unnest($7::bytea[]), unnest($8::bool[])`
+
 // Rows that stand for what others read are inserted plainly: when somebody else was
 // faster, that is a unique violation, and the transaction runs again and sees it.
 const (
-	insertHostUsages = `INSERT INTO host_usages (host_uuid, host_generation, generation, pending, confirmed, used)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::int8[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::text[])`
+	insertHostUsages = `INSERT INTO ` + hostUsageRows
 
 	insertConsumers = `INSERT INTO consumers (consumer_uuid, project_id, user_id, consumer_type, generation)
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), 'INSTANCE', 1`
@@ -92,7 +95,11 @@ SELECT unnest($1::text[]), unnest($2::text[]), 1`
 const (
 	putHostUsages = insertHostUsages + `
 ON CONFLICT (host_uuid) DO UPDATE SET host_generation = excluded.host_generation,
-generation = excluded.generation, pending = excluded.pending, confirmed = excluded.confirmed, used = excluded.used`
+generation = excluded.generation, pending = excluded.pending, confirmed = excluded.confirmed, used = excluded.used,
+admin = excluded.admin, withheld = excluded.withheld`
+
+	// upsertHostUsages is CockroachDB's: it reads no row before it writes it.
+	upsertHostUsages = `UPSERT INTO ` + hostUsageRows
 
 	putConsumers = `UPDATE consumers SET generation = generation + 1 WHERE consumer_uuid = ANY($1::text[])`
 
@@ -119,11 +126,9 @@ ON CONFLICT (host_uuid, name) DO UPDATE SET facts = excluded.facts, generation =
 // putHosts writes registrations.
 const putHosts = `INSERT INTO hosts (host_uuid, service_host, node_name, disabled,
 inventories, traits, child_classes, child_traits, aggregates, zones, body)
-SELECT host_uuid, service_host, node_name, disabled,
-inventories::jsonb, traits::jsonb, child_classes::jsonb, child_traits::jsonb, aggregates::jsonb, zones::jsonb, body
-FROM (SELECT unnest($1::text[]) AS host_uuid, unnest($2::text[]) AS service_host, unnest($3::text[]) AS node_name, unnest($4::bool[]) AS disabled,
-unnest($5::text[]) AS inventories, unnest($6::text[]) AS traits, unnest($7::text[]) AS child_classes, unnest($8::text[]) AS child_traits,
-unnest($9::text[]) AS aggregates, unnest($10::text[]) AS zones, unnest($11::bytea[]) AS body) AS rows
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bool[]),
+unnest($5::text[])::jsonb, unnest($6::text[])::jsonb, unnest($7::text[])::jsonb, unnest($8::text[])::jsonb, unnest($9::text[])::jsonb, unnest($10::text[])::jsonb,
+unnest($11::bytea[])
 ON CONFLICT (host_uuid) DO UPDATE SET service_host = excluded.service_host, node_name = excluded.node_name, disabled = excluded.disabled,
 inventories = excluded.inventories, traits = excluded.traits, child_classes = excluded.child_classes, child_traits = excluded.child_traits,
 aggregates = excluded.aggregates, zones = excluded.zones, body = excluded.body`
@@ -132,19 +137,20 @@ aggregates = excluded.aggregates, zones = excluded.zones, body = excluded.body`
 // inserted plainly: the same claim_id may come through another replica at the same
 // time.
 const (
-	claimRows = `(claim_key, consumer_uuid, host_uuid, project_id, body)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bytea[])`
+	claimRows = `
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::int8[]), unnest($7::bytea[])`
 
 	overClaims = `
 ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, host_uuid = excluded.host_uuid, project_id = excluded.project_id, body = excluded.body`
 
-	insertClaims = `INSERT INTO claims ` + claimRows
-	putClaims    = insertClaims + overClaims
+	insertClaims = `INSERT INTO claims (claim_key, consumer_uuid, host_uuid, project_id, slot, expires_at, body)` + claimRows
+	putClaims    = insertClaims + overClaims + `, expires_at = excluded.expires_at`
 	deleteClaims = `DELETE FROM claims WHERE claim_key = ANY($1::text[])`
 
 	// An ended claim may be there already: it changes once more when it expired and is
 	// released then.
-	putEnded    = `INSERT INTO ended_claims ` + claimRows + overClaims
+	putEnded = `INSERT INTO ended_claims (claim_key, consumer_uuid, host_uuid, project_id, slot, ended_at, body)` + claimRows +
+		overClaims + `, ended_at = excluded.ended_at`
 	deleteEnded = `DELETE FROM ended_claims WHERE claim_key = ANY($1::text[])`
 
 	insertMembers = `INSERT INTO group_members (group_uuid, claim_key) SELECT unnest($1::text[]), unnest($2::text[])`
@@ -152,39 +158,28 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, ho
 
 	insertTransfers = `INSERT INTO transfers (first_consumer, claim_key) SELECT unnest($1::text[]), unnest($2::text[])`
 	deleteTransfers = `DELETE FROM transfers WHERE (first_consumer, claim_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
-
-	insertLeases = `INSERT INTO leases (slot, expires_at, claim_key, consumer_uuid)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[])`
-	deleteLeases = `DELETE FROM leases WHERE (slot, expires_at, claim_key) IN
-(SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]))`
-
-	insertEnds = `INSERT INTO claim_ends (slot, ended_at, claim_key, consumer_uuid)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[])`
-	deleteEnds = `DELETE FROM claim_ends WHERE (slot, ended_at, claim_key) IN
-(SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]))`
 )
 
 // The journal and the lanes.
 const (
-	// insertEntry adds to the journal, with the lane's position: one statement costs the
-	// server less than two.
-	insertEntry = `WITH added AS (
-INSERT INTO journal (replica, incarnation, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea) RETURNING seq)
-UPDATE lanes SET last = $3::int8 WHERE replica = $1::text AND incarnation = $2::int8`
+	insertEntry = `INSERT INTO journal (replica, incarnation, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
 
-	// touchLane reads a lane's position when a commit of it was not heard of. It
-	// waits for the lost transaction; on CockroachDB, where one may not have locked
-	// anything yet, its write makes that one fail.
-	touchLane = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING last, fenced`
+	// touchLane runs when a commit of a lane was not heard of, before isEntryThere. On
+	// PostgreSQL it waits for the lost transaction; on CockroachDB its write makes that one
+	// fail, if it is not committed.
+	touchLane    = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING fenced`
+	isEntryThere = `SELECT count(*) FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8`
 
 	fenceLanes      = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND NOT fenced`
 	lastIncarnation = `SELECT incarnation FROM lanes WHERE replica = $1::text ORDER BY incarnation DESC LIMIT 1`
-	insertLane      = `INSERT INTO lanes (replica, incarnation, floor, last, fenced, opened_at) VALUES ($1::text, $2::int8, 0, 0, false, $3::int8)`
+	insertLane      = `INSERT INTO lanes (replica, incarnation, floor, fenced, opened_at) VALUES ($1::text, $2::int8, 0, false, $3::int8)`
 
-	readLanes = `SELECT replica, incarnation, floor, last, fenced FROM lanes`
+	readLanes = `SELECT replica, incarnation, floor, fenced FROM lanes`
+	lastEntry = `SELECT seq FROM journal WHERE replica = $1::text AND incarnation = $2::int8 ORDER BY seq DESC LIMIT 1`
 
-	readEntries = `SELECT seq, written_at, entry FROM journal
-WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 AND seq <= $4::int8 ORDER BY seq LIMIT $5::int8`
+	// readEntries reads entry $3 without its body, if it is there, and those after it.
+	readEntries = `SELECT seq, written_at, CASE WHEN seq > $3::int8 THEN entry END FROM journal
+WHERE replica = $1::text AND incarnation = $2::int8 AND seq >= $3::int8 ORDER BY seq LIMIT $4::int8`
 )
 
 // The store's own rows.

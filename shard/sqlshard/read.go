@@ -1,6 +1,7 @@
 package sqlshard
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"time"
@@ -13,8 +14,6 @@ import (
 
 // picture is what a transaction has locked and read.
 type picture struct {
-	// last is the lane's last entry.
-	last   uint64
 	server time.Time
 	// usages has the hosts that are locked.
 	usages map[string]*shard.Usage
@@ -33,7 +32,7 @@ type picture struct {
 	// namespaces by host uuid, then name.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
-	admins map[string]*shard.AdminState
+	admins map[string]encoded[shard.AdminState]
 }
 
 func newPicture(n *names) *picture {
@@ -41,7 +40,7 @@ func newPicture(n *names) *picture {
 		usages: make(map[string]*shard.Usage, len(n.hosts)), generations: make(map[string]int64, len(n.hosts)),
 		hosts:  make(map[string]*shard.Host, len(n.hosts)),
 		claims: map[string]*shard.Claim{}, consumers: map[string]bool{}, groups: map[string]bool{},
-		custom: map[string]bool{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{}, admins: map[string]*shard.AdminState{},
+		custom: map[string]bool{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{}, admins: map[string]encoded[shard.AdminState]{},
 	}
 }
 
@@ -93,7 +92,7 @@ func answers(r pgx.BatchResults, questions []question) (err error) {
 // questions lists the read trip: locks first, in the order in which every
 // transaction takes them.
 func (l *lane) questions(p *picture, n *names) []question {
-	all := []question{{lockLane, []any{l.id.Replica, int64(l.id.Incarnation)}, func(r pgx.Rows) error { return l.position(r, p) }}}
+	var all []question
 	ask := func(list []string, sql string, scan func(pgx.Rows) error) {
 		if len(list) > 0 {
 			all = append(all, question{sql, []any{list}, scan})
@@ -106,56 +105,50 @@ func (l *lane) questions(p *picture, n *names) []question {
 		all = append(all, question{lockGate, nil, gate})
 	}
 	ask(n.hosts, lockHosts, func(r pgx.Rows) error { return l.store.scanUsages(r, p) })
-	ask(n.consumers, lockConsumers, func(r pgx.Rows) error { return scanNames(r, p.consumers) })
-	ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
+	if l.store.server.needsGuards() {
+		ask(n.consumers, lockConsumers, func(r pgx.Rows) error { return scanNames(r, p.consumers) })
+		ask(n.groups, lockGroups, func(r pgx.Rows) error { return scanNames(r, p.groups) })
+	}
 	ask(n.pins, lockPins, func(r pgx.Rows) error {
 		return scanBodies(r, "pins", rowcodec.Pin, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
 	})
 	ask(n.custom, lockNames, func(r pgx.Rows) error { return scanNames(r, p.custom) })
+	all = append(all, question{l.store.server.readLane(), []any{l.id.Replica, int64(l.id.Incarnation), int64(l.entries.settled())}, func(r pgx.Rows) error { return l.position(r, p) }})
 	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
 		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
 	})
-	all = append(all, question{serverTime, nil, func(r pgx.Rows) error {
-		_, err := pgx.ForEachRow(r, []any{&p.server}, func() error { return nil })
-		return err
-	}})
 	if n.gate && !n.movesGate {
 		all = append(all, question{readGate, nil, gate})
 	}
 	claims := func(r pgx.Rows) error { return scanBodies(r, "claims", rowcodec.Claim, p.add) }
-	if len(n.claims) > 0 && len(n.consumers) > 0 {
-		all = append(all, question{readStanding, []any{n.claims, n.consumers}, claims})
-	} else {
-		ask(n.claims, readClaims, claims)
-		ask(n.consumers, readClaimsOfConsumers, claims)
-		ask(n.consumers, readTransfers, claims)
+	if len(n.claims)+len(n.consumers) > 0 {
+		all = append(all, question{readStanding, []any{append([]string{}, n.claims...), append([]string{}, n.consumers...)}, claims})
 	}
 	ask(n.groups, readMembers, claims)
 	ask(n.hostClaims, readClaimsOfHosts, claims)
 	return all
 }
 
-// position reads where the lane is, and fails when it must not go on.
+// position reads the lane's row and the time, and fails when the lane must not go on.
 func (l *lane) position(r pgx.Rows, p *picture) error {
-	found, fenced := false, false
-	var last int64
-	_, err := pgx.ForEachRow(r, []any{&last, &fenced}, func() error { found = true; return nil })
-	if err != nil {
-		return err
-	}
-	return l.check(found, fenced, uint64(last), &p.last)
-}
-
-// check fails when a lane's row says that it is not this process's to go on with.
-func (l *lane) check(found, fenced bool, last uint64, to *uint64) error {
+	var fenced, there bool
+	found := false
+	_, err := pgx.ForEachRow(r, []any{&fenced, &p.server, &there}, func() error { found = true; return nil })
 	switch {
+	case err != nil:
+		return err
 	case !found:
-		return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
+		return l.missing()
 	case fenced:
 		return shard.ErrFenced
+	case !there:
+		return damaged("entry %d of lane %s/%d is not in its shard: the database was put back to an earlier state; start the replica again", l.entries.settled(), l.id.Replica, l.id.Incarnation)
 	}
-	*to = last
 	return nil
+}
+
+func (l *lane) missing() error {
+	return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
 }
 
 // add takes a claim, which may be found in several ways; a live one before an ended
@@ -209,7 +202,7 @@ func (p *picture) view(n *names) *shard.View {
 		v.Namespaces[id] = maps.Clone(of)
 	}
 	for id, a := range p.admins {
-		v.AdminStates[id] = a
+		v.AdminStates[id] = a.row
 	}
 	for id, c := range p.claims {
 		v.Claims[id] = c
@@ -247,7 +240,7 @@ func (s *Store) scanUsages(r pgx.Rows, p *picture) error {
 			if err != nil {
 				return damaged("the admin state of host %s cannot be decoded: %v", u.HostUUID, err)
 			}
-			p.admins[u.HostUUID] = a
+			p.admins[u.HostUUID] = encoded[shard.AdminState]{a, bytes.Clone(admin)}
 		}
 		if known := s.usages.get(u.HostUUID, u.Generation); known != nil {
 			p.usages[u.HostUUID] = known

@@ -16,10 +16,11 @@ import (
 
 // Store is a shard.Store on CockroachDB or PostgreSQL.
 type Store struct {
-	opts    Options
-	server  server
-	version string
-	pool    *pgxpool.Pool
+	opts Options
+	// server decides how transactions run, grammar what words there are. They differ in tests only.
+	server, grammar server
+	version         string
+	pool            *pgxpool.Pool
 	// direct makes connections that are not the pool's: these may take as long as they
 	// need.
 	direct    *pgx.ConnConfig
@@ -31,8 +32,8 @@ type Store struct {
 	decisions decisionCount
 	// own is the lane that was opened last; nil for none.
 	own atomic.Pointer[shard.LaneID]
-	// idleRefused: the server has no idle_in_transaction_session_timeout.
-	idleRefused atomic.Bool
+	// boundsIdle: the server takes idle_in_transaction_session_timeout.
+	boundsIdle bool
 
 	mu     sync.Mutex
 	closed bool

@@ -61,7 +61,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 	if len(d.Changes) == 0 {
 		return applied, true, nil
 	}
-	applied.Entry = shard.Entry{Lane: l.id, Seq: l.last + 1, At: now, Changes: d.Changes}
+	applied.Entry = shard.Entry{Lane: l.id, Seq: l.entries.last + 1, At: now, Changes: d.Changes}
 	w := &writes{store: s, names: n, before: p}
 	if err := w.entry(applied.Entry); err != nil {
 		return applied, false, err
@@ -82,7 +82,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 	if _, err := rest.commit(ctx, c.Conn()); err != nil {
 		return applied, false, err
 	}
-	l.last++
+	l.entries.add(applied.Entry.Seq)
 	return applied, true, nil
 }
 

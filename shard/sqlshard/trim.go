@@ -111,7 +111,7 @@ func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx
 }
 
 const (
-	lockFloor  = `SELECT floor, last FROM lanes WHERE replica = $1::text AND incarnation = $2::int8 FOR UPDATE`
+	lockFloor  = `SELECT floor FROM lanes WHERE replica = $1::text AND incarnation = $2::int8 FOR UPDATE`
 	oldEntries = `SELECT seq, written_at FROM journal
 WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 ORDER BY seq LIMIT 1000`
 	deleteEntries = `DELETE FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 AND seq <= $4::int8`
@@ -120,16 +120,13 @@ WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 ORDER BY 
 
 // trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
 func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
-	var floor, last int64
+	var floor int64
 	replica, incarnation := l.id.Replica, int64(l.id.Incarnation)
-	switch err := c.QueryRow(ctx, lockFloor, replica, incarnation).Scan(&floor, &last); {
+	switch err := c.QueryRow(ctx, lockFloor, replica, incarnation).Scan(&floor); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, nil // another replica's trim dropped it
 	case err != nil:
 		return 0, err
-	}
-	if floor == last {
-		return 0, nil
 	}
 	rows, err := c.Query(ctx, oldEntries, replica, incarnation, floor)
 	if err != nil {
@@ -154,11 +151,11 @@ func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (i
 }
 
 const (
-	oldTombstones = `SELECT claim_key FROM claim_ends
+	oldTombstones = `SELECT claim_key FROM ended_claims
 WHERE slot = $1::text AND ended_at < $2::int8 ORDER BY ended_at, claim_key LIMIT 1000`
-	hostsOfClaims  = `SELECT DISTINCT host_uuid FROM ended_claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
-	endedClaims    = `SELECT claim_key, consumer_uuid FROM ended_claims WHERE claim_key = ANY($1::text[])`
-	dropTombstones = `DELETE FROM claim_ends WHERE slot = $1::text AND ended_at < $2::int8 AND claim_key = ANY($3::text[])`
+	hostsOfClaims = `SELECT DISTINCT host_uuid FROM ended_claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
+	// dropTombstones leaves a claim that came back and ended again.
+	dropTombstones = `DELETE FROM ended_claims WHERE claim_key = ANY($1::text[]) AND ended_at < $2::int8 RETURNING consumer_uuid`
 	dropConsumers  = `DELETE FROM consumers WHERE consumer_uuid = ANY($1::text[])
 AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)
 AND NOT EXISTS (SELECT 1 FROM ended_claims WHERE ended_claims.consumer_uuid = consumers.consumer_uuid)`
@@ -179,31 +176,11 @@ func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.T
 	if _, err := c.Exec(ctx, lockHosts, hosts); err != nil {
 		return 0, err
 	}
-	rows, err := c.Query(ctx, endedClaims, old)
-	if err != nil {
-		return 0, err
-	}
-	var keys, consumers []string
-	var key, consumer string
-	_, err = pgx.ForEachRow(rows, []any{&key, &consumer}, func() error {
-		keys, consumers = append(keys, key), append(consumers, consumer)
-		return nil
-	})
+	consumers, err := texts(ctx, c, dropTombstones, old, before.UnixNano())
 	if err != nil {
 		return 0, err
 	}
 	slices.Sort(consumers)
-	for _, q := range []struct {
-		sql  string
-		args []any
-	}{
-		{deleteEnded, []any{keys}},
-		{dropTombstones, []any{slot, before.UnixNano(), keys}},
-		{dropConsumers, []any{slices.Compact(consumers)}},
-	} {
-		if _, err := c.Exec(ctx, q.sql, q.args...); err != nil {
-			return 0, err
-		}
-	}
-	return len(old), nil
+	_, err = c.Exec(ctx, dropConsumers, slices.Compact(consumers))
+	return len(old), err
 }

@@ -74,15 +74,16 @@ func (w *writes) entry(e shard.Entry) error {
 	slices.SortFunc(pins, func(a, b encoded[shard.Pin]) int { return cmp.Compare(a.row.GroupUUID, b.row.GroupUUID) })
 
 	w.gateRow(gate)
-	w.usageRows(hosts, usages)
-	w.guardRows(claims)
+	w.usageRows(hosts, usages, admins)
+	if w.store.server.needsGuards() {
+		w.guardRows(claims)
+	}
 	w.pinRows(pins)
 	w.customRows(custom)
 	w.claimRows(claims)
 	w.hostRows(hosts)
 	shard.SortNamespaces(namespaces)
 	w.namespaceRows(namespaces)
-	w.adminRows(admins)
 	w.queue(insertEntry, e.Lane.Replica, int64(e.Lane.Incarnation), int64(e.Seq), e.At.UnixNano(), rowcodec.Pack(body))
 	return nil
 }
@@ -123,29 +124,36 @@ type keyedClaim struct {
 // hostUsage is a row of host_usages.
 type hostUsage struct {
 	*shard.Usage
-	host int64
+	host  int64
+	admin encoded[shard.AdminState]
 }
 
-// usageRows writes what is in use. A registration writes the row too: it has the
-// host's generation, and a transaction that reads as of an earlier moment must fail
+// usageRows writes what is in use and what operators want of hosts. A registration writes the row too:
+// it has the host's generation, and a transaction that reads as of an earlier moment must fail
 // at it.
-func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage) {
-	rows := map[string]hostUsage{}
-	for _, u := range usages {
-		rows[u.HostUUID] = hostUsage{u, w.before.generations[u.HostUUID]}
-	}
-	for _, e := range hosts {
-		h := e.row
-		r, ok := rows[h.UUID]
-		if !ok {
-			if r.Usage = w.before.usages[h.UUID]; r.Usage == nil {
-				r.Usage = &shard.Usage{HostUUID: h.UUID}
+func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage, admins []encoded[shard.AdminState]) {
+	rows := map[string]*hostUsage{}
+	rowOf := func(host string) *hostUsage {
+		r := rows[host]
+		if r == nil {
+			r = &hostUsage{w.before.usages[host], w.before.generations[host], w.before.admins[host]}
+			if r.Usage == nil {
+				r.Usage = &shard.Usage{HostUUID: host}
 			}
+			rows[host] = r
 		}
-		r.host = h.Generation
-		rows[h.UUID] = r
+		return r
 	}
-	var made, changed []hostUsage
+	for _, u := range usages {
+		rowOf(u.HostUUID).Usage = u
+	}
+	for _, h := range hosts {
+		rowOf(h.row.UUID).host = h.row.Generation
+	}
+	for _, a := range admins {
+		rowOf(a.row.HostUUID).admin = a
+	}
+	var made, changed []*hostUsage
 	for _, id := range slices.Sorted(maps.Keys(rows)) {
 		if w.before.usages[id] == nil {
 			made = append(made, rows[id])
@@ -153,17 +161,22 @@ func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage) {
 			changed = append(changed, rows[id])
 		}
 	}
-	for i, list := range [][]hostUsage{made, changed} {
-		if len(list) > 0 {
-			w.queue([]string{insertHostUsages, putHostUsages}[i],
-				column(list, func(u hostUsage) string { return u.HostUUID }),
-				column(list, func(u hostUsage) int64 { return u.host }),
-				column(list, func(u hostUsage) int64 { return u.Generation }),
-				column(list, func(u hostUsage) int64 { return int64(u.Pending) }),
-				column(list, func(u hostUsage) int64 { return int64(u.Confirmed) }),
-				column(list, func(u hostUsage) string { return usedText(u.Used) }))
+	write := func(sql string, list []*hostUsage) {
+		if len(list) == 0 {
+			return
 		}
+		w.queue(sql,
+			column(list, func(u *hostUsage) string { return u.HostUUID }),
+			column(list, func(u *hostUsage) int64 { return u.host }),
+			column(list, func(u *hostUsage) int64 { return u.Generation }),
+			column(list, func(u *hostUsage) int64 { return int64(u.Pending) }),
+			column(list, func(u *hostUsage) int64 { return int64(u.Confirmed) }),
+			column(list, func(u *hostUsage) string { return usedText(u.Used) }),
+			column(list, func(u *hostUsage) []byte { return append([]byte{}, u.admin.body...) }),
+			column(list, func(u *hostUsage) bool { return u.admin.row != nil && u.admin.row.LeftOut() }))
 	}
+	write(insertHostUsages, made)
+	write(w.store.grammar.putHostUsages(), changed)
 }
 
 // guardRows writes the rows that stand for a consumer's claims and a group's.

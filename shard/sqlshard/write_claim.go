@@ -50,78 +50,61 @@ func (w *writes) claimTable(sql string, rows []keyedClaim) {
 		column(rows, func(c keyedClaim) string { return c.ConsumerUUID }),
 		column(rows, func(c keyedClaim) string { return c.HostUUID }),
 		column(rows, func(c keyedClaim) string { return c.ProjectID }),
+		column(rows, func(c keyedClaim) string { return slotOf(c.key) }),
+		column(rows, timeOf),
 		column(rows, func(c keyedClaim) []byte { return c.body }))
 }
 
-// listed is a row of one of the tables that list some of the claims.
-type listed struct {
-	// name is a slot, a group or a consumer.
-	name     string
-	at       int64
-	key      string
-	consumer string
+// timeOf is when a PENDING claim's lease ends, or when an ended claim ended; 0 for others.
+func timeOf(c keyedClaim) int64 {
+	switch {
+	case c.State == shard.Pending:
+		return rowcodec.Nanos(c.ExpiresAt)
+	case c.State.Live():
+		return 0
+	}
+	return rowcodec.Nanos(c.UpdatedAt)
 }
 
-// lists brings the tables that list PENDING, ended, grouped and transferred claims in
-// line with the claims.
+// lists brings the tables that list grouped and transferred claims in line with the claims.
 func (w *writes) lists(claims []keyedClaim) {
 	for _, t := range []struct {
 		insert, remove string
-		// row is the claim's row in the table; ok false for none.
-		row func(c *shard.Claim, key string) (r listed, ok bool)
-		// timed tables have rows of a slot, a time, the claim and its consumer; the
-		// others of a name and the claim.
-		timed bool
+		// name is what the live claim is listed by; "" for not listed.
+		name func(c *shard.Claim) string
 	}{
-		{insertLeases, deleteLeases, func(c *shard.Claim, key string) (listed, bool) {
-			return listed{slotOf(key), rowcodec.Nanos(c.ExpiresAt), key, c.ConsumerUUID}, c.State == shard.Pending
-		}, true},
-		{insertEnds, deleteEnds, func(c *shard.Claim, key string) (listed, bool) {
-			return listed{slotOf(key), rowcodec.Nanos(c.UpdatedAt), key, c.ConsumerUUID}, !c.State.Live()
-		}, true},
-		{insertMembers, deleteMembers, func(c *shard.Claim, key string) (listed, bool) {
+		{insertMembers, deleteMembers, func(c *shard.Claim) string {
 			if c.Group == nil {
-				return listed{}, false
+				return ""
 			}
-			return listed{name: c.Group.UUID, key: key}, c.State.Live()
-		}, false},
-		{insertTransfers, deleteTransfers, func(c *shard.Claim, key string) (listed, bool) {
-			return listed{name: c.TransferredFrom, key: key}, c.TransferredFrom != "" && c.State.Live()
-		}, false},
+			return c.Group.UUID
+		}},
+		{insertTransfers, deleteTransfers, func(c *shard.Claim) string { return c.TransferredFrom }},
 	} {
-		var add, drop []listed
+		var added, dropped struct{ names, keys []string }
 		for _, c := range claims {
-			now, is := t.row(c.Claim, c.key)
-			var then listed
-			was := false
-			if old := w.before.claims[c.ClaimID]; old != nil {
-				then, was = t.row(old, c.key)
+			var then, now string
+			if old := w.before.claims[c.ClaimID]; old != nil && old.State.Live() {
+				then = t.name(old)
 			}
-			if was && is && then == now {
+			if c.State.Live() {
+				now = t.name(c.Claim)
+			}
+			if then == now {
 				continue
 			}
-			if was {
-				drop = append(drop, then)
+			if then != "" {
+				dropped.names, dropped.keys = append(dropped.names, then), append(dropped.keys, c.key)
 			}
-			if is {
-				add = append(add, now)
+			if now != "" {
+				added.names, added.keys = append(added.names, now), append(added.keys, c.key)
 			}
 		}
-		name := func(l listed) string { return l.name }
-		at := func(l listed) int64 { return l.at }
-		key := func(l listed) string { return l.key }
-		consumer := func(l listed) string { return l.consumer }
-		switch {
-		case len(drop) > 0 && t.timed:
-			w.queue(t.remove, column(drop, name), column(drop, at), column(drop, key))
-		case len(drop) > 0:
-			w.queue(t.remove, column(drop, name), column(drop, key))
+		if len(dropped.keys) > 0 {
+			w.queue(t.remove, dropped.names, dropped.keys)
 		}
-		switch {
-		case len(add) > 0 && t.timed:
-			w.queue(t.insert, column(add, name), column(add, at), column(add, key), column(add, consumer))
-		case len(add) > 0:
-			w.queue(t.insert, column(add, name), column(add, key))
+		if len(added.keys) > 0 {
+			w.queue(t.insert, added.names, added.keys)
 		}
 	}
 }

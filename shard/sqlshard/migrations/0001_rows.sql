@@ -19,13 +19,13 @@ CREATE TABLE IF NOT EXISTS clock (
   reserved int8 NOT NULL
 );
 
--- A lane is one incarnation of one replica. It has the journal entries (floor, last].
--- A newer incarnation of the replica fences the older ones.
+-- A lane is one incarnation of one replica. Its journal entries up to floor are trimmed.
+-- A newer incarnation of the replica fences the older ones. Transactions of the lane read
+-- the row and never write it: they would wait for each other's writes on CockroachDB.
 CREATE TABLE IF NOT EXISTS lanes (
   replica {{key}} NOT NULL,
   incarnation int8 NOT NULL,
   floor int8 NOT NULL,
-  last int8 NOT NULL,
   fenced bool NOT NULL,
   opened_at int8 NOT NULL,
   PRIMARY KEY (replica, incarnation)
@@ -86,7 +86,7 @@ CREATE TABLE IF NOT EXISTS host_usages (
   withheld bool NOT NULL DEFAULT false
 );
 
--- The row that whoever makes a claim of a consumer live locks.
+-- The row that whoever makes a claim of a consumer live locks, on PostgreSQL.
 CREATE TABLE IF NOT EXISTS consumers (
   consumer_uuid {{key}} PRIMARY KEY,
   project_id text NOT NULL,
@@ -97,12 +97,14 @@ CREATE TABLE IF NOT EXISTS consumers (
 
 -- The live claims: body is storage.v1.Claim. claim_key is a slot, one digit, and the
 -- claim_id: claim_ids ascend with time, and slots spread them over the ranges of
--- CockroachDB.
+-- CockroachDB. expires_at is the end of a PENDING claim's lease.
 CREATE TABLE IF NOT EXISTS claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
   host_uuid {{key}} NOT NULL,
   project_id text NOT NULL,
+  slot {{key}} NOT NULL,
+  expires_at int8 NOT NULL,
   body bytea NOT NULL
 );
 
@@ -112,14 +114,18 @@ CREATE INDEX IF NOT EXISTS claims_by_consumer ON claims (consumer_uuid);
 -- Read by a host's report (which claims are on it?) and by FindClaims.
 CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_uuid);
 
--- The claims that ended, kept for a day, with the same columns. A claim that ends moves
--- here in the transaction that ends it, so what a start reads does not grow with the
--- claims of a day.
+-- Read by Due: which leases are over?
+CREATE INDEX IF NOT EXISTS claims_by_expiry ON claims (slot, expires_at);
+
+-- The claims that ended, kept for a day. A claim that ends moves here in the transaction
+-- that ends it, so what a start reads does not grow with the claims of a day.
 CREATE TABLE IF NOT EXISTS ended_claims (
   claim_key {{key}} PRIMARY KEY,
   consumer_uuid {{key}} NOT NULL,
   host_uuid {{key}} NOT NULL,
   project_id text NOT NULL,
+  slot {{key}} NOT NULL,
+  ended_at int8 NOT NULL,
   body bytea NOT NULL
 );
 
@@ -127,17 +133,18 @@ CREATE INDEX IF NOT EXISTS ended_claims_by_consumer ON ended_claims (consumer_uu
 
 CREATE INDEX IF NOT EXISTS ended_claims_by_host ON ended_claims (host_uuid);
 
--- The tables from here to claim_ends are indexes of some claims only: CockroachDB
--- of the 20.2 line has no partial ones.
---
--- The live claims in server groups, and the row that whoever adds one to a hard
--- group locks.
+-- Read by Trim.
+CREATE INDEX IF NOT EXISTS ended_claims_by_end ON ended_claims (slot, ended_at);
+
+-- The row that whoever adds a live claim to a hard group locks, on PostgreSQL.
 CREATE TABLE IF NOT EXISTS server_groups (
   group_uuid {{key}} PRIMARY KEY,
   policy text NOT NULL,
   generation int8 NOT NULL
 );
 
+-- Indexes of some claims only, as tables: CockroachDB of the 20.2 line has no partial
+-- indexes. The live claims in server groups:
 CREATE TABLE IF NOT EXISTS group_members (
   group_uuid {{key}} NOT NULL,
   claim_key {{key}} NOT NULL,
@@ -149,24 +156,6 @@ CREATE TABLE IF NOT EXISTS transfers (
   first_consumer {{key}} NOT NULL,
   claim_key {{key}} NOT NULL,
   PRIMARY KEY (first_consumer, claim_key)
-);
-
--- The PENDING claims by the end of their lease; read by Due.
-CREATE TABLE IF NOT EXISTS leases (
-  slot {{key}} NOT NULL,
-  expires_at int8 NOT NULL,
-  claim_key {{key}} NOT NULL,
-  consumer_uuid {{key}} NOT NULL,
-  PRIMARY KEY (slot, expires_at, claim_key)
-);
-
--- The ended claims by their end; read by Trim.
-CREATE TABLE IF NOT EXISTS claim_ends (
-  slot {{key}} NOT NULL,
-  ended_at int8 NOT NULL,
-  claim_key {{key}} NOT NULL,
-  consumer_uuid {{key}} NOT NULL,
-  PRIMARY KEY (slot, ended_at, claim_key)
 );
 
 -- Affinity groups bound to a host: body is storage.v1.Pin.

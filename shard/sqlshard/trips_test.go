@@ -1,0 +1,140 @@
+package sqlshard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cellgate/internal/pgproxy"
+	"cellgate/shard"
+	"cellgate/shard/shardtest"
+)
+
+// Statements of transactions, as TestTransaction_AtTheWire_IsTwoTrips names them.
+const (
+	begins  = "BEGIN"
+	commits = "COMMIT"
+)
+
+// A transaction is one trip that locks and reads and one that writes and commits, whatever it is
+// of and however many operations it has. Statements do not grow with it.
+func TestTransaction_AtTheWire_IsTwoTrips(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		proxy, url := at.proxied(t, at.database(t))
+		s := newStand(t, at.options(url))
+		wire := &traffic{}
+		guards := func(list ...string) []string {
+			if at.as.needsGuards() {
+				return list
+			}
+			return nil
+		}
+		for _, c := range []struct {
+			name string
+			ops  func(n int) []shard.Op
+			want [][]string
+		}{
+			{"claim", func(n int) []shard.Op { return []shard.Op{{Claim: shardtest.NewClaim(n, 1, 1)}} }, [][]string{
+				slices.Concat([]string{begins, "host_usages"}, guards("consumers"), []string{"lanes", "claims"}),
+				slices.Concat([]string{"host_usages"}, guards("consumers"), []string{"claims", "journal", commits}),
+			}},
+			{"64 claims", func(n int) (ops []shard.Op) {
+				for i := range 64 {
+					ops = append(ops, shard.Op{Claim: shardtest.NewClaim(n+i, 1, 1)})
+				}
+				return ops
+			}, [][]string{
+				slices.Concat([]string{begins, "host_usages"}, guards("consumers"), []string{"lanes", "claims"}),
+				slices.Concat([]string{"host_usages"}, guards("consumers"), []string{"claims", "journal", commits}),
+			}},
+			{"confirm", func(n int) []shard.Op { return []shard.Op{{Confirm: shardtest.Ref(n - 100)}} }, [][]string{
+				slices.Concat([]string{begins, "host_usages"}, guards("consumers"), []string{"lanes", "claims"}),
+				{"host_usages", "claims", "journal", commits},
+			}},
+			{"release", func(n int) []shard.Op { return []shard.Op{{Release: shardtest.Ref(n - 200)}} }, [][]string{
+				{begins, "host_usages", "lanes", "claims"},
+				{"host_usages", "claims", "ended_claims", "journal", commits},
+			}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				// The first time, statements are prepared and hosts read.
+				for round := range 2 {
+					n := 1000*round + map[string]int{"claim": 0, "64 claims": 300, "confirm": 100, "release": 200}[c.name]
+					wire.clear()
+					proxy.SetPlan(wire.note)
+					if err := s.apply(c.ops(n)...); err != nil {
+						t.Fatal(err)
+					}
+					proxy.SetPlan(nil)
+				}
+				if got := wire.trips(); fmt.Sprint(got) != fmt.Sprint(c.want) {
+					t.Errorf("the transaction was %v, want %v", got, c.want)
+				}
+			})
+		}
+	})
+}
+
+// traffic notes statements.
+type traffic struct {
+	mu   sync.Mutex
+	list []pgproxy.Statement
+}
+
+func (w *traffic) note(st pgproxy.Statement) pgproxy.Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if st.N > 0 {
+		w.list = append(w.list, st)
+	}
+	return pgproxy.Fault{}
+}
+
+func (w *traffic) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = nil
+}
+
+// trips are the statements of each trip: a word for each, the first table that it names. What
+// reserves time is left out: that is once a second.
+func (w *traffic) trips() (all [][]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := -1
+	for _, st := range w.list {
+		if st.SQL == reserveTime {
+			continue
+		}
+		if st.Trip != last {
+			all, last = append(all, nil), st.Trip
+		}
+		all[len(all)-1] = append(all[len(all)-1], tableOf(st))
+	}
+	return all
+}
+
+// tableOf is the table whose rows a statement reads or writes.
+func tableOf(st pgproxy.Statement) string {
+	switch st.Role {
+	case pgproxy.Begin:
+		return begins
+	case pgproxy.Commit:
+		return commits
+	}
+	words := strings.Join(strings.Fields(st.SQL), " ") + " "
+	first, at := words, len(words)
+	for _, table := range tables {
+		for _, before := range []string{"FROM ", "INTO ", "UPDATE "} {
+			if i := strings.Index(words, before+table+" "); i >= 0 && i < at {
+				first, at = table, i
+			}
+		}
+	}
+	if st.SQL == readLane || st.SQL == lockLane {
+		return "lanes" // the entry that it looks for comes first
+	}
+	return first
+}
