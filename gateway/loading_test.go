@@ -69,7 +69,7 @@ func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
 		large := ask(1, 1)
 		large.GetRequestSpec().Flavor.Vcpus = 1000
 		e := w.refused(large, fault.NoValidHost)
-		if !strings.Contains(e.Message, "no host is large enough") && !strings.Contains(e.Message, "ResourceFilter") {
+		if !strings.Contains(e.Message, "no host is large enough") && !strings.Contains(e.Message, "has too little") {
 			t.Errorf("%v", e)
 		}
 		if s := w.g.cells.FreshSummary(w.g.cells.All[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {

@@ -51,7 +51,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 21 {
+	if calls != 22 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

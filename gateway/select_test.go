@@ -261,7 +261,7 @@ func TestNoValidHost(t *testing.T) {
 	req.GetRequestSpec().RequiredTraits = []string{"CUSTOM_FAST"}
 	req.GetRequestSpec().Flavor.Vcpus = 17
 	e := w.refused(req, fault.NoValidHost)
-	want := "No valid host was found. 0 of 5 hosts: 3 TraitFilter(CUSTOM_FAST), 1 ComputeFilter(disabled), 1 ResourceFilter(VCPU); " +
+	want := "No valid host was found. 0 of 5 hosts: 3 lack trait CUSTOM_FAST, 1 is disabled, 1 has too little VCPU; " +
 		"cell3 skipped: disabled by the gateway's configuration"
 	if e.Message != want {
 		t.Errorf("message %q\nwant    %q", e.Message, want)
@@ -283,7 +283,7 @@ func TestNoValidHostForALaterInstance(t *testing.T) {
 	req := ask(1, 3)
 	req.GetRequestSpec().Flavor.Vcpus = 16
 	e := w.refused(req, fault.NoValidHost)
-	want := "No valid host was found. 0 of 2 hosts for instance 3 of 3 (" + testUUID(0x1, 3) + "): 2 ResourceFilter(VCPU)"
+	want := "No valid host was found. 0 of 2 hosts for instance 3 of 3 (" + testUUID(0x1, 3) + "): 2 have too little VCPU"
 	if e.Message != want {
 		t.Errorf("message %q\nwant    %q", e.Message, want)
 	}

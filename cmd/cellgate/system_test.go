@@ -221,7 +221,7 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 		t.Errorf("select of too much: status %d\n%s%s", status, out, stderr)
 	}
 	// The message counts in the form of the table.
-	for _, text := range []string{"0 of 40 hosts: 40 ResourceFilter(MEMORY_MB)", "\n"} {
+	for _, text := range []string{"0 of 40 hosts: 40 have too little MEMORY_MB", "\n"} {
 		if !strings.Contains(stderr, text) {
 			t.Errorf("the message %q does not say %q", stderr, text)
 		}

@@ -12,9 +12,6 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// maxCounts is how many reject counts the message has; the detail has all.
-const maxCounts = 10
-
 // noHost says why an instance found no host. With every cell searched that is
 // NO_VALID_HOST, with the counts; a cell that did not answer might have had a
 // host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
@@ -52,6 +49,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	detail.Cells, _ = s.cellReports()
 	s.addNearMisses(ctx, m, detail)
+	detail.TenantMessage = tenantMessage(detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	e.Detail = detail
 	return e
@@ -84,20 +82,12 @@ func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*c
 	return counts
 }
 
-// noHostMessage: "No valid host was found. 0 of 3000 hosts: 1800
-// ResourceFilter(MEMORY_MB), 1200 ComputeFilter; cell3 skipped: disabled by …".
+// noHostMessage: "No valid host was found. 0 of 3,000 hosts: 1,640 lack trait X, 148 are disabled; cell3 skipped: disabled
+// by …". For operators.
 func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
-	var counts []string
-	for i, r := range d.GetRejects() {
-		if i == maxCounts {
-			counts = append(counts, fmt.Sprintf("and %d more reasons", len(d.GetRejects())-i))
-			break
-		}
-		counts = append(counts, fmt.Sprintf("%d %s", r.GetHosts(), rejectText(r.GetFilter(), r.GetDetail())))
-	}
-	message := fmt.Sprintf("No valid host was found. 0 of %d hosts%s", d.GetHosts(), which)
-	if len(counts) > 0 {
-		message += ": " + strings.Join(counts, ", ")
+	message := fmt.Sprintf("No valid host was found. 0 of %s hosts%s", thousands(d.GetHosts()), which)
+	if words := RejectsInWords(d.GetRejects()); words != "" {
+		message += ": " + words
 	}
 	for _, c := range d.GetCells() {
 		if c.GetOutcome() == cellgatev1.CellOutcome_SKIPPED {

@@ -93,3 +93,40 @@ func thousands(n int32) string {
 	}
 	return text
 }
+
+// tenantMessage says why there is no host to those who may know nothing of hosts: without counts, names and what operators
+// did.
+func tenantMessage(d *cellgatev1.NoValidHost) string {
+	var lack []string
+	add := func(what string) {
+		if !slices.Contains(lack, what) {
+			lack = append(lack, what)
+		}
+	}
+	for _, r := range d.GetRejects() {
+		switch r.GetFilter() {
+		case schedule.ResourceFilter:
+			add("room for the " + cmp.Or(r.GetDetail(), "resources"))
+		case schedule.TraitFilter:
+			if _, forbidden := strings.CutPrefix(r.GetDetail(), "!"); !forbidden {
+				add("trait " + strings.ReplaceAll(r.GetDetail(), "|", " or "))
+			}
+		case schedule.ZoneFilter:
+			add("the availability zone")
+		case schedule.AffinityFilter, schedule.AntiAffinityFilter:
+			add("a place by the policy of the server group")
+		case schedule.NUMAFilter:
+			add("room for the NUMA topology")
+		case schedule.PCIFilter:
+			add("free PCI devices")
+		}
+	}
+	message := "No valid host was found."
+	if len(lack) > 0 {
+		message += " No available host has all that was asked for; what hosts lack: " + strings.Join(lack[:min(len(lack), maxWords)], ", ") + "."
+	}
+	if change := d.GetSmallestChange(); change != "" {
+		message += " It would fit if you " + change + "."
+	}
+	return message
+}

@@ -1964,8 +1964,11 @@ type NoValidHost struct {
 	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	// The same for operators, who can also enable a host or change an aggregate: names the host.
 	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// The refusal for the request's author, where the error's message is for operators: without counts, names of hosts and
+	// cells, and what operators did.
+	TenantMessage string `protobuf:"bytes,9,opt,name=tenant_message,json=tenantMessage,proto3" json:"tenant_message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NoValidHost) Reset() {
@@ -2050,6 +2053,13 @@ func (x *NoValidHost) GetSmallestChange() string {
 func (x *NoValidHost) GetSmallestOperatorChange() string {
 	if x != nil {
 		return x.SmallestOperatorChange
+	}
+	return ""
+}
+
+func (x *NoValidHost) GetTenantMessage() string {
+	if x != nil {
+		return x.TenantMessage
 	}
 	return ""
 }
@@ -2495,7 +2505,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xf9\x02\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xa0\x03\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
@@ -2506,7 +2516,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"conditions\x12/\n" +
 	"\anearest\x18\x06 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x12'\n" +
 	"\x0fsmallest_change\x18\a \x01(\tR\x0esmallestChange\x128\n" +
-	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\"g\n" +
+	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\x12%\n" +
+	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\"g\n" +
 	"\tCondition\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
