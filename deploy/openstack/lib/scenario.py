@@ -478,64 +478,69 @@ def p_delete():
 
 
 def p_many():
-    """SERVERS servers at once through every move; not one of the phases that run by default."""
-    n = int(os.environ.get('SERVERS', '200'))
+    """SERVERS servers through every move, WAVE of them at once; not one of the phases that run by default."""
+    n, wave = int(os.environ.get('SERVERS', '200')), int(os.environ.get('WAVE', '16'))
     fleet_extra(904)
     fl, im = flavor('m1.tiny'), image()
     small = flavor('m1.small')
 
-    def each(todo, do):
-        with concurrent.futures.ThreadPoolExecutor(8) as ex:
-            list(ex.map(do, todo))
+    def many():
+        return {s['id']: s for s in c.nova('GET', '/servers/detail?name=^many-')['servers']}
 
-    def until(what, ok, seconds=1800):
-        """Waits until every server is as wanted or in ERROR; gives the servers."""
+    def until(ids, ok):
+        """Waits until the servers are as wanted; what is not when they stand still is seen at the end of the step."""
         t0 = time.time()
-        while True:
-            found = c.nova('GET', '/servers/detail?name=^many-')['servers']
-            done = [s for s in found if s['status'] == 'ERROR' or ok(s) and not s['OS-EXT-STS:task_state']]
-            if len(done) == n or time.time() - t0 > seconds:
+        while time.time() - t0 < 900:
+            found = many()
+            if all(found[i]['status'] == 'ERROR' or ok(found[i]) and not found[i]['OS-EXT-STS:task_state'] for i in ids):
                 break
-            time.sleep(2)
-        wrong = [s for s in found if s['status'] == 'ERROR' or not ok(s)]
-        check('%d servers %s' % (n, what), len(found) == n and not wrong, '%.0f s%s' % (time.time() - began, ''.join(
+            time.sleep(1)
+        return [i for i in ids if found[i]['status'] != 'ERROR' and ok(found[i])]
+
+    def step(what, ids, *parts):
+        """For each wave of the servers: the parts, each an action and what it must come to."""
+        began, good = time.time(), []
+        for k in range(0, len(ids), wave):
+            todo = ids[k:k + wave]
+            for act, ok in parts:
+                with concurrent.futures.ThreadPoolExecutor(8) as ex:
+                    list(ex.map(lambda i: action(i, act), todo))
+                todo = until(todo, ok)
+            good += todo
+        wrong = [s for i, s in many().items() if i in ids and i not in good]
+        check('%d servers %s' % (len(ids), what), len(good) == len(ids), '%.0f s%s' % (time.time() - began, ''.join(
             '; %s on %s is %s: %s' % (s['name'], host(s), s['status'], server(s['id']).get('fault', {}).get('message')) for s in wrong[:5])))
-        return [s for s in found if s['status'] == 'ACTIVE' or s['status'] == 'VERIFY_RESIZE']
+        return good
 
-    began = time.time()
-    each(range(n), lambda i: c.nova('POST', '/servers', {'server': {'name': 'many-%d' % i, 'flavorRef': fl, 'imageRef': im, 'networks': 'none'}}))
-    found = until('booted', lambda s: s['status'] == 'ACTIVE')
+    def active(s):
+        return s['status'] == 'ACTIVE'
 
-    began = time.time()
-    each(found, lambda s: action(s['id'], {'resize': {'flavorRef': small}}))
-    found = until('resized', lambda s: s['status'] == 'VERIFY_RESIZE')
-    each(found, lambda s: action(s['id'], {'confirmResize': None}))
-    found = until('confirmed', lambda s: s['status'] == 'ACTIVE' and s['flavor']['original_name'] == 'm1.small')
+    def resized(s):
+        return s['status'] == 'VERIFY_RESIZE'
 
-    began, was = time.time(), {s['id']: host(s) for s in found}
-    cold, live = found[::2], found[1::2]
-    each(cold, lambda s: action(s['id'], {'migrate': None}))
-    each(live, lambda s: action(s['id'], {'os-migrateLive': {'host': None, 'block_migration': 'auto'}}))
-    is_cold = {s['id'] for s in cold}
-    until('migrated, half of them live', lambda s: host(s) != was.get(s['id']) and s['status'] == ('VERIFY_RESIZE' if s['id'] in is_cold else 'ACTIVE'))
-    each(cold, lambda s: action(s['id'], {'confirmResize': None}))
-    found = until('confirmed', lambda s: s['status'] == 'ACTIVE')
+    began, ids = time.time(), []
+    for k in range(0, n, wave):
+        made = [c.nova('POST', '/servers', {'server': {'name': 'many-%d' % i, 'flavorRef': fl, 'imageRef': im, 'networks': 'none'}})['server']['id']
+                for i in range(k, min(n, k + wave))]
+        ids += until(made, active)
+    check('%d servers booted' % n, len(ids) == n, '%.0f s' % (time.time() - began))
+    confirm = ({'confirmResize': None}, active)
+    step('resized', ids, ({'resize': {'flavorRef': small}}, resized), confirm)
+    step('migrated', ids[::2], ({'migrate': None}, resized), confirm)
+    was = {i: host(s) for i, s in many().items()}
+    step('migrated live', ids[1::2], ({'os-migrateLive': {'host': None, 'block_migration': 'auto'}}, lambda s: active(s) and host(s) != was[s['id']]))
 
-    began = time.time()
-    lost = [s for s in found if host(s) == 'fake-904']
+    lost = [i for i, s in many().items() if host(s) == 'fake-904']
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
     service = services()['fake-904']['id']
     c.nova('PUT', '/os-services/' + service, {'forced_down': True})
-    each(lost, lambda s: action(s['id'], {'evacuate': {}}))
-    until('run after %d of them were evacuated' % len(lost), lambda s: s['status'] == 'ACTIVE' and host(s) != 'fake-904')
+    step('evacuated', lost, ({'evacuate': {}}, lambda s: active(s) and host(s) != 'fake-904'))
     env = dict(os.environ, FLEET_FIRST='904')
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True, env=env)
     back(service, 600)
     wait_host('fake-904')
     p_manage()
-    began = time.time()
     p_delete()
-    print('deleted after %.0f s' % (time.time() - began), flush=True)
     fleet_extra_stop(904)
 
 
