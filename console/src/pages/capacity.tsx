@@ -147,7 +147,7 @@ function Answer({ now, then }: { now: Bag; then?: Bag }) {
               <li key={i}>
                 <span class="weight-name"><strong>{s.name}</strong> <span class="quiet small">{ends[s.end] ?? s.end}</span></span>
                 <span class="weight-bar" role="img" aria-label={s.cells.map((c: Bag) => `${c.cell} ${count(c.instances)}`).join(", ")}>
-                  {s.cells.map((c: Bag, k: number) => c.instances > 0 && <span key={c.cell} title={`${c.cell}: ${count(c.instances)} on ${plural(c.hosts_used, "host")}`} style={{ width: `${(100 * c.instances) / most}%`, background: `var(--c${k % 8})` }} />)}
+                  {s.cells.map((c: Bag) => c.instances > 0 && <span key={c.cell} title={`${c.cell}: ${count(c.instances)} on ${plural(c.hosts_used, "host")}`} style={{ width: `${(100 * c.instances) / most}%`, background: `var(--c${shown.cells.findIndex((x: Bag) => x.cell === c.cell) % 8})` }} />)}
                 </span>
                 <span class="weight-sum"><strong>{count(s.instances)}</strong>{then && <div class="quiet small">{s.instances >= before ? "+" : "−"}{count(Math.abs(s.instances - before))}</div>}</span>
               </li>

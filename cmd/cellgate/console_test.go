@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
+	"cellgate/internal/testwait"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// screenshots names the folder into which the browser tests write a picture of each page, light
+// and dark; empty for none.
+const screenshots = "CELLGATE_SCREENSHOTS"
+
+// browser is a Chromium that looks at a console.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+	at  string
+	axe string
+
+	mu sync.Mutex
+	// complaints are what the browser reported: exceptions, and what the policy of the pages forbade.
+	complaints []string
+}
+
+// browse starts a Chromium; the test is skipped where there is none, or no axe-core.
+func browse(t *testing.T, at string) *browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: the pages were not looked at in a browser")
+	}
+	axe, err := os.ReadFile("../../console/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Skip("axe-core is not installed (cd console && npm ci): the pages were not checked")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1400, 1000), chromedp.WSURLReadTimeout(testwait.Limit))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, leave := chromedp.NewContext(alloc)
+	t.Cleanup(func() { leave(); stop() })
+	b := &browser{t: t, ctx: ctx, at: at, axe: string(axe)}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			b.complaints = append(b.complaints, e.ExceptionDetails.Error())
+		case *cdplog.EventEntryAdded:
+			if e.Entry.Source == cdplog.SourceSecurity || e.Entry.Source == cdplog.SourceJavascript {
+				b.complaints = append(b.complaints, e.Entry.Text)
+			}
+		}
+	})
+	// The browser lives as long as the context of the first run.
+	if err := chromedp.Run(ctx, cdplog.Enable(), runtime.Enable()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// do does actions within testwait.Limit.
+func (b *browser) do(actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, testwait.Limit)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		var text string
+		_ = chromedp.Run(b.ctx, chromedp.Text("body", &text, chromedp.ByQuery))
+		b.t.Fatalf("%v; the page shows:\n%.2000s", err, text)
+	}
+}
+
+// open opens a page and waits until it shows a text.
+func (b *browser) open(path, text string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(b.at+"/#"+path))
+	b.await(text)
+}
+
+// await waits until the page shows a text.
+func (b *browser) await(text string) {
+	b.t.Helper()
+	quoted, _ := json.Marshal(text)
+	b.do(chromedp.Poll(fmt.Sprintf("document.body.innerText.includes(%s)", quoted), nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(testwait.Limit)))
+}
+
+// check demands a page without serious findings of axe-core, in both themes, and takes its pictures.
+func (b *browser) check(name string) {
+	b.t.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		var found []string
+		b.do(
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
+			chromedp.Evaluate(b.axe+"; 0", nil),
+			chromedp.Evaluate(`axe.run().then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+				.map((v) => v.id + " " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join(" | ")))`,
+				&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+		)
+		for _, f := range found {
+			b.t.Errorf("%s, %s: %s", name, theme, f)
+		}
+		if dir := os.Getenv(screenshots); dir != "" {
+			var png []byte
+			b.do(chromedp.CaptureScreenshot(&png))
+			if err := os.WriteFile(filepath.Join(dir, name+"-"+theme+".png"), png, 0o644); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.complaints {
+		b.t.Errorf("%s: the browser says: %s", name, c)
+	}
+	b.complaints = nil
+}
+
+// A system of two cells, one of 10,000 hosts, which is looked at while the other dies.
+func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
+	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	var cells []*process
+	args := []string{"gateway", "--drain-delay", "0s", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	for i, hosts := range []string{"10000", "20"} {
+		name := fmt.Sprintf("cell%d", i+1)
+		cell := launch(t, true, "cell", "--name", name, "--uuid", fmt.Sprintf("c0000000-0000-4000-8000-00000000000%d", i+1), "--data", t.TempDir(), "--grpc", "127.0.0.1:0")
+		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		launch(t, true, "agent", "--cell", name, "--replica", door, "--hosts", hosts).await(`msg="every host is registered"`)
+		cells = append(cells, cell)
+		args = append(args, "--cell", name+"="+door)
+	}
+	gw := launch(t, true, args...)
+	starts := gw.await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
+	api := starts[1]
+	cellgate(t, api, exitDone, nil, "select", "--vcpus", "2", "--memory-mb", "2048")
+	cellgate(t, api, exitRefused, nil, "select", "--vcpus", "9999")
+
+	b := browse(t, "http://"+starts[2])
+	b.open("/", "Latest decisions")
+	b.await("2 of 2")
+	b.await("NO_VALID_HOST")
+	b.check("overview")
+
+	b.open("/cells/cell1", "10,000 hosts.")
+	b.await("Fullest hosts")
+	b.check("cell")
+	b.heatMapMoves()
+	b.do(chromedp.KeyEvent("\r"))
+	b.await("Inventory")
+	b.await("Agent last heard")
+	b.check("host")
+
+	b.open("/decisions", "placed")
+	b.check("decisions")
+	b.do(chromedp.Click(`//tr[contains(., "NO_VALID_HOST")]//a`, chromedp.BySearch))
+	b.await("How the hosts became fewer")
+	b.await("What would fit")
+	b.check("decision")
+
+	b.open("/try", "It would go to")
+	b.check("try")
+	b.do(chromedp.SetValue(`.slider input[type="number"]`, "9999", chromedp.ByQuery), chromedp.Evaluate(`document.querySelector('.slider input[type="number"]').dispatchEvent(new Event("input", {bubbles: true})); 0`, nil))
+	b.await("No valid host was found")
+	b.await("Smallest change of the request")
+	b.check("try-refused")
+
+	b.open("/capacity", "What if")
+	b.do(chromedp.Click("button.primary", chromedp.ByQuery))
+	b.await("Why no more of small fit")
+	b.check("capacity")
+
+	b.open("/upgrade", "No cell is under upgrade")
+	b.open("/claims", "Nothing disagrees")
+	b.check("claims")
+	b.open("/api/SelectDestinations", "grpcurl")
+	b.check("api")
+
+	b.open("/", "2 of 2")
+	cells[1].stop()
+	b.await("1 of 2")
+	b.await("not available")
+	b.check("overview-dead-cell")
+}
+
+// heatMapMoves moves over the heat map by keys, and logs how long the frames took.
+func (b *browser) heatMapMoves() {
+	b.t.Helper()
+	var took struct{ Median, Worst float64 }
+	b.do(
+		chromedp.Focus(".heat canvas", chromedp.ByQuery),
+		chromedp.Evaluate(`(async () => {
+			const c = document.querySelector(".heat canvas"), took = [];
+			for (let i = 0; i < 60; i++) {
+				const begin = performance.now();
+				c.dispatchEvent(new KeyboardEvent("keydown", { key: i % 2 ? "ArrowRight" : "ArrowDown", bubbles: true }));
+				await new Promise(requestAnimationFrame);
+				await new Promise(requestAnimationFrame);
+				took.push(performance.now() - begin);
+			}
+			took.sort((a, b) => a - b);
+			return { Median: took[30] / 2, Worst: took[59] / 2 };
+		})()`, &took, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+	)
+	b.t.Logf("10,000 hosts drawn again at each key: a frame took %.1f ms, the worst %.1f ms", took.Median, took.Worst)
+	if took.Median > 1000 {
+		b.t.Errorf("a frame took %.0f ms", took.Median)
+	}
+}
+
+// The gates of three cells under upgrade, the first hosts of which have agents.
+func TestConsole_UpgradeUnderWay_ShowsWhatEachGateWaitsFor(t *testing.T) {
+	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	u := startUpgrade(t, upgradePlanOf(legacytest.MariaDB))
+	ctx, cancel := context.WithCancel(t.Context())
+	var beats sync.WaitGroup
+	beats.Go(func() { u.beat(ctx) })
+	t.Cleanup(func() { cancel(); beats.Wait() })
+	u.await("every cell is LEGACY", func(states map[string]*cellgatev1.Gate) bool {
+		return len(states) == 3 && count(states, cellgatev1.Gate_LEGACY) == 3
+	})
+	for i, k := range u.cells[0].order() {
+		if i < 3 {
+			k.upgrade(u.agents[0])
+		}
+	}
+	text, err := os.ReadFile(u.configs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := regexp.MustCompile(`http: "([^"]+)"`).FindStringSubmatch(string(text))
+	b := browse(t, "http://"+at[1])
+	b.open("/upgrade", "LEGACY")
+	b.await("It waits for")
+	b.await("3 of 8 hosts")
+	b.await("Hosts behind")
+	b.check("upgrade")
+}
