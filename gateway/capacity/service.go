@@ -99,7 +99,7 @@ func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapaci
 	if err := q.start(ctx, req.GetCells(), req.GetChanges()); err != nil {
 		return nil, err
 	}
-	defer q.end()
+	defer q.endTrials()
 	most := int(req.GetMaxInstances())
 	var err error
 	if req.GetMode() == cellgatev1.CapacityMode_MIX {
@@ -207,12 +207,12 @@ func (q *question) start(ctx context.Context, names []string, changes *cellgatev
 		err = q.checkKnown(changes)
 	}
 	if err != nil {
-		q.end()
+		q.endTrials()
 	}
 	return err
 }
 
-func (q *question) end() {
+func (q *question) endTrials() {
 	for _, c := range q.cells {
 		if c.trial != nil {
 			c.trial.End()
