@@ -11,11 +11,11 @@ import (
 
 func newCells(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cells [NAME]",
+		Use:   "cells [CELL]",
 		Short: "Show the cells a gateway knows, and hold their gates",
 		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade from Nova's own
 tables, where its candidates come from. Lines below the table say why a cell is not available
-and what its gate waits for; with a NAME all that there is to say of the cell is shown.`,
+and what its gate waits for; with a CELL all that there is to say of the cell is shown.`,
 		Example: `  cellgate cells
   cellgate cells cell1 -o json
   cellgate cells pin cell1 native --reason "Nova's database is gone for good"
@@ -24,6 +24,7 @@ and what its gate waits for; with a NAME all that there is to say of the cell is
 	}
 	c := newClient(cmd, t)
 	watchFlag(cmd)
+	sortFlag(cmd)
 	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {

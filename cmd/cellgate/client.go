@@ -118,11 +118,15 @@ func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func
 	case form == "json", form == "yaml":
 		return printMessage(out, m, form)
 	}
-	p := &page{wide: form == "wide", names: form == "name"}
+	by, _ := cmd.Flags().GetString("sort") // "" where there is no such flag
+	p := &page{wide: form == "wide", names: form == "name", sort: by, colored: isTerminal(out) && os.Getenv("NO_COLOR") == ""}
 	if again && isTerminal(out) {
 		p.WriteString(clearScreen)
 	}
 	fill(p)
+	if p.unsorted != nil {
+		return usage(cmd, p.unsorted)
+	}
 	_, err = p.WriteTo(out)
 	return err
 }

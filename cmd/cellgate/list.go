@@ -21,7 +21,13 @@ type limit struct{ n int }
 func limitFlag(cmd *cobra.Command, what string) *limit {
 	l := &limit{}
 	cmd.Flags().IntVar(&l.n, "limit", 100, what+" to show; 0 for all")
+	sortFlag(cmd)
 	return l
+}
+
+// sortFlag has a table's rows sorted.
+func sortFlag(cmd *cobra.Command) {
+	cmd.Flags().String("sort", "", "column to sort the table's rows by, as vcpu or memory-gib; vcpu:desc has the greatest first")
 }
 
 func (l *limit) check(cmd *cobra.Command) error {

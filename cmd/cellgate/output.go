@@ -21,7 +21,12 @@ type page struct {
 	bytes.Buffer
 	// wide: tables have every column. names: only the first column of the first table is shown.
 	wide, names bool
-	tables      int
+	// sort is what --sort says of the first table, unsorted why that cannot be.
+	sort     string
+	unsorted error
+	// colored: states that somebody should look at have a colour.
+	colored bool
+	tables  int
 }
 
 func (p *page) printf(format string, args ...any) {
@@ -64,7 +69,10 @@ func (t *table) row(cells ...any) {
 // print puts the table on its page.
 func (t *table) print() {
 	p := t.page
-	if p.tables++; p.names {
+	if p.tables++; p.tables == 1 && p.sort != "" {
+		p.unsorted = t.sortBy(p.sort)
+	}
+	if p.names {
 		for _, r := range t.rows {
 			if p.tables == 1 {
 				fmt.Fprintln(&p.Buffer, r[0])
@@ -73,18 +81,18 @@ func (t *table) print() {
 		return
 	}
 	w := tabwriter.NewWriter(&p.Buffer, 0, 4, 2, ' ', 0)
-	line := func(texts []string) {
+	line := func(texts []string, color string) {
 		var shown []string
 		for i, text := range texts {
 			if p.wide || !strings.HasPrefix(t.headers[i], wideOnly) {
-				shown = append(shown, strings.TrimPrefix(text, wideOnly))
+				shown = append(shown, p.tint(strings.TrimPrefix(text, wideOnly), color))
 			}
 		}
 		fmt.Fprintln(w, strings.Join(shown, "\t"))
 	}
-	line(t.headers)
+	line(t.headers, bold)
 	for _, r := range t.rows {
-		line(r)
+		line(r, "")
 	}
 	_ = w.Flush() // a buffer takes everything
 }

@@ -28,11 +28,10 @@ would over one, and claims it.
 
 Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 3 no answer from the gateway.`,
-		Example:           "  cellgate dev --cells 3 --hosts 1000 --data ./data --sample",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args:              usageArgs(knownCommand),
+		Example:       "  cellgate dev --cells 3 --hosts 1000 --data ./data --sample",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(knownCommand),
 		// How many letters may differ for a command to be alike.
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -52,5 +51,6 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 		newDev(t), newGateway(t), newCell(t), newAgent(t),
 		newSelect(t), newExplain(t), newCapacity(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newFindings(t), newBench(t), newDoctor(t), newTry(t), newImport(t), newPlacement(t), newMigrate(), newToken(), newVersion(),
 	)
+	completeTree(root)
 	return root
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func TestTable_Sort_ByAmountsDurationsAndTexts(t *testing.T) {
+	for flag, want := range map[string]string{
+		"host":       "a b c",
+		"host:desc":  "c b a",
+		"vcpu":       "b a c",
+		"VCPU:desc":  "c a b",
+		"memory-gib": "b c a",
+		"took:asc":   "a c b",
+	} {
+		out := &page{names: true, sort: flag}
+		tab := out.table("HOST", "VCPU", "+MEMORY GIB", "TOOK")
+		tab.row("b", "9/256", "", "1.2 s")
+		tab.row("c", "128/256", "10", "3 ms")
+		tab.row("a", "10/16", "11", "948 µs")
+		tab.print()
+		if got := strings.Join(strings.Fields(out.String()), " "); got != want || out.unsorted != nil {
+			t.Errorf("%s: %s, %v, want %s", flag, got, out.unsorted, want)
+		}
+	}
+	for flag, want := range map[string]string{"zone": "there are host, vcpu", "host:up": `"up" is none of asc, desc`} {
+		out := &page{sort: flag}
+		out.table("HOST", "VCPU").print()
+		if out.unsorted == nil || !strings.Contains(out.unsorted.Error(), want) {
+			t.Errorf("%s: %v, want %q", flag, out.unsorted, want)
+		}
+	}
+}
+
+func TestTable_Colors_KeepColumnsAligned(t *testing.T) {
+	show := func(p *page) string {
+		tab := p.table("HOST", "STATE", "ZONE")
+		tab.row("a", "down", "az1")
+		tab.row("bcd", "up", "az2")
+		tab.print()
+		return p.String()
+	}
+	colored := show(&page{colored: true})
+	if !strings.Contains(colored, red+"down") {
+		t.Errorf("no red in %q", colored)
+	}
+	stripped := strings.NewReplacer(red, "", bold, "", neutral, "", reset, "").Replace(colored)
+	if want := show(&page{}); stripped != want {
+		t.Errorf("%q without colours, want %q", stripped, want)
+	}
+}
+
+// answering answers every call with one message.
+type answering struct {
+	grpc.ClientConnInterface
+	fill func(out any)
+}
+
+func (a answering) Invoke(_ context.Context, _ string, _, out any, _ ...grpc.CallOption) error {
+	a.fill(out)
+	return nil
+}
+
+func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
+	conn := answering{fill: func(out any) {
+		switch out := out.(type) {
+		case *cellgatev1.ListCellsResponse:
+			out.Cells = []*cellgatev1.Cell{{Cell: "cell1"}, {Cell: "south"}}
+		case *cellgatev1.ListHostsResponse:
+			out.Hosts = []*cellgatev1.Host{{ServiceHost: "cmp-1"}, {ServiceHost: "old-cmp-1"}}
+		}
+	}}
+	for want, of := range map[string]values{"cell1": cellNames, "cmp-1": hostNames} {
+		if got, err := of(t.Context(), conn, "c"); err != nil || !slices.Equal(got, []string{want}) {
+			t.Errorf("%q, %v, want %s", got, err, want)
+		}
+	}
+	// Without a gateway nothing is offered, and nothing is written into the line.
+	out, stderr, status := typed(t.Context(), "", "__complete", "cells", "pin", "cell1", "")
+	if status != exitDone || !strings.HasPrefix(out, "legacy\nshadow\nnative\n:4") {
+		t.Errorf("status %d, %q, %q", status, out, stderr)
+	}
+}
