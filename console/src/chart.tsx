@@ -25,7 +25,7 @@ export function Chart({ label, at, lines, text }: { label: string; at: number[];
         cursor: { y: false, points: { size: 6 } },
         legend: { live: true, markers: { width: 0, fill: (_u, i) => color(lines[i - 1].color) } },
         axes: [{ ...axis, values: (_u, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })), incrs: [60, 120, 300, 600] }, { ...axis, size: 64, values: (_u, ticks) => ticks.map(text) }],
-        scales: { x: { range: (_u, min, max) => [Math.min(min, max - 300), max] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        scales: { x: { range: (u, min, max) => (u.data[0].length ? [Math.min(min, max - 300), max] : [Date.now() / 1000 - 300, Date.now() / 1000]) }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
         series: [
           { value: (_u, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString("en-GB")) },
           ...lines.map((l) => ({ label: l.label, stroke: () => color(l.color), width: 2, spanGaps: true, points: { show: l.values.length < 3 }, value: (_u: uPlot, v: number | null) => (v == null ? "–" : text(v)) })),
