@@ -20,7 +20,7 @@ func Pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *
 	if g != nil {
 		want.Revision, want.Falls, want.Reason = g.Revision, g.Falls, g.Reason
 		switch {
-		case g.Pin != "":
+		case g.Pin != "" && g.ReturnTo != "":
 			want.ReturnTo = g.ReturnTo
 		case want.ReturnTo != "":
 			want.ReturnTo = g.State

@@ -382,6 +382,23 @@ func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	}
 }
 
+// Where no gateway reads Nova's tables, letting go undoes every pin since the first.
+func TestUnpin_WithoutTables_GoesBackToBeforeThePins(t *testing.T) {
+	for name, pins := range map[string][]shard.GateState{
+		"legacy": {shard.GateLegacy}, "native, legacy": {shard.GateNative, shard.GateLegacy},
+		"legacy, shadow": {shard.GateLegacy, shard.GateShadow}, "shadow, native, legacy": {shard.GateShadow, shard.GateNative, shard.GateLegacy},
+	} {
+		var g *shard.Gate
+		for _, pin := range append(pins, "") {
+			to := Pinned(g, pin, "a test", "an operator", false)
+			g = &shard.Gate{State: to.State, Pin: to.Pin, ReturnTo: to.ReturnTo}
+		}
+		if g.State != shard.GateNative || g.Pin != "" {
+			t.Errorf("%s, and let go: %+v, want NATIVE", name, g)
+		}
+	}
+}
+
 // What the gate waits for names each host once, and hosts that are not new whatever else
 // keeps it.
 func TestWhatTheGateWaitsForNamesAHostOnce(t *testing.T) {
