@@ -25,7 +25,7 @@ import (
 // Which services count: one that is up does, disabled or not, since an operator enables
 // it at any time. One that is not up does while it is enabled and has been down for less
 // than downTime. One that is forced down, or disabled and down, or down for longer, does
-// not hold the gate, and is listed; it does again as soon as it is up.
+// not block the gate, and is listed; it does again as soon as it is up.
 type Rules struct {
 	// Settle is how long all must hold; it doubles with each fall-back, maxFalls times at
 	// most.

@@ -219,7 +219,7 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 			}
 			v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), e)
 			if holds := v.Want.HeldSince.IsZero(); holds != c.holds || holds && !strings.Contains(strings.Join(v.waitsFor, " "), "h1") {
-				t.Errorf("it holds the gate: %v, want %v; the gate waits for %q", holds, c.holds, v.waitsFor)
+				t.Errorf("it blocks the gate: %v, want %v; the gate waits for %q", holds, c.holds, v.waitsFor)
 			}
 			if c.holds != (v.laggingHosts == 1) {
 				t.Errorf("%d hosts lag: %+v", v.laggingHosts, v.lagging)

@@ -125,7 +125,7 @@ func (t *tally) service(s *Service, node func(string) Registration) {
 	}
 }
 
-// counts reports whether a service holds the gate.
+// counts reports whether a service blocks the gate.
 func (s *Service) counts(now time.Time, downTime time.Duration) bool {
 	switch {
 	case s.forcedDown:

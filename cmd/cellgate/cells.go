@@ -13,13 +13,13 @@ func newCells(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cells [CELL]",
 		Short: "Show the cells a gateway knows, and hold their gates",
-		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade from Nova's own
-tables, where its candidates come from. Lines below the table say why a cell is not available
+		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade, who reports its
+hosts: Nova's tables (LEGACY, SHADOW) or agents (NATIVE). Lines below the table say why a cell is not available
 and what its gate waits for; with a CELL all that there is to say of the cell is shown.`,
 		Example: `  cellgate cells
   cellgate cells cell1 -o json
   cellgate cells pin cell1 native --reason "Nova's database is gone for good"
-  cellgate cells unpin cell1`,
+  cellgate cells unpin cell1 --reason "its tables are read again"`,
 		Args: usageArgs(oneArgOr),
 	}
 	c := newClient(cmd, t)

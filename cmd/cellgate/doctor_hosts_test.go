@@ -8,7 +8,7 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// A nova-compute that is up holds the gate while no row of compute_nodes is its host: each is
+// A nova-compute that is up blocks the gate while no row of compute_nodes is its host: each is
 // named, with what to do. One that is disabled holds nothing.
 func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 	c := newNovaCell(t, legacytest.MariaDB, 6, (&listingCell{}).registered(1, 2, 3, 4, 5, 6).serve(t))

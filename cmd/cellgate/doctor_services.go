@@ -39,9 +39,9 @@ func checkServices(u *upgrade) results {
 			continue
 		}
 		if !own.GetUp() {
-			do = deleteService(s) + ", if it is gone for good; it holds the gate again once it is up"
+			do = deleteService(s) + ", if it is gone for good; it blocks the gate again once it is up"
 		}
-		silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).named("host "+s.Name())...)
+		silent = append(silent, diagnose(warned, what+"; it does not block the gate: "+why, do).named("host "+s.Name())...)
 	}
 	if len(old) == 0 {
 		silent = append(silent, good("every one that counts is of version %d or above", required)...)
@@ -80,7 +80,7 @@ func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host
 	return "none", nil
 }
 
-// checkServicesWithoutRows names the services that hold the gate because no row of compute_nodes,
+// checkServicesWithoutRows names the services that block the gate because no row of compute_nodes,
 // or none that is a host, is theirs. checkLeftOut reports the rows that stand in the way.
 func checkServicesWithoutRows(u *upgrade) (out results) {
 	has, rows := map[int64]bool{}, map[string]*novadb.LeftOut{}
@@ -98,7 +98,7 @@ func checkServicesWithoutRows(u *upgrade) (out results) {
 			continue
 		}
 		what := "has no row in compute_nodes"
-		do := "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not hold the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute"
+		do := "see its log for why its resource tracker writes none, and restart it; a nova-compute that is to have none (Ironic's, without a node of its own) does not block the gate once it is disabled: openstack compute service set --disable " + s.Host + " nova-compute"
 		switch l := rows[strings.ToLower(s.Host)]; {
 		case s.Host == "":
 			do = deleteService(s)
@@ -144,7 +144,7 @@ func checkAgents(u *upgrade) results {
 		case u.isTooOld(s):
 			old++
 		case why != "":
-			silent = append(silent, diagnose(warned, what+"; it does not hold the gate: "+why, do).named(name)...)
+			silent = append(silent, diagnose(warned, what+"; it does not block the gate: "+why, do).named(name)...)
 		default:
 			without = append(without, diagnose(unhealthy, what, do).named(name)...)
 		}

@@ -78,7 +78,7 @@ type upgrade struct {
 	unclaimedErr error
 }
 
-// silence says why a service does not hold the gate; "" when it does.
+// silence says why a service does not block the gate; "" when it does.
 func (u *upgrade) silence(s *novadb.Service) string {
 	now := u.rows.At
 	switch up := s.Up(now, u.down); {
@@ -94,7 +94,7 @@ func (u *upgrade) silence(s *novadb.Service) string {
 	return ""
 }
 
-// isTooOld reports whether a service holds the gate by its version.
+// isTooOld reports whether a service blocks the gate by its version.
 func (u *upgrade) isTooOld(s *novadb.Service) bool {
 	return s.Version < int64(u.conf.RequiredVersion) && u.silence(s) == ""
 }

@@ -43,7 +43,7 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "filters of nova.conf", warned, "CoreFilter is redundant")
 		must(t, rows, "cell1 host host2", unhealthy, "nova-compute is of version 55, 60 is required; agent none; last seen ")
 		must(t, rows, "cell1 host host3", warned, "nova-compute is of version 0, 60 is required; agent version 1")
-		must(t, rows, "cell1 host host3", warned, "it does not hold the gate: it is forced down")
+		must(t, rows, "cell1 host host3", warned, "it does not block the gate: it is forced down")
 		must(t, rows, "cell1 host host8", unhealthy, "no agent reports compute node "+novaHostID(8))
 		must(t, rows, "cell1 row 4 of compute_nodes", warned, `the service is of host "HOST4": names are compared with case`)
 		must(t, rows, "cell1 host HOST4", unhealthy, "(row 4: no_service)")
@@ -67,7 +67,7 @@ func TestDoctorUpgrade(t *testing.T) {
 	})
 }
 
-// What a gate waits for is told, and one that is pinned; and a host without an agent that does not hold the gate is no failure.
+// What a gate waits for is told, and one that is pinned; and a host without an agent that does not block the gate is no failure.
 func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2)
 	cell.gate = &cellgatev1.Gate{
@@ -77,7 +77,7 @@ func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
 	c.cell.Exec(t, "UPDATE services SET forced_down = true WHERE id = 3")
 	rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
 	must(t, rows, "cell1 gate", noted, "is SHADOW: all are new; it waits for all holds since then")
-	must(t, rows, "cell1 host host3", warned, "it does not hold the gate: it is forced down")
+	must(t, rows, "cell1 host host3", warned, "it does not block the gate: it is forced down")
 	cell.gate = &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Pin: cellgatev1.Gate_LEGACY, PinReason: "rack 7", WaitsFor: []string{"an operator holds it at LEGACY"}}
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "pinned: rack 7")
 	cell.gate.Pin = cellgatev1.Gate_STATE_UNSPECIFIED

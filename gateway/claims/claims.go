@@ -33,7 +33,7 @@ func hasClaim(claims []*cellgatev1.Claim, id string) bool {
 
 // Get gives the live claim of a consumer. When two cells hold one, the one
 // that stands is given: of a move, the source until the move is confirmed
-// (compareClaims). Once one is found the cells that
+// (CompareClaims). Once one is found the cells that
 // do not answer are waited for as long as a proposal is: another claim is the
 // exception.
 func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {

@@ -27,7 +27,7 @@ const yieldFor = 100 * time.Millisecond
 // confirmed one is logged, for which is right, only the hosts know.
 //
 // Two confirms at once, of two claims of one consumer, never both succeed. Each would
-// release the other's claim; so the one whose claim does not stand (compareClaims)
+// release the other's claim; so the one whose claim does not stand (CompareClaims)
 // waits a moment, and finds out whether the other one is being confirmed. One that is
 // slower than that may be crossed all the same: then both are refused.
 func (svc *Service) soleClaim(ctx context.Context, consumer, claimID string) (confirmView, error) {

@@ -1,6 +1,6 @@
-// Package selection serves one SelectDestinations: Service.Select has the steps, in order. The order of hosts is decided
-// by schedule.Plan, and what is claimed by the cells' shards. It knows neither gates nor Nova's tables: Standing says
-// what an upgrade makes of a cell.
+// Package selection serves one SelectDestinations: Service.Select (select.go) has the steps, in order, and the file of
+// each. The order of hosts is decided by schedule.Plan, and what is claimed by the cells' shards. It knows neither
+// gates nor Nova's tables: Standing says what an upgrade makes of a cell.
 //
 //	I5  the merged order is a single scheduler's      TestI5_… of package gateway
 //	I9  hard affinity holds over cells                TestI9_…

@@ -125,7 +125,7 @@ type place struct {
 //  6. Take over the claims that an earlier call of this request made (takeover.go); a move leaves its source in place.
 //     Any other claim of the instances ends the request.
 //  7. Claim the picks, each in its cell (claim.go); pin the group first when it has hard affinity (pin.go). Instances
-//     that lost a race, or whose cell did not answer, go back to 5 alone, until the deadline (contend.go).
+//     that lost a race, or whose cell did not answer, go back to 5 alone, until the deadline (lostrace.go).
 //  8. Answer, or give back what was claimed.
 //  9. Record the decision, after the answer (decision.go).
 func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {

@@ -16,7 +16,7 @@ import (
 
 // An attempt is one run of a request. What it made it may give back, also long after
 // its caller has gone; so the next run of the same request takes a claim over
-// (ClaimOp.keep) before it answers with it, and what the run before gives back is
+// (ClaimOp.take_over) before it answers with it, and what the run before gives back is
 // refused from then on. See docs/adr/0009.
 
 // ownClaim is a claim that the request made before, and the instance it is for.
@@ -84,7 +84,7 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 				s.markUnavailable(ctx, cell, replies[cell].err)
 				continue
 			}
-			if err := s.kept(ctx, k, replies[cell].outcomes[i]); err != nil {
+			if err := s.tookOver(ctx, k, replies[cell].outcomes[i]); err != nil {
 				return err
 			}
 		}
@@ -92,8 +92,8 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 	return nil
 }
 
-// kept takes the outcome of a keep.
-func (s *selection) kept(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome) error {
+// tookOver takes the outcome of a take_over.
+func (s *selection) tookOver(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome) error {
 	r := o.GetRefusal()
 	if r == nil {
 		s.settle(k, o.GetClaim())
@@ -136,7 +136,7 @@ func (s *selection) unheard(cell int, err error) error {
 func (s *selection) hasEnded(h existingClaim) bool { return s.endedClaims[h.claim.GetClaimId()] }
 
 // compareHeld orders two claims of one consumer, the one that stands first, as
-// compareClaims does; but of two pending ones that of the later attempt: it is the
+// CompareClaims does; but of two pending ones that of the later attempt: it is the
 // one that was answered last, and a claim of an earlier attempt may have come late.
 func compareHeld(a, b existingClaim) int {
 	pending := func(h existingClaim) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }

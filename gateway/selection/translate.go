@@ -132,7 +132,7 @@ func (s *selection) translate(ctx context.Context) error {
 	}
 	s.rules = s.weighsBy(s.svc.rules.For(strategy))
 	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
-	if err := s.checkKept(); err != nil {
+	if err := s.checkStorable(); err != nil {
 		return err
 	}
 	return s.svc.resolveDestination(s.request, path)

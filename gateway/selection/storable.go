@@ -20,9 +20,9 @@ const (
 	maxGuest, maxGuestDevices = 1 << 16, 256
 )
 
-// checkKept refuses what a claim could not keep of the request. The schema bounds the
+// checkStorable refuses what a claim could not keep of the request. The schema bounds the
 // typed form's texts; Nova's object has no schema.
-func (s *selection) checkKept() error {
+func (s *selection) checkStorable() error {
 	var bad []fault.Field
 	short := func(path, text string) {
 		if n := utf8.RuneCountInString(text); n > maxText {
