@@ -19,6 +19,8 @@ import (
 const (
 	// maxTrials is how many questions of capacity a replica answers at once. Others are refused as OVERLOADED.
 	maxTrials = 2
+	// trialWait is how long a question waits for a place: of one that has just ended, the replica may not have heard yet.
+	trialWait = time.Second
 	// trialRest is how long a trial leaves the processor to others after about as much work.
 	trialRest = 2 * time.Millisecond
 )
@@ -32,10 +34,14 @@ func (s *scheduler) TryPlacements(on grpc.BidiStreamingServer[cellv1.TryPlacemen
 	if err := s.placing(); err != nil {
 		return err
 	}
+	wait := time.NewTimer(trialWait)
+	defer wait.Stop()
 	select {
 	case s.trials <- struct{}{}:
 		defer func() { <-s.trials }()
-	default:
+	case <-on.Context().Done():
+		return on.Context().Err()
+	case <-wait.C:
 		return &fault.Error{Kind: fault.Overloaded, Message: "too many questions of capacity are under way in the cell already", RetryAfter: time.Second}
 	}
 	t := &trial{cell: s.Cell, ctx: on.Context(), caches: map[string]*schedule.FilterCache{}}

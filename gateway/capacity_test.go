@@ -225,8 +225,8 @@ func TestEstimate_Changes_CountAsIfTheyWereMade(t *testing.T) {
 			for _, x := range got.GetShapes()[0].GetCells() {
 				cells[x.GetCell()[len("cell")]-'1'] = x.GetInstances()
 			}
-			if cells != c.want {
-				t.Errorf("%v fit, want %v: %s", cells, c.want, got.GetShapes()[0].GetMessage())
+			if cells != c.want || got.GetPartial() {
+				t.Errorf("%v fit, want %v: %s, of %v", cells, c.want, got.GetShapes()[0].GetMessage(), got.GetCells())
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestTheConfiguredExpressionMustHoldToo(t *testing.T) {
 		}
 	}
 	e := anew().refused(own(`facts.cinder.free_gb < 500`), fault.NoValidHost)
-	for _, want := range []string{"1 ConfiguredExpressionFilter(missing: cinder)", "1 ConfiguredExpressionFilter", "2 ExpressionFilter"} {
+	for _, want := range []string{"1 does not pass ConfiguredExpressionFilter(missing: cinder)", "1 does not pass ConfiguredExpressionFilter,", "2 do not pass ExpressionFilter"} {
 		if !strings.Contains(e.Message, want) {
 			t.Errorf("%v does not say %s", e, want)
 		}

@@ -164,7 +164,7 @@ func TestEvacuateNeverChoosesTheSourcesHost(t *testing.T) {
 			req := move(op, "")
 			req.DryRun = dry
 			e := w.refused(req, fault.NoValidHost)
-			if !strings.Contains(e.Message, "HostFilter(ignored)") {
+			if !strings.Contains(e.Message, "1 is left out by the request (ignored)") {
 				t.Errorf("%s: %v", op, e)
 			}
 		}

@@ -136,7 +136,7 @@ func TestI9_MembersInACellThatCannotHoldTheRequest(t *testing.T) {
 	second := askGroup(2, 1, "affinity")
 	second.GetRequestSpec().RequiredTraits = []string{"CUSTOM_FAST"}
 	e := w.refused(second, fault.NoValidHost)
-	if !strings.Contains(e.Message, schedule.AffinityFilter) {
+	if !strings.Contains(e.Message, "has no member of the server group") {
 		t.Errorf("%v", e)
 	}
 }

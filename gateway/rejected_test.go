@@ -70,7 +70,7 @@ func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 		}
 		// The caller ignored one, and is told of the others what they were.
 		want := map[string]int32{"HostFilter ignored": 1, "HostVerdict NO_ROOM": 1, "HostVerdict DISABLED": 1}
-		if got := rejectsOf(t, e); !maps.Equal(got, want) || !strings.Contains(e.Message, "1 HostVerdict(NO_ROOM)") {
+		if got := rejectsOf(t, e); !maps.Equal(got, want) || !strings.Contains(e.Message, "1 refused the claim (NO_ROOM)") {
 			t.Errorf("rejected by %v: %q", got, e.Message)
 		}
 		if got := rejectCountsOf(d.GetCells()[0].GetRejects()); !maps.Equal(got, want) {

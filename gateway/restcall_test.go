@@ -92,7 +92,7 @@ func TestBodiesThatAreNoObjectsAreNamed(t *testing.T) {
 			}
 		}
 	}
-	if n != 9 {
+	if n != 10 {
 		t.Errorf("%d calls have a body", n)
 	}
 }

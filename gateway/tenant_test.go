@@ -59,7 +59,7 @@ func TestAFullAggregateOfAProject(t *testing.T) {
 	r := ask(9, 1) // 2 VCPU each, on 16
 	r.GetRequestSpec().ProjectId = "p1"
 	r.GetRequestSpec().GetFlavor().Vcpus = 17
-	if e := w.refused(r, fault.NoValidHost); !strings.Contains(e.Message, schedule.AggregateFilter+"(tenant)") {
+	if e := w.refused(r, fault.NoValidHost); !strings.Contains(e.Message, "outside of the aggregates that are asked for (tenant)") {
 		t.Errorf("%v", e)
 	}
 }

@@ -211,7 +211,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 			t.Fatalf("after a release: %v", err)
 		}
 	}
-	if _, err := p.decide(0); fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "Filter(VCPU)") {
+	if _, err := p.decide(0); fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "too little VCPU") {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -38,6 +38,10 @@ func rejectInWords(filter, detail string, one bool) string {
 	if one {
 		lack, have, are, do = "lacks", "has", "is", "does"
 	}
+	in := "" // which of a filter's reasons it is
+	if detail != "" {
+		in = " (" + detail + ")"
+	}
 	if detail == schedule.Unreadable {
 		return have + " data that " + filter + " cannot read"
 	}
@@ -49,7 +53,7 @@ func rejectInWords(filter, detail string, one bool) string {
 		if detail == "down" || detail == "disabled" {
 			return are + " " + detail
 		}
-		return are + " out of service (" + detail + ")"
+		return are + " out of service" + in
 	case schedule.ResourceFilter:
 		if detail != "" {
 			return have + " too little " + detail
@@ -66,7 +70,7 @@ func rejectInWords(filter, detail string, one bool) string {
 	case schedule.ZoneFilter:
 		return are + " in another availability zone"
 	case schedule.AggregateFilter:
-		return are + " outside of the aggregates that are asked for"
+		return are + " outside of the aggregates that are asked for" + in
 	case schedule.AffinityFilter:
 		return have + " no member of the server group"
 	case schedule.AntiAffinityFilter:
@@ -76,11 +80,14 @@ func rejectInWords(filter, detail string, one bool) string {
 	case schedule.PCIFilter:
 		return lack + " free PCI devices"
 	case schedule.HostFilter:
-		return are + " left out by the request"
+		return are + " left out by the request" + in
 	case schedule.ImageFilter:
 		return lack + " support for the image"
 	case schedule.CapabilitiesFilter:
 		return lack + " capabilities that the flavor asks for"
+	}
+	if filter == verdictFilter {
+		return "refused the claim" + in
 	}
 	return do + " not pass " + rejectText(filter, detail)
 }
