@@ -27,8 +27,7 @@ func commentsOf(set *descriptorpb.FileDescriptorSet) comments {
 				out[d.FullName()] = strings.Join(strings.Fields(text), " ")
 			}
 		}
-		var enums func(protoreflect.EnumDescriptors)
-		enums = func(all protoreflect.EnumDescriptors) {
+		enums := func(all protoreflect.EnumDescriptors) {
 			for i := range all.Len() {
 				add(all.Get(i))
 				for k := range all.Get(i).Values().Len() {

@@ -27,7 +27,7 @@ const (
 )
 
 // errPlacementFull: Placement has no room on a host on which the cell has.
-var errPlacementFull = errors.New("Placement refuses the allocation")
+var errPlacementFull = errors.New("the allocation is refused by Placement")
 
 // errPlacementChanged: somebody else wrote allocations of the consumer meanwhile.
 var errPlacementChanged = errors.New("another process changed the allocations of the consumer")

@@ -25,8 +25,11 @@ _CHANNEL_OPTIONS = [
     ('grpc.enable_retries', 0),
     # A gateway that comes back is found at once, not after gRPC's two minutes.
     ('grpc.initial_reconnect_backoff_ms', 100),
-    ('grpc.min_reconnect_backoff_ms', 100),
     ('grpc.max_reconnect_backoff_ms', 2000),
+    # What its name does not say: how long a connection may take, with TLS.
+    ('grpc.min_reconnect_backoff_ms', 5000),
+    # A new channel connects at once, whatever an old one waits for.
+    ('grpc.use_local_subchannel_pool', 1),
     # A connection that a firewall dropped is noticed while a call waits.
     ('grpc.keepalive_time_ms', 30000),
     ('grpc.keepalive_timeout_ms', 10000),
@@ -138,6 +141,8 @@ class Transport(object):
             return schema.message(method.response).FromString(answer)
         details = [v for k, v in e.trailing_metadata() or ()
                    if k == 'grpc-status-details-bin']
+        if e.code() == grpc.StatusCode.UNAVAILABLE and not details:
+            self._forget(channel)
         raise refusal.Refusal.of(
             e.code().name, e.details() or '', details[0] if details else b'')
 
@@ -162,6 +167,17 @@ class Transport(object):
                                   if k[:2] != key[:2]}
                 channel = self._channels[key] = self._dial(grpc, endpoint)
             return channel
+
+    def _forget(self, channel):
+        """Have the next call connect anew.
+
+        gRPC makes progress while a call waits. On a channel that failed to
+        connect calls fail at once, so that its next handshake takes long, or
+        never ends; a call on a new channel waits for its connection.
+        """
+        with self._lock:
+            self._channels = {k: c for k, c in self._channels.items()
+                              if c is not channel}
 
     def _dial(self, grpc, endpoint):
         g = self._group

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A gateway that answers by a script, for what a real one does seldom.
 
-    python3 fakegateway.py SCRIPT [CERT KEY CLIENT_CA]
+    python3 fakegateway.py SCRIPT PORT [CERT KEY CLIENT_CA]
 
 SCRIPT is a JSON list; one entry a call of SelectDestinations, the last again
 and again: {"code": "UNAVAILABLE", "kind": "...", "retry": seconds} or
@@ -85,12 +85,13 @@ class Gateway(grpc.GenericRpcHandler):
 if __name__ == '__main__':
     server = grpc.server(futures.ThreadPoolExecutor(32))
     server.add_generic_rpc_handlers((Gateway(json.loads(sys.argv[1])),))
-    if len(sys.argv) > 2:
-        cert, key, ca = (open(path, 'rb').read() for path in sys.argv[2:])
-        port = server.add_secure_port('127.0.0.1:0', grpc.ssl_server_credentials(
+    at = '127.0.0.1:' + sys.argv[2]
+    if len(sys.argv) > 3:
+        cert, key, ca = (open(path, 'rb').read() for path in sys.argv[3:])
+        port = server.add_secure_port(at, grpc.ssl_server_credentials(
             [(key, cert)], root_certificates=ca, require_client_auth=True))
     else:
-        port = server.add_insecure_port('127.0.0.1:0')
+        port = server.add_insecure_port(at)
     print(port, flush=True)
     server.start()
     server.wait_for_termination()

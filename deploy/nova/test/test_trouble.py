@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,11 +26,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 class Scripted(doortest.Base):
 
-    def gateway(self, *script, tls=()):
+    def gateway(self, *script, tls=(), port=0):
         """A fake gateway, and the function that ends it and tells its calls."""
         p = subprocess.Popen(
             [sys.executable, os.path.join(HERE, 'fakegateway.py'),
-             json.dumps(script)] + list(tls), stdout=subprocess.PIPE, text=True)
+             json.dumps(script), str(port)] + list(tls),
+            stdout=subprocess.PIPE, text=True)
         endpoint = '127.0.0.1:' + p.stdout.readline().strip()
 
         def calls():
@@ -238,6 +240,25 @@ class Credentials(Scripted):
                     with self.assertRaises(messaging.MessagingTimeout):
                         self.select(spec(ids), ids)
             self.assertEqual(2, len(calls()))
+
+    def test_tls_after_nobody_listened(self):
+        """A gateway that starts late is found with the next attempt."""
+        with tempfile.TemporaryDirectory() as d:
+            server, ours = (self.certificate(d, n) for n in ('server', 'ours'))
+            with socket.socket() as s:
+                s.bind(('127.0.0.1', 0))
+                port = s.getsockname()[1]
+            self.conf(endpoints=['127.0.0.1:%d' % port], timeout=1,
+                      attempt_timeout=1, tls_ca_file=server[0],
+                      tls_cert_file=ours[0], tls_key_file=ours[1])
+            ids = uuids(1)
+            with self.assertRaises(messaging.MessagingTimeout):
+                self.select(spec(ids), ids)
+            endpoint, calls = self.gateway(
+                {'ok': True}, tls=list(server) + [ours[0]], port=port)
+            self.conf(timeout=300, attempt_timeout=60)
+            self.select(spec(ids), ids)
+            self.assertEqual(1, len(calls()))
 
     def test_what_cannot_work_is_told_at_start(self):
         self.conf(endpoints=['gw1', 'gw2.example.org:9090'],
