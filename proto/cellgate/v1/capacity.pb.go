@@ -394,7 +394,8 @@ func (x *HypotheticalChanges) GetDrainedHosts() []string {
 
 type AddedHosts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The host to copy: its inventory, traits, devices and aggregates. The copies are in its cell, up and enabled.
+	// The host to copy: its inventory, traits, devices and aggregates. The copies are in its cell, up and enabled. NUMA cells
+	// and devices are copied as they are, with what is taken of them: name an empty host.
 	LikeHostUuid  string `protobuf:"bytes,1,opt,name=like_host_uuid,json=likeHostUuid,proto3" json:"like_host_uuid,omitempty"`
 	Count         int32  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
