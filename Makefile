@@ -71,7 +71,7 @@ fuzz: ## Fuzz what reads extra specs, JSON and requests, and what keeps facts in
 	done
 
 .PHONY: test-long
-test-long: needs $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds (about 30 minutes).
+test-long: needs needs-browser $(TOOLS)/.stamp ## Run the property and crash tests with many more seeds, and the console in a browser (about 30 minutes).
 	@status=0; \
 	CELLGATE_LONG=1 tools/test.sh long-race -race -count=1 -timeout 90m ./... || status=1; \
 	CELLGATE_LONG=1 CELLGATE_RAN_RACED=1 tools/test.sh long-plain -count=1 -timeout 90m $(LEFT_OUT:%=./%) || status=1; \
@@ -96,6 +96,14 @@ needs-placement:
 	@missing=; \
 	/usr/bin/python3 -W ignore -c 'import placement' 2>/dev/null || missing=" python3-placement"; \
 	$(call install,the tests against Placement need)
+
+.PHONY: needs-browser
+needs-browser:
+	@missing=; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v npm >/dev/null || missing="$$missing npm"; \
+	$(call install,the tests of the console need)
+	@[ -d console/node_modules/axe-core ] || { cd console && npm ci --no-audit --no-fund; }
 
 # Debian 12 has Nova Zed and Placement 8.
 .PHONY: needs-nova

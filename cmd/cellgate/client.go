@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +34,13 @@ type client struct {
 	timeout time.Duration
 	tls     config.ClientTLS
 	output  func(*cobra.Command) (form string, err error)
+	// colors: states may have colours on a terminal (NO_COLOR is not set).
+	colors bool
 }
 
 // newClient adds the flags of a client command and of those below it.
 func newClient(cmd *cobra.Command, t terminal) *client {
-	c := &client{}
+	c := &client{colors: !slices.ContainsFunc(t.env, func(e string) bool { return strings.HasPrefix(e, "NO_COLOR=") && e != "NO_COLOR=" })}
 	f := cmd.PersistentFlags()
 	text := func(to *string, name, unset, help string) {
 		variable := config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -119,7 +122,7 @@ func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func
 		return printMessage(out, m, form)
 	}
 	by, _ := cmd.Flags().GetString("sort") // "" where there is no such flag
-	p := &page{wide: form == "wide", names: form == "name", sort: by, colored: isTerminal(out) && os.Getenv("NO_COLOR") == ""}
+	p := &page{wide: form == "wide", names: form == "name", sort: by, colored: c.colors && isTerminal(out)}
 	if again && isTerminal(out) {
 		p.WriteString(clearScreen)
 	}

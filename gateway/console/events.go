@@ -133,7 +133,8 @@ func (e *events) leave() {
 	e.listeners--
 }
 
-// state gives the state as JSON, read at most half of every ago. The first listener that
+// state gives the state as JSON, read at most half of every ago. What cannot be read stays as it was: of a cell that does
+// not answer, cells say so. The first listener that
 // finds it older reads it, and the others wait for that.
 func (e *events) state(ctx context.Context) (cells, newest []byte) {
 	e.mu.Lock()

@@ -266,7 +266,7 @@ type Cell struct {
 	MaxQueue          int           `yaml:"max_queue" range:"256.." help:"operations waiting to be committed, at most; 256 or more"`
 	MaxHosts          int           `yaml:"max_hosts" range:"1.." help:"hosts of the cell, at most"`
 	MaxHostsMiB       int           `yaml:"max_hosts_mib" unit:"MiB" range:"1.." help:"MiB that the rows of the cell's hosts take, at most"`
-	MaxAgentHosts     int           `yaml:"max_agent_hosts" range:"1.." help:"hosts that one agent's credential may register, at most"`
+	MaxAgentHosts     int           `yaml:"max_agent_hosts" range:"1.." help:"hosts that one agent's credential may register, at most; it may have four calls for each under way"`
 	MaxAgentHostsMiB  int           `yaml:"max_agent_hosts_mib" unit:"MiB" range:"1.." help:"MiB that the rows of those hosts take, at most"`
 	DecisionsKeep     time.Duration `yaml:"decisions_keep" range:">0s.." help:"how long decisions are kept"`
 	MaxDecisions      int           `yaml:"max_decisions" range:"1.." help:"decisions kept, at most"`

@@ -69,10 +69,11 @@ func CallRefused(addr net.Addr) {
 // which another call was admitted. addr is the address of the call's peer.
 func CertificateRefused(addr net.Addr, known bool) {
 	a, ok := addr.(meteredAddr)
-	if !ok {
+	if !ok || a.c.ending.Swap(true) {
 		return
 	}
 	time.AfterFunc(refusedStays, func() {
+		a.c.ending.Store(false)
 		if !known || !a.c.admitted.Load() {
 			_ = a.c.Close() // nobody is left to tell
 		}
@@ -91,8 +92,8 @@ type metered struct {
 	in *Ingress
 	// refused counts calls that were refused since the last pause.
 	refused atomic.Int32
-	// admitted is set once a call of the connection was.
-	admitted atomic.Bool
+	// admitted is set once a call of the connection was, ending while CertificateRefused waits.
+	admitted, ending atomic.Bool
 
 	// Only Read uses these. skip is how many bytes of no interest follow, head the
 	// header of the next frame, as far as it was read.
