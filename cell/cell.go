@@ -125,7 +125,7 @@ func (c *Cell) Register(s grpc.ServiceRegistrar) {
 }
 
 // Ready is closed when the table is loaded and the lane is open. A replica whose store
-// can look for hosts itself (shard.HostFilter) answers before that: see cold.go.
+// can look for hosts itself (shard.HostFinder) answers before that: see cold.go.
 func (c *Cell) Ready() <-chan struct{} { return c.phase.ready }
 
 // Run opens a lane, loads the shard and serves until ctx ends or a part of it

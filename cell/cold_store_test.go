@@ -14,7 +14,7 @@ import (
 // hosts itself: as its database does, or naively.
 type coldStore struct {
 	shard.Store
-	shard.HostFilter
+	shard.HostFinder
 	// begun has an element for each Load that has read its first row; it goes on when
 	// resume is closed.
 	begun  chan struct{}
@@ -28,11 +28,11 @@ type coldStore struct {
 // newColdStore makes one of a store; unless it filters itself, naively.
 func newColdStore(s shard.Store) *coldStore {
 	c := &coldStore{Store: s, begun: make(chan struct{}, 9), resume: make(chan struct{})}
-	filter, ok := s.(shard.HostFilter)
+	filter, ok := s.(shard.HostFinder)
 	if !ok {
-		filter = shardtest.NaiveFilter{Store: s}
+		filter = shardtest.NaiveFinder{Store: s}
 	}
-	c.HostFilter = filter
+	c.HostFinder = filter
 	return c
 }
 
@@ -72,7 +72,7 @@ func (s *coldStore) searches() []shard.HostQuery {
 	return slices.Clone(s.asked)
 }
 
-func (s *coldStore) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
+func (s *coldStore) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	s.mu.Lock()
 	hook := s.onFilter
 	s.asked = append(s.asked, q)
@@ -82,5 +82,5 @@ func (s *coldStore) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.H
 			return shard.HostMatches{}, err
 		}
 	}
-	return s.HostFilter.FilterHosts(ctx, q)
+	return s.HostFinder.FindHosts(ctx, q)
 }

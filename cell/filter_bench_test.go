@@ -200,7 +200,7 @@ func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 	q := selectQuery()
 	asked := replica.HostQueryOf(q.Request, q.Rules)
 	asked.Limit, asked.From, asked.Rows = rest.Limit, rest.From, rest.Rows
-	found, err := m.store.(shard.HostFilter).FilterHosts(m.t.Context(), asked)
+	found, err := m.store.(shard.HostFinder).FindHosts(m.t.Context(), asked)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -20,18 +20,18 @@ func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
 }
 
 // judgeGate judges the gate and, with move, moves it. It gives the gate afterwards and the
-// verdict that goes with it. imported is a moment of store time at which all of Nova's tables
+// judgement that goes with it. imported is a moment of store time at which all of Nova's tables
 // was in the shard; zero for none.
-func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Verdict, error) {
+func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Judgement, error) {
 	select {
 	case c.gate.Judging <- struct{}{}:
 		defer func() { <-c.gate.Judging }()
 	case <-ctx.Done():
-		return nil, gate.Verdict{}, ctx.Err()
+		return nil, gate.Judgement{}, ctx.Err()
 	}
 	now, err := c.store.Now(ctx)
 	if err != nil {
-		return nil, gate.Verdict{}, replica.StoreFault(err)
+		return nil, gate.Judgement{}, replica.StoreFault(err)
 	}
 	g := c.rows.GateRow()
 	for range gateTries {
@@ -39,7 +39,7 @@ func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*s
 		if g == nil || imported.Sub(g.RowsAt) >= replica.RowsEvery {
 			v.Want.RowsAt = imported
 		}
-		c.gate.NoteVerdict(v)
+		c.gate.NoteJudgement(v)
 		if !move || gate.IsAsWanted(g, &v.Want) {
 			return g, v, nil
 		}
@@ -48,13 +48,13 @@ func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*s
 			return nil, v, err
 		}
 		if g = next; moved {
-			// The verdict was of the state before.
+			// The judgement was of the state before.
 			v = c.gate.Rules.Judge(g, c.gate.Evidence(now, c.registrationsUnder(g)))
-			c.gate.NoteVerdict(v)
+			c.gate.NoteJudgement(v)
 			return g, v, nil
 		}
 	}
-	return nil, gate.Verdict{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
+	return nil, gate.Judgement{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
 }
 
 // operator is an operator's; zero for the rules.

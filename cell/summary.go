@@ -28,7 +28,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 		g := s.rows.TableGate.Load() // before the summary, whose table is as new then
 		out = proto.CloneOf(s.newestSummary())
 		if g != nil {
-			out.Totals.Gate = s.gate.Message(g, gate.Verdict{})
+			out.Totals.Gate = s.gate.Message(g, gate.Judgement{})
 			if why := s.table.Imports.WhyUnavailable(g); why != "" {
 				out.Totals.Available, out.Totals.Reason = false, why
 			}

@@ -14,7 +14,7 @@ import (
 // returns none.
 //
 // The simple way would be to fetch every host that passed. A plan instead lets
-// each cell rank by the bounds that are likely right (the hint's; else its own),
+// each cell rank by the bounds that are likely right (the expected ones; else its own),
 // joins the bounds that come back, weighs the candidates anew under the joined
 // ones, and asks again only those cells of which it cannot prove that no host
 // they did not name comes before the pick (answer.below). A pick changes its own
@@ -54,9 +54,9 @@ type PlanConfig struct {
 	Cells int
 	// Alternates wanted for each pick, at most.
 	Alternates int
-	// Hint is what was last known of this shape (Result.Known), or nil. A wrong
+	// Expected is what was last known of this shape (Result.Known), or nil. A wrong
 	// one costs a round and changes no result.
-	Hint *GlobalStats
+	Expected *GlobalStats
 	// MaxRounds of asks for one pick; below 1 means 4. A still table needs two,
 	// with hard affinity three.
 	MaxRounds int
@@ -83,8 +83,8 @@ type Result struct {
 	// newest. Nil when the cell is lost.
 	First []*Proposal
 	Last  []*Proposal
-	// Known is what the cells knew together at the first pick: the next hint
-	// for this shape.
+	// Known is what the cells knew together at the first pick: what the next plan
+	// for this shape expects.
 	Known GlobalStats
 	// Raised is what Nova raises instead of an answer, with
 	// Options.StrictNova: there are no picks then.

@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// askMissing asks the cells that never answered, under the hint.
+// askMissing asks the cells that never answered, under what is expected.
 func (p *Plan) askMissing() bool {
 	var missing []int
 	for c := range p.cells {
@@ -10,7 +10,7 @@ func (p *Plan) askMissing() bool {
 			missing = append(missing, c)
 		}
 	}
-	p.ask(missing, p.hint())
+	p.ask(missing, p.expected())
 	return len(missing) > 0
 }
 
@@ -94,13 +94,13 @@ func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 	return &t
 }
 
-// hint is what the cells are told first: the caller's hint as far as it could be
+// expected is what the cells are told first: what the caller expects, as far as it could be
 // true.
-func (p *Plan) hint() *GlobalStats {
-	if p.cfg.Hint == nil {
+func (p *Plan) expected() *GlobalStats {
+	if p.cfg.Expected == nil {
 		return nil
 	}
-	h := *p.cfg.Hint
+	h := *p.cfg.Expected
 	if slices.ContainsFunc(h.Bounds, func(b Bounds) bool { return !finite(b) }) {
 		h.Bounds = nil
 	}

@@ -45,9 +45,9 @@ func (f *busyFleet) cells() []proposer {
 }
 
 // place plans and takes; the instances are new ones.
-func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates int, hint *GlobalStats) (*Result, int, int) {
+func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates int, expected *GlobalStats) (*Result, int, int) {
 	cfg := PlanConfig{
-		Request: r, Rules: rules, Seed: uint64(f.placed), Cells: len(f.tables), Alternates: alternates, Hint: hint,
+		Request: r, Rules: rules, Seed: uint64(f.placed), Cells: len(f.tables), Alternates: alternates, Expected: expected,
 	}
 	for range n {
 		f.placed++
@@ -97,7 +97,7 @@ func busyRequests() []*Request {
 }
 
 // How many rounds a plan takes on a fleet that fills up, with what was known of
-// the shape the last time it was asked for as the hint, as a gateway keeps it.
+// the shape the last time it was asked for as the expected, as a gateway keeps it.
 // The floors leave some points to what was measured: 90 % and 97 %.
 func TestPlanRoundsOnABusyFleet(t *testing.T) {
 	raced.Skip(t, raced.Pure)
@@ -111,25 +111,25 @@ func TestPlanRoundsOnABusyFleet(t *testing.T) {
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			f, rng := newBusyFleet(3, 300), rand.New(rand.NewPCG(3, 3))
-			requests, hints := busyRequests(), map[*Request]*GlobalStats{}
+			requests, known := busyRequests(), map[*Request]*GlobalStats{}
 			var without, with mergeShare
 			for i := range 600 {
 				r := requests[rng.IntN(len(requests))]
-				hint, share := hints[r], &with
-				if hint == nil || i%4 == 0 {
-					hint, share = nil, &without
+				expected, share := known[r], &with
+				if expected == nil || i%4 == 0 {
+					expected, share = nil, &without
 				}
-				res, rounds, asks := f.place(t, r, of.rules, 1, 2, hint)
+				res, rounds, asks := f.place(t, r, of.rules, 1, 2, expected)
 				if !res.Exact {
 					t.Fatal("not exact")
 				}
 				share.add(res, rounds, asks)
-				hints[r] = &res.Known
+				known[r] = &res.Known
 			}
-			fmt.Printf("busy fleet, %s, no hint:   %v\n", of.name, &without)
-			fmt.Printf("busy fleet, %s, last hint: %v\n", of.name, &with)
+			fmt.Printf("busy fleet, %s, no expected:   %v\n", of.name, &without)
+			fmt.Printf("busy fleet, %s, last expected: %v\n", of.name, &with)
 			if got := float64(with.oneRound) / float64(with.plans); got < of.floor {
-				t.Errorf("with the last hint %.3f of the plans took one round, floor %.2f", got, of.floor)
+				t.Errorf("with the last expected %.3f of the plans took one round, floor %.2f", got, of.floor)
 			}
 		})
 	}

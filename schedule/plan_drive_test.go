@@ -37,10 +37,10 @@ func (s *scenario) tableCells() []proposer {
 	return cells
 }
 
-func (s *scenario) plan(hint *GlobalStats, maxRounds int) *Plan {
+func (s *scenario) plan(expected *GlobalStats, maxRounds int) *Plan {
 	return NewPlan(PlanConfig{
 		Request: s.request, Rules: s.rules, Seed: s.seed, Instances: s.instances,
-		Cells: len(s.cells), Alternates: s.alternates, Hint: hint, MaxRounds: maxRounds,
+		Cells: len(s.cells), Alternates: s.alternates, Expected: expected, MaxRounds: maxRounds,
 	})
 }
 
@@ -74,7 +74,7 @@ func drive(t testingT, p *Plan, cells []proposer, rng *rand.Rand) (rounds, asks 
 	return rounds, asks
 }
 
-// mergeShare counts merges by the hint they had.
+// mergeShare counts merges by the expected they had.
 type mergeShare struct{ plans, oneRound, worst, picks, rounds, asks int }
 
 func (m *mergeShare) add(r *Result, rounds, asks int) {

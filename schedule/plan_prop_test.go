@@ -54,7 +54,7 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 
 // wrongHint draws knowledge that has nothing to do with the fleet.
 func wrongHint(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
-	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "hinted passed")}
+	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
 		for _, b := range right.Bounds {
 			b.Min += rapid.SampledFrom([]float64{0, -1, 5, 1000}).Draw(t, "min moved")
@@ -64,7 +64,7 @@ func wrongHint(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 	} else if rapid.Bool().Draw(t, "bounds of another shape") {
 		k.Bounds = []Bounds{{0, 1}}
 	}
-	if rapid.Bool().Draw(t, "group hinted") {
+	if rapid.Bool().Draw(t, "group expected") {
 		k.GroupHostsKnown = true
 		for _, h := range s.hosts[:min(2, len(s.hosts))] {
 			k.GroupHosts = append(k.GroupHosts, h.ServiceHost)
@@ -74,7 +74,7 @@ func wrongHint(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 }
 
 // The merged order is the order one scheduler over all hosts gives, whatever the
-// split, the hint and the order of answers.
+// split, what is expected and the order of answers.
 func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	for _, of := range []struct {
@@ -93,8 +93,8 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 				picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
 				cells := of.cells(s)
 				rng := rand.New(rand.NewPCG(s.seed, 1))
-				run := func(share *mergeShare, hint *GlobalStats) *Result {
-					p := s.plan(hint, 0)
+				run := func(share *mergeShare, expected *GlobalStats) *Result {
+					p := s.plan(expected, 0)
 					rounds, asks := drive(t, p, cells, rng)
 					checkPicks(t, s, p.Result(), picks, failed)
 					checkProposals(t, s, p.Result())
@@ -105,7 +105,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 				run(&right, &known)
 				run(&wrong, wrongHint(t, s, &known))
 			})
-			for _, line := range []string{"no hint:    " + none.String(), "right hint: " + right.String(), "wrong hint: " + wrong.String()} {
+			for _, line := range []string{"nothing expected: " + none.String(), "rightly expected: " + right.String(), "wrongly expected: " + wrong.String()} {
 				fmt.Printf("I5 %s, %s\n", of.name, line)
 				t.Log(line)
 			}

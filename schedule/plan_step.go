@@ -8,7 +8,7 @@ const spare = 3
 
 // advance goes on for as long as no ask is open:
 //
-//  1. Cells that never answered are asked under the hint.
+//  1. Cells that never answered are asked under what is expected.
 //  2. Cells whose answer lacks takes, or was filtered by other affinity hosts
 //     than those now known, are asked under what is known.
 //  3. All answers are true now, and so is what they say together. The best

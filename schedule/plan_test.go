@@ -235,6 +235,6 @@ func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
 		t.Errorf("asks by round %v", asked)
 	}
 	if n, _ := drive(t, s.plan(nil, 0), cells, rand.New(rand.NewPCG(1, 1))); n != 5 {
-		t.Errorf("%d rounds without a hint, want 5: the cells' own bounds are the joined ones", n)
+		t.Errorf("%d rounds with nothing expected, want 5: the cells' own bounds are the joined ones", n)
 	}
 }

@@ -33,8 +33,8 @@ type Keeper struct {
 	importer    string
 	until       time.Time
 	Comparisons hostComparisons
-	// verdict is the newest verdict, for who watches the replica.
-	verdict Verdict
+	// judgement is the newest judgement, for who watches the replica.
+	judgement Judgement
 
 	// News says that a report was taken.
 	News chan struct{}
@@ -126,11 +126,11 @@ func (k *Keeper) LendImport(gateway string) bool {
 	return true
 }
 
-// NoteVerdict keeps the newest verdict for metrics.
-func (k *Keeper) NoteVerdict(v Verdict) {
+// NoteJudgement keeps the newest judgement for metrics.
+func (k *Keeper) NoteJudgement(v Judgement) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.verdict = v
+	k.judgement = v
 }
 
 // IsAsWanted reports whether a row is as it is wanted.
@@ -196,7 +196,7 @@ func (k *Keeper) Reading() (r Reading) {
 			r.Lag = max(r.Lag, k.lag(g))
 		}
 	}
-	r.Lagging = k.verdict.laggingHosts
+	r.Lagging = k.judgement.laggingHosts
 	return r
 }
 

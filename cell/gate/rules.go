@@ -125,8 +125,8 @@ type laggard struct {
 	counts         bool
 }
 
-// Verdict is what the rules make of a gate and the evidence.
-type Verdict struct {
+// Judgement is what the rules make of a gate and the evidence.
+type Judgement struct {
 	// Want is the row as it should be; its Revision is that of the row judged.
 	Want shard.MoveGate
 	// waitsFor is what the gate waits for, for people.
@@ -146,9 +146,9 @@ type Verdict struct {
 }
 
 // Judge says where the gate should be. It is a pure function.
-func (r Rules) Judge(g *shard.Gate, e Evidence) Verdict {
+func (r Rules) Judge(g *shard.Gate, e Evidence) Judgement {
 	t := r.tally(e)
-	v := t.Verdict
+	v := t.Judgement
 	if g == nil {
 		v.Want = shard.MoveGate{State: shard.GateLegacy, Reason: "a gateway reads the cell's legacy tables"}
 		return v
@@ -191,7 +191,7 @@ func (r Rules) Judge(g *shard.Gate, e Evidence) Verdict {
 }
 
 // hold notes that all holds, and moves when it has for long enough.
-func (r Rules) hold(g *shard.Gate, e Evidence, v *Verdict) {
+func (r Rules) hold(g *shard.Gate, e Evidence, v *Judgement) {
 	if g.HeldSince.IsZero() || e.now.Before(g.HeldUntil) || e.now.Sub(g.HeldUntil) > max(r.Settle/2, maxHeldGap) {
 		// Nobody has looked for a while, or the clock went back.
 		v.Want.HeldSince, v.Want.HeldUntil = e.now, e.now
@@ -220,14 +220,14 @@ func (r Rules) hold(g *shard.Gate, e Evidence, v *Verdict) {
 	}
 }
 
-func (v *Verdict) move(to shard.GateState, reason string) {
+func (v *Judgement) move(to shard.GateState, reason string) {
 	v.Want.State, v.Want.Reason = to, reason
 	v.unheld()
 }
 
 // notEqual says that hosts differ from their rows; "" for none. A gate that opened would place
 // instances where Nova does not, or find no room where Nova has some.
-func (v *Verdict) notEqual() string {
+func (v *Judgement) notEqual() string {
 	const named = 2
 	var first []string
 	for _, d := range v.differing[:min(len(v.differing), named)] {
@@ -246,4 +246,4 @@ func (v *Verdict) notEqual() string {
 	return fmt.Sprintf("%d hosts that differ from their rows: %s", v.differingHosts, text)
 }
 
-func (v *Verdict) unheld() { v.Want.HeldSince, v.Want.HeldUntil = time.Time{}, time.Time{} }
+func (v *Judgement) unheld() { v.Want.HeldSince, v.Want.HeldUntil = time.Time{}, time.Time{} }

@@ -10,7 +10,7 @@ import (
 
 // tally counts the evidence.
 type tally struct {
-	Verdict
+	Judgement
 	rules Rules
 	now   time.Time
 	// closes says why the gate closes, breaks what keeps it from opening.
@@ -36,7 +36,7 @@ func (r Rules) tally(e Evidence) *tally {
 		}
 	}
 	for _, ok := range t.nodes {
-		t.Verdict.hosts++
+		t.Judgement.hosts++
 		if ok {
 			t.registered++
 		}

@@ -68,7 +68,7 @@ func messageState(s shard.GateState) cellgatev1.Gate_State {
 }
 
 // Message is the gate with all that there is to say of it; nil for none.
-func (k *Keeper) Message(g *shard.Gate, v Verdict) *cellgatev1.Gate {
+func (k *Keeper) Message(g *shard.Gate, v Judgement) *cellgatev1.Gate {
 	if g == nil {
 		return nil
 	}

@@ -34,14 +34,14 @@ const (
 )
 
 // coldSearch answers queries while the replica loads its table: each from a small table, of
-// the hosts that the shard itself finds for it (shard.HostFilter, hostQueryOf). All
+// the hosts that the shard itself finds for it (shard.HostFinder, hostQueryOf). All
 // filters run on that table too, so the shard need only find no fewer hosts than pass.
 //
 // Queries that ask the shard for the same share a search that has not begun yet: as
 // many callers as there are cost one search for each kind of request at a time, and
 // each sees what was committed before it came.
 type coldSearch struct {
-	filter   shard.HostFilter // nil: the store is none
+	filter   shard.HostFinder // nil: the store is none
 	cell     string
 	versions *proposals.Versions
 	most     int
@@ -82,7 +82,7 @@ func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.V
 		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
 		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
 	}
-	c.filter, _ = store.(shard.HostFilter)
+	c.filter, _ = store.(shard.HostFinder)
 	c.life, c.over = context.WithCancel(context.Background())
 	return c
 }
@@ -170,7 +170,7 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 	}
 	ctx, cancel := context.WithTimeout(c.life, coldPatience)
 	defer cancel()
-	found, err := c.filter.FilterHosts(ctx, s.query)
+	found, err := c.filter.FindHosts(ctx, s.query)
 	switch {
 	case err == nil:
 		c.late.Store(0)

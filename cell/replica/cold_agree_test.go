@@ -27,8 +27,8 @@ func TestI6_AColdReplicaAnswersAsAWarmOne(t *testing.T) {
 		store := newStore(t)
 		coldAgrees(t, struct {
 			shard.Store
-			shard.HostFilter
-		}{store, shardtest.NaiveFilter{Store: store}}, 24)
+			shard.HostFinder
+		}{store, shardtest.NaiveFinder{Store: store}}, 24)
 	})
 }
 

@@ -101,7 +101,7 @@ func sourcesAgree(t *testing.T, backend string, store shard.Store) {
 // agreement is a shard and the table of its rows.
 type agreement struct {
 	t      *testing.T
-	filter shard.HostFilter
+	filter shard.HostFinder
 	lane   shard.Lane
 	writer *Writer
 	rng    *rand.Rand
@@ -116,7 +116,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	}
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
-		t: t, filter: store.(shard.HostFilter), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
+		t: t, filter: store.(shard.HostFinder), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
 		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposals.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
 	}
 }
@@ -333,7 +333,7 @@ func (a *agreement) database(q *schedule.Query) []string {
 	if a.rng.IntN(2) == 0 { // one that goes from host to host
 		asked.Limit = agreementHosts
 	}
-	m, err := a.filter.FilterHosts(a.t.Context(), asked)
+	m, err := a.filter.FindHosts(a.t.Context(), asked)
 	if err != nil {
 		a.t.Fatalf("%+v: %v", q.Request, err)
 	}

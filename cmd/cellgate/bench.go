@@ -72,7 +72,7 @@ process, and ends it afterwards.`,
 		if err != nil {
 			return err
 		}
-		return report.verdict()
+		return report.unexpected()
 	}
 	return cmd
 }

@@ -48,8 +48,8 @@ func newBenchReport(b *benchFlags, target benchTarget) *benchReport {
 	return r
 }
 
-// verdict is an error when an answer was not the expected one.
-func (r *benchReport) verdict() error {
+// unexpected is an error when an answer was not the expected one.
+func (r *benchReport) unexpected() error {
 	n := 0
 	for i := range r.Steps {
 		n += r.Steps[i].Failed()

@@ -218,24 +218,24 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	if err := d.announce(d.t.out, api, web); err != nil {
 		return err
 	}
-	var verdict error
+	var unexpected error
 	if d.cfg.Dev.Sample {
-		verdict = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Gateway, d.cfg.Dev))
+		unexpected = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Gateway, d.cfg.Dev))
 		if ctx.Err() != nil {
 			return nil // interrupted: what was not sent is no failure
 		}
 		if d.cfg.Dev.Once {
-			return verdict
+			return unexpected
 		}
-		if verdict != nil {
-			d.log.Error("the sample did not go as expected", "err", verdict)
+		if unexpected != nil {
+			d.log.Error("the sample did not go as expected", "err", unexpected)
 		}
 	}
 	if _, err := fmt.Fprintln(d.t.out, "Serving until interrupted."); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	return verdict
+	return unexpected
 }
 
 func (d *dev) announce(w io.Writer, api, web string) error {

@@ -27,7 +27,7 @@ func (q *question) mix(ctx context.Context, shapes []*shape, most int) ([]*cellg
 	for _, c := range q.answering() {
 		m.cells = append(m.cells, &mixedCell{asked: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))})
 	}
-	m.hints = make([]*schedule.GlobalStats, len(shapes))
+	m.expected = make([]*schedule.GlobalStats, len(shapes))
 	return m.place(ctx, most)
 }
 
@@ -36,9 +36,9 @@ type mixture struct {
 	*question
 	shapes []*shape
 	cells  []*mixedCell
-	// hints are what was last known of all cells, by shape.
-	hints []*schedule.GlobalStats
-	exact bool
+	// expected is what was last known of all cells, by shape.
+	expected []*schedule.GlobalStats
+	exact    bool
 }
 
 // mixedCell is a cell with what was placed there.
@@ -87,7 +87,7 @@ func (m *mixture) place(ctx context.Context, most int) ([]*cellgatev1.ShapeCapac
 // pick places one instance of a shape.
 func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Result, error) {
 	s := m.shapes[i]
-	plan := schedule.NewPlan(schedule.PlanConfig{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Hint: m.hints[i]})
+	plan := schedule.NewPlan(schedule.PlanConfig{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Expected: m.expected[i]})
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		answers, errs := make([]*schedule.Proposal, len(asks)), make([]error, len(asks))
 		if len(asks) == 1 {
@@ -112,7 +112,7 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 	if found.Raised != nil {
 		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", found.Raised)
 	}
-	m.hints[i], m.exact = &found.Known, m.exact && found.Exact
+	m.expected[i], m.exact = &found.Known, m.exact && found.Exact
 	for _, p := range found.Picks {
 		c := m.cells[p.Cell]
 		host := p.Candidate.Host

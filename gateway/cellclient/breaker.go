@@ -43,12 +43,12 @@ const (
 	expiryMargin = time.Millisecond
 )
 
-// verdict is what a call that ended says of its replica.
-type verdict int
+// outcome is what a call that ended says of its replica.
+type outcome int
 
 const (
 	// served: the replica answered, whatever it said.
-	served verdict = iota
+	served outcome = iota
 	// failed: it did not, in a time that is enough, or has a defect.
 	failed
 	// excused: the caller's end, or the shortness of its time, ended the call.
@@ -250,7 +250,7 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 }
 
 // leave tells how the call ended; err is why it was not served, or the refusal.
-func (p *pass) leave(v verdict, err error) {
+func (p *pass) leave(v outcome, err error) {
 	b := p.b
 	b.mu.Lock()
 	defer b.unlock()
@@ -336,7 +336,7 @@ func (t timing) stalled() bool { return t.took >= 2*t.budget }
 
 // judge says whose fault an error is. A replica that says no, or that it has too
 // much to do, serves.
-func judge(err error, t timing) verdict {
+func judge(err error, t timing) outcome {
 	kind := fault.KindOf(err)
 	switch {
 	case t.late(err) && (t.given < t.fair || t.stalled() || errors.Is(err, errBusy)):

@@ -66,7 +66,7 @@ func TestBlame(t *testing.T) {
 	for name, c := range map[string]struct {
 		err         error
 		took, given time.Duration
-		want        verdict
+		want        outcome
 	}{
 		"late":                         {slow, budget, budget, failed},
 		"late on a busy machine":       {slow, budget + 80*time.Millisecond, budget, failed},
@@ -87,7 +87,7 @@ func TestBlame(t *testing.T) {
 func TestBlameForWhatWasNotSent(t *testing.T) {
 	notSent := fmt.Errorf("%w: %w", ErrNotSent, context.DeadlineExceeded)
 	late := timing{took: time.Second, budget: time.Second, fair: time.Second, given: time.Second}
-	for err, want := range map[error]verdict{
+	for err, want := range map[error]outcome{
 		notSent:                                failed,
 		fmt.Errorf("%w: %w", errBusy, notSent): excused,
 		fault.Wrap(fault.Overloaded, ErrNotSent, "too much waits"): excused,
@@ -97,7 +97,7 @@ func TestBlameForWhatWasNotSent(t *testing.T) {
 			tm.took = 0
 		}
 		if got := judge(err, tm); got != want {
-			t.Errorf("%v: verdict %d, want %d", err, got, want)
+			t.Errorf("%v: outcome %d, want %d", err, got, want)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestStreaksAreOfTheirOwn(t *testing.T) {
 				}
 				for _, step := range []struct {
 					enter func(*breaker) (*pass, error)
-					v     verdict
+					v     outcome
 					err   error
 				}{{c.between, served, c.err}, {c.enter, failed, broken}} {
 					p, err := step.enter(b)

@@ -45,14 +45,14 @@ func (s *selection) spread() int {
 func (s *selection) widen(key shape) {
 	s.shape, s.width = key, 1
 	if !s.svc.cfg.KeepOrder {
-		s.width = s.svc.hints.width(key, s.svc.now())
+		s.width = s.svc.shapes.width(key, s.svc.now())
 	}
 }
 
 // recordContention tells what became of claims: those made, and those whose host another request
 // was given first.
 func (s *selection) recordContention(placed, refused int) {
-	s.svc.hints.recordClaims(s.shape, s.svc.now(), placed, refused)
+	s.svc.shapes.recordClaims(s.shape, s.svc.now(), placed, refused)
 	s.svc.tel.Raced(placed, refused)
 }
 

@@ -85,7 +85,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	s.widen(key)
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: request, Rules: s.rules, Seed: s.seed, Instances: instances,
-		Cells: len(m.cells), Alternates: s.planAlternates(), Hint: s.svc.hints.get(key),
+		Cells: len(m.cells), Alternates: s.planAlternates(), Expected: s.svc.shapes.get(key),
 	})
 	var consumers []string
 	if s.asksForClaims() {
@@ -159,7 +159,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	}
 	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.truncated)
 	if !m.truncated {
-		s.svc.hints.put(key, m.result.Known)
+		s.svc.shapes.put(key, m.result.Known)
 	}
 	return m, nil
 }

@@ -207,7 +207,7 @@ func TestLimitsOf_Networks_AsNovaHasThem(t *testing.T) {
 }
 
 func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
-	h := newHints(2)
+	h := newShapes(2)
 	shapes := []shape{{1}, {2}, {3}}
 	h.put(shapes[0], schedule.GlobalStats{Passed: 1})
 	h.put(shapes[1], schedule.GlobalStats{Passed: 2})

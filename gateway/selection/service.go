@@ -65,7 +65,7 @@ type Service struct {
 	now       func() time.Time
 	tel       *telemetry.Gateway
 	segments  func(context.Context, []nova.RequestedNetwork) ([][]string, error)
-	hints     *hints
+	shapes    *shapes
 	// expressions of requests, compiled.
 	expressions expression.Cache
 	flights     *flights
@@ -76,7 +76,7 @@ type Service struct {
 func New(cfg Config, deps Deps) *Service {
 	return &Service{
 		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, standing: deps.Standing,
-		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, hints: newHints(maxHints), flights: newFlights(),
+		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, shapes: newShapes(maxShapes), flights: newFlights(),
 		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}
 }

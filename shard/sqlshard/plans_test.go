@@ -69,7 +69,7 @@ func hot() []hotStatement {
 	return append(
 		all,
 		hotStatement{allHosts, whole.sql(), whole.args},
-		hotStatement{"some hosts for a request (FilterHosts)", limited, some.args},
+		hotStatement{"some hosts for a request (FindHosts)", limited, some.args},
 	)
 }
 
@@ -79,7 +79,7 @@ type hotStatement struct {
 }
 
 // allHosts is the statement that reads tables whole.
-const allHosts = "all hosts for a request (FilterHosts)"
+const allHosts = "all hosts for a request (FindHosts)"
 
 // TestPlans asks PostgreSQL how it runs the statements, over 300 hosts with 6,000
 // claims and the settings of the store's sessions: none reads a table whole but the one
@@ -114,7 +114,7 @@ func TestPlans(t *testing.T) {
 	var b strings.Builder
 	for _, q := range hot() {
 		prepare := ""
-		if strings.HasSuffix(q.name, "(FilterHosts)") {
+		if strings.HasSuffix(q.name, "(FindHosts)") {
 			prepare = s.server.filters(q.name == allHosts)
 		}
 		plan := planOf(t, c.Conn(), prepare, q.sql, q.args)

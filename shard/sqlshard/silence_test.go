@@ -36,9 +36,9 @@ func TestSilentConnectionsAreGivenUp(t *testing.T) {
 		"PutDecisions": func(ctx context.Context, s *stand) error {
 			return s.PutDecisions(ctx, []shard.Decision{{ID: "cell1.1", At: time.Unix(1, 0), Body: []byte("b")}}, 10)
 		},
-		"FilterHosts": func(ctx context.Context, s *stand) error { _, err := s.FilterHosts(ctx, shard.HostQuery{}); return err },
-		"OpenLane":    func(ctx context.Context, s *stand) error { _, err := s.OpenLane(ctx, "other"); return err },
-		"Apply":       func(_ context.Context, s *stand) error { return s.claim(2) },
+		"FindHosts": func(ctx context.Context, s *stand) error { _, err := s.FindHosts(ctx, shard.HostQuery{}); return err },
+		"OpenLane":  func(ctx context.Context, s *stand) error { _, err := s.OpenLane(ctx, "other"); return err },
+		"Apply":     func(_ context.Context, s *stand) error { return s.claim(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,74 +1,61 @@
-// Package importer keeps a cell's shard filled from its legacy database until the
-// cell's own agents speak for its hosts: rows of compute_nodes become hosts, rows of
-// instances become the instances on them, in the form in which an agent reports them.
+// Package importer writes Nova's rows into a cell's shard: each row of compute_nodes
+// becomes a host, each row of instances an instance on it, in the form in which an
+// agent reports them. It decides nothing. The cell adopts, confirms and releases
+// claims as it does for a report of an agent.
 //
-// It decides nothing: the cell adopts, confirms and releases claims as it does for a
-// report of an agent. While the cell's gate is LEGACY or SHADOW the rows speak for every host. Once it
-// is NATIVE a host is left to its agent, but for what no agent knows: aggregates and allocation ratios,
-// and the instances where the agent does not know them; a host without an agent is the rows' still. Whoever
-// watches the gate says when a step is made, and which gateway makes it.
-//
-// Of a host whose agent knows its instances the cell hears which rows are deleted, again until
-// it has no claim of them: it ends those that the agent does not report either.
+// While the cell's gate is LEGACY or SHADOW, the rows speak for every host. When it is
+// NATIVE, they speak for hosts without an agent, and of the others for what no agent
+// knows: aggregates, allocation ratios, instances when the agent has no list of them,
+// and that an instance's row was deleted.
 //
 // # What a host holds
 //
-// An instance is on the host whose compute_nodes row has the host and node of its
-// instances row. It holds VCPU, MEMORY_MB and DISK_GB of the amounts of that row: disk
-// is root and ephemeral, since the row has no swap. The root disk of an instance that
-// boots from a volume is on no host: an empty image_ref tells it, and where it does not,
-// instances hold no more of a disk together than its compute_nodes row has in use. A row
-// that is deleted, is on no host, or whose vm_state is deleted or shelved_offloaded
-// holds nothing; one in error that has a host does. A row with an amount that is NULL
-// is left out, counted and named.
+// An instance is on the host that its row names. It holds VCPU, MEMORY_MB and DISK_GB
+// of its row; disk is root and ephemeral, since the row has no swap.
 //
-// While an instance is resized or migrated its row is of one host: the old one until
-// its task_state is resize_migrated, then the new one. What the other host keeps for
-// it is in that host's compute_nodes row, and so unaccounted for there.
+//   - Deleted, on no host, vm_state deleted or shelved_offloaded: holds nothing.
+//   - vm_state error with a host: holds its amounts.
+//   - Booted from a volume (image_ref is empty): holds no root disk. Where image_ref
+//     does not tell, instances hold together at most the disk that compute_nodes has in use.
+//   - An amount that is NULL: the row is left out, counted and named.
+//   - Resized or migrated: it is on the old host until task_state is resize_migrated,
+//     then on the new one. What the other host keeps for it is unaccounted for there.
 //
 // # What is unaccounted for
 //
-// A compute_nodes row says how much is in use in all: what Nova keeps for the host
-// itself, instances, both ends of migrations, and overhead. What is in use beyond the instances that are imported is unaccounted for:
+// compute_nodes says how much is in use in all: by instances, both ends of migrations,
+// overhead, and the host itself. The part beyond the imported instances is
 //
 //	unaccounted = in use by the row - held by its instances, at least 0
 //
-// so that the shard's room, total * ratio - unaccounted - held, is the row's,
-// total * ratio - in use. It is less where the row says less than its instances hold.
+// so that the shard's room, total * ratio - unaccounted - held, is the row's room.
 //
-// disk_available_least, what is free as it was measured, has other files too. Nova weighs by
-// it, and Placement, which says what fits, knows nothing of it. So what it lacks beyond what is in
-// use is sent apart (Inventory.filled).
+// disk_available_least is the free disk as it was measured, with other files counted.
+// Nova weighs by it, and Placement, which says what fits, does not know it. What it
+// lacks beyond the disk in use is therefore sent apart (Inventory.filled).
 //
 // # When an instance counts
 //
-// An instances row is written a moment before its compute_nodes row. So an instance
-// counts from the second pass that has it on its host, with compute_nodes read after
-// the first one: until then the row's usage is unaccounted for, beside a claim for the instance.
-// In the first pass of an Importer's life, and in the first after another gateway imported,
-// rows that were not written for two minutes count at once, and hosts that have others
-// wait for the next pass. The same holds after a pass that may have read older rows than one
-// before it: instances that come back with a newer server may have claims, and a report without
-// them would end these.
+// Nova writes an instances row a moment before the compute_nodes row. So an instance
+// counts from the second pass that has it on its host, if compute_nodes was read after
+// the first; until then its usage is unaccounted for. In three passes rows that nobody
+// wrote for two minutes count at once, and hosts with other rows wait for the next pass:
+// the first of an Importer's life, the first after another gateway imported, and the one
+// after a pass that may have read older rows than the pass before it.
 //
-// # Idempotence
+// # Crashes and replicas
 //
-// A life sends a state again only when it differs from what the cell took, when the
-// cell said that an instance has a claim elsewhere, and after a full pass. Every life,
-// of any gateway, uses the same boot_id, and how new its data are as the
-// version: a state that is older than the shard's changes nothing. So a step may be
-// broken off anywhere, by a crash too, and the next one goes on.
+// Every gateway sends the same boot_id, and as version how new its data are: the newest
+// time that somebody wrote to the tables (novadb.Snapshot.Written), since the clock of a
+// database replica that is behind does not tell. Older data change nothing, so that a
+// pass may be broken off anywhere and the next one goes on. A state is sent again when
+// it differs from the one that the cell took, when the cell said that an instance has a
+// claim elsewhere, and after a full pass.
 //
-// # Replicas that are behind
+// A claim neither ends nor shrinks by instances rows that nobody wrote since the claim
+// was made. An instance whose row was purged before anybody read its deletion keeps its
+// claim until another row of the table is written or heartbeats are ten minutes newer.
 //
-// A gateway may read a replica of Nova's database whose rows are behind, and the clock of
-// its server does not tell. How new data are is the newest time that somebody wrote: a
-// heartbeat, most often (novadb.Snapshot.Written). Data that are older than those of a step
-// before are not imported. A claim neither ends nor shrinks by rows of instances
-// that were not written since the claim was: its instance may be newer than they are. Whoever deletes or moves an
-// instance writes to its row. One whose row is purged before anybody read that has its claim until
-// another row of the table is written, or heartbeats are ten minutes newer.
-//
-// Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle),
-// TestCrashes….
+// Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle)
+// and TestCrashes….
 package importer

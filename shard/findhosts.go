@@ -2,11 +2,11 @@ package shard
 
 import "context"
 
-// HostFilter is what a store may be able to do beside the contract: look for hosts
+// HostFinder is what a store may be able to do beside the contract: look for hosts
 // itself, without a table of all of them in memory.
-type HostFilter interface {
-	// FilterHosts gives the hosts that a query asks for, as of one moment.
-	FilterHosts(ctx context.Context, q HostQuery) (HostMatches, error)
+type HostFinder interface {
+	// FindHosts gives the hosts that a query asks for, as of one moment.
+	FindHosts(ctx context.Context, q HostQuery) (HostMatches, error)
 }
 
 // HostQuery asks for the enabled hosts that no AdminState leaves out (LeftOut) and whose root

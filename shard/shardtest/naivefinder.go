@@ -8,10 +8,10 @@ import (
 	"cellgate/shard"
 )
 
-// NaiveFilter is a shard.HostFilter by its words: it looks at every row.
-type NaiveFilter struct{ Store shard.Store }
+// NaiveFinder is a shard.HostFinder by its words: it looks at every row.
+type NaiveFinder struct{ Store shard.Store }
 
-func (f NaiveFilter) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
+func (f NaiveFinder) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	hosts, usages, claims := map[string]*shard.Host{}, map[string]*shard.Usage{}, map[string][]*shard.Claim{}
 	namespaces, admins := map[string][]*shard.Namespace{}, map[string]*shard.AdminState{}
 	var uuids []string

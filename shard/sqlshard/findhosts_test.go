@@ -60,7 +60,7 @@ func TestFilteredHostsBeginWhereTheQuerySays(t *testing.T) {
 		"none of the node": {shard.HostQuery{ServiceHost: shardtest.ServiceHost(7), NodeName: "x"}, nil, false},
 	} {
 		c.q.Resources = room
-		m, err := s.FilterHosts(t.Context(), c.q)
+		m, err := s.FindHosts(t.Context(), c.q)
 		if err != nil || !slices.Equal(m.UUIDs, c.want) || m.More != c.more || m.Hosts != 20 || m.Rows != nil {
 			t.Errorf("%s: %+v, %v; want %v, more %v", name, m, err, c.want, c.more)
 		}
@@ -84,12 +84,12 @@ func TestFilteredHostsComeWithTheirRows(t *testing.T) {
 		q := shard.HostQuery{
 			Resources: []shard.AmountOf{{ResourceClass: shardtest.Class, Amount: 2}}, Limit: limit, From: shardtest.HostID(16),
 		}
-		bare, err := s.FilterHosts(t.Context(), q)
+		bare, err := s.FindHosts(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		q.Rows = true
-		m, err := s.FilterHosts(t.Context(), q)
+		m, err := s.FindHosts(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

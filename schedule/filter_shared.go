@@ -6,18 +6,18 @@ import "math/bits"
 // that Nova raises instead.
 type rule[T any] func(of *T) (bool, *pyError)
 
-// verdict is a rule's answer, kept.
-type verdict uint8
+// ruled is what a rule says of a host, kept for all hosts alike.
+type ruled uint8
 
 const (
-	unasked verdict = iota
+	unasked ruled = iota
 	passes
 	fails
 	raises
 )
 
 // judge asks a rule and notes an exception for the check being made.
-func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) verdict {
+func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) ruled {
 	ok, err := ask(of)
 	switch {
 	case err != nil:
@@ -44,7 +44,7 @@ func (s *scan) raised(filter string, host *row, err *pyError) {
 // perPlatform makes a check whose answer is the same for all hosts of a platform.
 // The rule is given any one of them.
 func (s *scan) perPlatform(filter string, ask rule[row]) {
-	known := make([]verdict, s.t.names.platforms.n)
+	known := make([]ruled, s.t.names.platforms.n)
 	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
 		for i := range c.platforms.all() {
 			p := &c.platforms.v[i]
@@ -71,7 +71,7 @@ func (s *scan) perPlatform(filter string, ask rule[row]) {
 func (s *scan) perSet(filter string, ask rule[aggregateSet]) { s.perSetDetail(filter, "", ask) }
 
 func (s *scan) perSetDetail(filter, detail string, ask rule[aggregateSet]) {
-	known := make([]verdict, s.t.names.sets.n)
+	known := make([]ruled, s.t.names.sets.n)
 	s.check(filter, detail, func(_ int, c *chunk, m uint64) (kept uint64) {
 		for i := range c.sets.all() {
 			p := &c.sets.v[i]

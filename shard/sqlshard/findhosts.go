@@ -9,15 +9,15 @@ import (
 	"cellgate/shard"
 )
 
-var _ shard.HostFilter = (*Store)(nil)
+var _ shard.HostFinder = (*Store)(nil)
 
 const countHosts = `SELECT count(*) FROM hosts`
 
-// FilterHosts asks the database. A query for all hosts reads the tables whole, once
+// FindHosts asks the database. A query for all hosts reads the tables whole, once
 // each; one with a limit goes from host to host and ends when it has enough, but for one
 // that wants rows: a cell that is nearly full would have it go to all, which takes
 // longer than reading whole tables.
-func (s *Store) FilterHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
+func (s *Store) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	var m shard.HostMatches
 	err := s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		m = shard.HostMatches{} // of a try that failed
