@@ -110,16 +110,17 @@ func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
 	s := k.scan
 	s.q = q
 	p := &Proposal{Hosts: t.n, Passed: k.passed, Rejects: s.rejects(), Bounds: s.bounds()}
+	bounds, single := p.Bounds, k.passed <= 1
 	if q.Known != nil && len(q.Known.Bounds) > 0 {
-		k.rank(q.Known.Bounds, q.Known.Passed == 1)
-	} else {
-		k.rank(p.Bounds, k.passed <= 1)
+		bounds, single = q.Known.Bounds, q.Known.Passed == 1
 	}
+	k.rank(bounds, single)
 	p.Candidates = s.candidates()
 	if s.varied {
 		k.markClasses()
 		p.Multipliers = s.multipliers()
 	}
+	p.Forecast = s.forecast(p, q.Forecast, bounds, single, k.masks, func(weigher, at int) Bounds { return k.ownOf(weigher)[at] })
 	return p, nil
 }
 

@@ -59,7 +59,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 				tables = append(tables, table)
 			}
 			ask := *q
-			ask.Seed, ask.Limit = rng.Uint64N(4), oneOf(rng, []int{1, 3, 10, 1000})
+			ask.Seed, ask.Limit, ask.Forecast = rng.Uint64N(4), oneOf(rng, []int{1, 3, 10, 1000}), rng.IntN(4)
 			switch rng.IntN(3) {
 			case 0:
 				ask.Known = nil

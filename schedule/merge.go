@@ -19,12 +19,14 @@ type scale struct {
 type multipliers struct {
 	rules []float64
 	signs []float64
+	// zeroMin: bounds begin at 0 whatever the least is.
+	zeroMin []bool
 }
 
 func multipliersOf(weighers []Weigher) *multipliers {
-	m := &multipliers{rules: make([]float64, len(weighers)), signs: make([]float64, len(weighers))}
+	m := &multipliers{rules: make([]float64, len(weighers)), signs: make([]float64, len(weighers)), zeroMin: make([]bool, len(weighers))}
 	for i, w := range weighers {
-		m.rules[i], m.signs[i] = w.Multiplier, signOf(w.Name)
+		m.rules[i], m.signs[i], m.zeroMin[i] = w.Multiplier, signOf(w.Name), weigherFromZero(w.Name)
 	}
 	return m
 }
@@ -82,19 +84,90 @@ func (a *answer) factors(s scale, i int) (low, high float64) {
 	return b.Min, b.Max
 }
 
-// answer is a cell's newest proposal and what it was made with.
+// answer is a cell's newest proposal and what it was made with. It is never changed.
 type answer struct {
 	*Proposal
 	// scale the cell ranked by.
 	scale scale
-	// takes it counted in.
+	// takes it counts in: those that the cell was told, and picks that it foretold.
 	takes int
 	// affinity hosts it filtered by, sorted; only for hard affinity.
 	affinity []string
+	// now are the candidates, passed and bounds the cell's, after the picks that were foretold. A candidate that does not
+	// pass any more is gone. now has the order of Candidates; depth counts the picks of each, nil for none.
+	now    []Candidate
+	gone   []bool
+	depth  []int
+	passed int
+	bounds []Bounds
+}
+
+func newAnswer(pr *Proposal, by scale, takes int) *answer {
+	return &answer{Proposal: pr, scale: by, takes: takes, now: pr.Candidates, passed: pr.Passed, bounds: pr.Bounds}
 }
 
 // complete reports whether every host that passed is among the candidates.
 func (a *answer) complete() bool { return a.Passed <= len(a.Candidates) }
+
+// picked gives the answer after a pick of a host; nil when the cell did not foretell it.
+func (a *answer) picked(host ID) *answer {
+	at := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return c.Host == host })
+	if a.Forecast == nil || at < 0 {
+		return nil
+	}
+	next := *a
+	if next.depth = slices.Clone(a.depth); next.depth == nil {
+		next.depth = make([]int, len(a.Candidates))
+	}
+	next.depth[at]++
+	n, step := next.depth[at], (*Step)(nil)
+	for i := range a.Forecast.Steps {
+		if a.Forecast.Steps[i].At != at {
+			continue
+		}
+		if n--; n == 0 {
+			step = &a.Forecast.Steps[i]
+			break
+		}
+	}
+	if step == nil {
+		return nil
+	}
+	next.takes++
+	if step.Passes {
+		next.now = slices.Clone(a.now)
+		next.now[at].Raw = step.Raw
+	} else {
+		if next.gone = slices.Clone(a.gone); next.gone == nil {
+			next.gone = make([]bool, len(a.Candidates))
+		}
+		next.gone[at] = true
+		next.passed--
+	}
+	next.bounds = next.widened()
+	return &next
+}
+
+// widened are the bounds of the forecast's rest and of the hosts that it is about.
+func (a *answer) widened() []Bounds {
+	bounds := slices.Clone(a.Forecast.Rest)
+	for _, step := range a.Forecast.Steps {
+		if a.isGone(step.At) {
+			continue
+		}
+		for i, x := range a.now[step.At].Raw {
+			bounds[i].Min, bounds[i].Max = min(bounds[i].Min, x), max(bounds[i].Max, x)
+		}
+	}
+	for i := range bounds {
+		if a.scale.zeroMin[i] && a.passed > 0 {
+			bounds[i].Min = 0
+		}
+	}
+	return bounds
+}
+
+func (a *answer) isGone(at int) bool { return a.gone != nil && a.gone[at] }
 
 // join adds up what all cells that answered know. The picks' hosts count as
 // group hosts, as in Nova, which appends them to the group's
@@ -109,8 +182,8 @@ func (p *Plan) join() GlobalStats {
 		if a == nil {
 			continue
 		}
-		k.Passed += int64(a.Passed)
-		for i, b := range a.Bounds {
+		k.Passed += int64(a.passed)
+		for i, b := range a.bounds {
 			if b.Min <= b.Max {
 				k.Bounds[i].Min = min(k.Bounds[i].Min, b.Min)
 				k.Bounds[i].Max = max(k.Bounds[i].Max, b.Max)
@@ -147,20 +220,32 @@ func (p *Plan) scaleUnder(k *GlobalStats) scale {
 }
 
 // weighed gives cell c's candidates with their weights under s, best first. Of
-// an answer that was filtered by other affinity hosts, those that k's allow.
+// an answer that was filtered by other affinity hosts, those that k's allow. The list is not to be changed.
 func (p *Plan) weighed(c int, s scale, k *GlobalStats) []Candidate {
-	a := p.cells[c].answer
-	list := slices.Clone(a.Candidates)
-	for i := range list {
-		list[i].Weight = s.weight(&list[i])
+	at := &p.cells[c]
+	a := at.answer
+	others := p.affinity && len(k.GroupHosts) > 0 && !slices.Equal(a.affinity, k.GroupHosts)
+	if at.listed == a && at.scale.flat == s.flat && slices.Equal(at.scale.bounds, s.bounds) && !others {
+		return at.list
 	}
-	if p.affinity && len(k.GroupHosts) > 0 && !slices.Equal(a.affinity, k.GroupHosts) {
+	list := make([]Candidate, 0, len(a.now))
+	for i := range a.now {
+		if !a.isGone(i) {
+			list = append(list, a.now[i])
+			last := &list[len(list)-1]
+			last.Weight = s.weight(last)
+		}
+	}
+	if others {
 		list = slices.DeleteFunc(list, func(c Candidate) bool {
 			_, in := slices.BinarySearch(k.GroupHosts, c.ServiceHost)
 			return !in
 		})
 	}
 	slices.SortFunc(list, compareCandidates)
+	if at.listed = nil; !others {
+		at.list, at.listed, at.scale = list, a, s
+	}
 	return list
 }
 

@@ -18,7 +18,8 @@ import (
 // joins the bounds that come back, weighs the candidates anew under the joined
 // ones, and asks again only those cells of which it cannot prove that no host
 // they did not name comes before the pick (answer.below). A pick changes its own
-// host only, so before the next one just its cell is asked, with the takes; the
+// host only, so before the next one just its cell is asked, with the takes, and not
+// even that when the cell has foretold the pick (Forecast); the
 // others only when what is known of all cells has moved too far, or when hard
 // affinity's group hosts have.
 //
@@ -54,6 +55,9 @@ type PlanConfig struct {
 	Cells int
 	// Alternates wanted for each pick, at most.
 	Alternates int
+	// Separate: each instance is of a request of its own: the alternates of a pick are its runners-up. Only with
+	// a SubsetSize of 1 and without a group.
+	Separate bool
 	// Expected is what was last known of this shape (Result.Known), or nil. A wrong
 	// one costs a round and changes no result.
 	Expected *GlobalStats
@@ -96,7 +100,7 @@ type Pick struct {
 	Cell      int
 	Candidate Candidate
 	// Alternates are of the same cell and picked for no instance, best first:
-	// with one instance the runners-up, with several the best after all picks.
+	// with one instance, and of separate ones, the runners-up, with several the best after all picks.
 	Alternates []Candidate
 }
 
@@ -111,6 +115,10 @@ type planCell struct {
 	// answer is the newest; first the one the first pick was decided on.
 	answer *answer
 	first  *answer
+	// list is the answer's candidates as ranked under scale last.
+	list   []Candidate
+	listed *answer
+	scale  scale
 }
 
 // phase is what a plan is about.
@@ -162,11 +170,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 	if err := p.fits(&at.open.Query, pr); err != nil {
 		return fmt.Errorf("proposal of cell %d: %w", cell, err)
 	}
-	a := &answer{
-		Proposal: pr,
-		scale:    scale{multipliers: p.weighers, bounds: pr.Bounds, flat: pr.Passed <= 1},
-		takes:    len(at.open.Query.Takes),
-	}
+	a := newAnswer(pr, scale{multipliers: p.weighers, bounds: pr.Bounds, flat: pr.Passed <= 1}, len(at.open.Query.Takes))
 	k := at.open.Query.Known
 	if k != nil && len(k.Bounds) > 0 {
 		a.scale = p.scaleUnder(k)
@@ -217,6 +221,9 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 			return fmt.Errorf("bounds[%d] are [%v, %v]", i, b.Min, b.Max)
 		}
 	}
+	if err := p.foretells(pr); err != nil {
+		return err
+	}
 	for i := range pr.Candidates {
 		if len(pr.Candidates[i].Raw) != len(p.weighers.rules) {
 			return fmt.Errorf("candidates[%d]: %d raw weights for %d weighers", i, len(pr.Candidates[i].Raw), len(p.weighers.rules))
@@ -228,6 +235,28 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 		}
 		if err := pr.multipliersFit(i); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// foretells says what is wrong with a proposal's forecast.
+func (p *Plan) foretells(pr *Proposal) error {
+	if pr.Forecast == nil {
+		return nil
+	}
+	if len(pr.Forecast.Rest) != len(p.weighers.rules) {
+		return fmt.Errorf("forecast: %d bounds for %d weighers", len(pr.Forecast.Rest), len(p.weighers.rules))
+	}
+	for i, step := range pr.Forecast.Steps {
+		if step.At < 0 || step.At >= len(pr.Candidates) {
+			return fmt.Errorf("forecast.steps[%d]: there is no candidate %d", i, step.At)
+		}
+		if step.Passes && len(step.Raw) != len(p.weighers.rules) {
+			return fmt.Errorf("forecast.steps[%d]: %d raw weights for %d weighers", i, len(step.Raw), len(p.weighers.rules))
+		}
+		if slices.ContainsFunc(step.Raw, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+			return fmt.Errorf("forecast.steps[%d]: raw weights must be numbers", i)
 		}
 	}
 	return nil

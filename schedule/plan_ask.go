@@ -49,18 +49,33 @@ func (p *Plan) ask(cells []int, known *GlobalStats) {
 		return
 	}
 	p.rounds++
+	forecast := p.forecast(len(cells))
 	for _, c := range cells {
 		takes := p.cells[c].takes
 		p.cells[c].open = &Ask{Cell: c, Query: Query{
 			Request: p.cfg.Request,
 			Rules:   p.cfg.Rules,
 			Seed:    p.cfg.Seed,
-			Limit:   p.needed(c) + spare,
+			Limit:   p.needed(c) + spare + forecast,
 			Known:   known,
 			Takes:   takes[:len(takes):len(takes)],
+			// The picks are likely to be spread over the cells asked.
+			Forecast: forecast,
 		}}
 	}
 	p.open = len(cells)
+}
+
+// mostForetold bounds what one ask has a cell foretell.
+const mostForetold = 16
+
+// forecast is how many picks each of so many cells is to foretell: its share of those that are left, and one more.
+func (p *Plan) forecast(cells int) int {
+	left := len(p.cfg.Instances) - len(p.picks)
+	if left < 2 || p.phase != picking || p.cfg.Request.Group != nil {
+		return 0
+	}
+	return min(left, (left+cells-1)/cells+1, mostForetold)
 }
 
 // needed is how many of a cell's best decide: the pick and its alternates; after
@@ -69,7 +84,7 @@ func (p *Plan) needed(c int) int {
 	switch {
 	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
 		return p.cfg.Alternates + len(p.picked(c))
-	case len(p.cfg.Instances) == 1:
+	case p.apart():
 		return p.subset() + max(0, p.cfg.Alternates)
 	}
 	return p.subset()

@@ -57,17 +57,17 @@ func (p *Plan) stepPick() {
 	lists := p.lists(s, &k)
 	best := p.best(lists)
 	alternates := 0
-	if len(p.cfg.Instances) == 1 {
+	if p.apart() {
 		alternates = p.cfg.Alternates
 	}
 	again := p.cellsWhere(func(c int) bool {
 		a := p.cells[c].answer
 		if len(best) < p.subset() && !a.complete() {
 			// Fewer than wanted are known, so that it may hold any of them.
-			return len(best) == 0 && a.Passed > 0 || len(best) > 0
+			return len(best) == 0 && a.passed > 0 || len(best) > 0
 		}
 		if len(best) == 0 {
-			return a.Passed > 0
+			return a.passed > 0
 		}
 		last := &lists[best[len(best)-1].cell][best[len(best)-1].at]
 		if !a.below(last, s) {
@@ -87,6 +87,9 @@ func (p *Plan) stepPick() {
 	}
 	p.pick(best, lists, alternates, &k)
 }
+
+// apart: the alternates of a pick are its runners-up.
+func (p *Plan) apart() bool { return p.cfg.Separate || len(p.cfg.Instances) == 1 }
 
 // spot is a candidate: the one at a place of a cell's list.
 type spot struct{ cell, at int }
@@ -168,12 +171,15 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 	}
 	at := &p.cells[chosen.cell]
 	at.takes = append(at.takes, Take{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
+	if after := at.answer.picked(pick.Candidate.Host); after != nil {
+		at.answer = after
+	}
 	p.picks = append(p.picks, pick)
 	if len(p.picks) < len(p.cfg.Instances) {
 		return
 	}
 	p.phase = done
-	if len(p.picks) > 1 && p.cfg.Alternates > 0 {
+	if len(p.picks) > 1 && p.cfg.Alternates > 0 && !p.cfg.Separate {
 		p.phase = choosingAlternates
 	}
 }

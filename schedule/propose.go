@@ -58,10 +58,8 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 		if m != 0 {
 			s.widen(i, c, m)
 		}
-		switch {
-		case !known:
-			w.v = append(w.v, m)
-		case m != 0:
+		w.v = append(w.v, m)
+		if known && m != 0 {
 			s.rank(i, c, m)
 		}
 	}
@@ -69,8 +67,11 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 		Hosts: t.n, Passed: passed, Rejects: s.rejects(), NearMisses: misses,
 		Bounds: s.bounds(), GroupHosts: s.groupHosts(),
 	}
-	if !known {
-		s.rankBy(p.Bounds, passed <= 1)
+	bounds, single := p.Bounds, passed <= 1
+	if known {
+		bounds, single = q.Known.Bounds, q.Known.Passed == 1
+	} else {
+		s.rankBy(bounds, single)
 		for i, m := range w.v {
 			if m != 0 {
 				s.rank(i, t.chunks[i], m)
@@ -82,6 +83,9 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 	if s.options.StrictNova {
 		p.Raised = s.strictly()
 	}
+	p.Forecast = s.forecast(p, q.Forecast, bounds, single, w.v, func(weigher, at int) Bounds {
+		return s.weighers[weigher].spanOf(at, t.chunks[at], w.v[at])
+	})
 	return p, nil
 }
 

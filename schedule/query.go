@@ -16,6 +16,8 @@ type Query struct {
 	// order. The answer is as if the hosts were already used so. Those on hosts
 	// the table does not have are not its business.
 	Takes []Take
+	// Forecast, above 0, asks for Proposal.Forecast too: of so many picks at most.
+	Forecast int
 	// NearMisses, above 0, asks for Proposal.NearMisses too, so many at most.
 	NearMisses int
 	// Stop is asked now and then, and true ends the query with ErrStopped: nobody
@@ -92,6 +94,8 @@ type Proposal struct {
 	Raised *NovaException
 	// NearMisses are set when the query asked for them.
 	NearMisses *NearMisses
+	// Forecast is set when the query asked for it and there is one.
+	Forecast *Forecast
 }
 
 // Reject counts the hosts a check was the first to reject. Detail says what of

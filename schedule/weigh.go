@@ -98,6 +98,8 @@ func MultiplierOption(weigher string) string { return weighers[weigher].override
 
 func weigherNotNegative(weigher string) bool { return weighers[weigher].notNegative }
 
+func weigherFromZero(weigher string) bool { return weighers[weigher].zeroMin }
+
 func signOf(weigher string) float64 {
 	if weighers[weigher].negated {
 		return -1

@@ -95,6 +95,10 @@ func TestDecodeProposal_ColumnsThatDoNotFit_NamesTheColumn(t *testing.T) {
 				{Host: schedule.ID{1}, ServiceHost: "a", NodeName: "a", Raw: []float64{1}, Multipliers: []float64{2}},
 				{Host: schedule.ID{2}, ServiceHost: "b", NodeName: "b", Raw: []float64{0}, Multipliers: []float64{3}, Limits: &schedule.Limits{}},
 			},
+			Forecast: &schedule.Forecast{
+				Rest:  []schedule.Bounds{{Min: 0, Max: 1}},
+				Steps: []schedule.Step{{At: 1, Passes: true, Raw: []float64{0}}, {At: 1}},
+			},
 		})
 	}
 	if _, err := DecodeProposal(good()); err != nil {
@@ -116,6 +120,10 @@ func TestDecodeProposal_ColumnsThatDoNotFit_NamesTheColumn(t *testing.T) {
 		"candidates: limits":       func(p *cellv1.Proposal) { p.Candidates.Limits = nil },
 		"candidates: limited[0]":   func(p *cellv1.Proposal) { p.Candidates.Limited[0] = 2 },
 		"candidates: own[1]":       func(p *cellv1.Proposal) { p.Candidates.Own[1] = 0 },
+		"forecast: rest":           func(p *cellv1.Proposal) { p.Forecast.Rest = p.Forecast.Rest[:1] },
+		"forecast: passes":         func(p *cellv1.Proposal) { p.Forecast.Passes = p.Forecast.Passes[:1] },
+		"forecast: raw has 0":      func(p *cellv1.Proposal) { p.Forecast.Raw = nil },
+		"forecast: raw has 1":      func(p *cellv1.Proposal) { p.Forecast.Raw = append(p.Forecast.Raw, 1) },
 		"candidates: own[0]":       func(p *cellv1.Proposal) { p.Candidates.Own[0] = 7 },
 	} {
 		p := good()

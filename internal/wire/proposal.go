@@ -27,6 +27,7 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 		})
 	}
 	out.NearMisses = EncodeNearMisses(p.NearMisses)
+	out.Forecast = forecastOf(p.Forecast)
 	if r := p.Raised; r != nil {
 		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
 	}
@@ -61,6 +62,51 @@ func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 	}
 	if out.Candidates, err = candidatesFrom(p.GetCandidates(), len(out.Bounds)); err != nil {
 		return nil, fmt.Errorf("candidates: %w", err)
+	}
+	if out.Forecast, err = forecastFrom(p.GetForecast(), len(out.Bounds)); err != nil {
+		return nil, fmt.Errorf("forecast: %w", err)
+	}
+	return out, nil
+}
+
+func forecastOf(f *schedule.Forecast) *cellv1.Forecast {
+	if f == nil {
+		return nil
+	}
+	out := &cellv1.Forecast{Rest: boundsOf(f.Rest), At: make([]int32, len(f.Steps)), Passes: make([]bool, len(f.Steps)), Raw: make([]float64, 0, len(f.Steps)*len(f.Rest))}
+	for i, step := range f.Steps {
+		out.At[i], out.Passes[i] = int32(step.At), step.Passes
+		out.Raw = append(out.Raw, step.Raw...)
+	}
+	return out
+}
+
+// forecastFrom decodes a forecast; nil for none. Its raw weights share the message's memory.
+func forecastFrom(in *cellv1.Forecast, weighers int) (*schedule.Forecast, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if len(in.GetPasses()) != len(in.GetAt()) {
+		return nil, fmt.Errorf("passes has %d, must have %d", len(in.GetPasses()), len(in.GetAt()))
+	}
+	out := &schedule.Forecast{Steps: make([]schedule.Step, len(in.GetAt()))}
+	var err error
+	if out.Rest, err = boundsFrom(in.GetRest()); err != nil {
+		return nil, fmt.Errorf("rest: %w", err)
+	}
+	raw := in.GetRaw()
+	for i, at := range in.GetAt() {
+		out.Steps[i] = schedule.Step{At: int(at), Passes: in.GetPasses()[i]}
+		if !out.Steps[i].Passes {
+			continue
+		}
+		if len(raw) < weighers {
+			return nil, fmt.Errorf("raw has %d, too few for %d weighers", len(in.GetRaw()), weighers)
+		}
+		out.Steps[i].Raw, raw = raw[:weighers:weighers], raw[weighers:]
+	}
+	if len(raw) > 0 {
+		return nil, fmt.Errorf("raw has %d more than the steps that pass", len(raw))
 	}
 	return out, nil
 }

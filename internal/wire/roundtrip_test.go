@@ -250,6 +250,12 @@ func TestProposal_EveryField_RoundTrips(t *testing.T) {
 				c.NodeName = c.ServiceHost
 			}
 		}
+		if f := want.Forecast; f != nil {
+			for i := range f.Steps {
+				f.Steps[i].Raw = resized(f.Steps[i].Raw, len(want.Bounds))
+			}
+			f.Steps = append(f.Steps, schedule.Step{At: 1})
+		}
 		got, err := DecodeProposal(overTheWire(t, EncodeProposal(want), &cellv1.Proposal{}))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
