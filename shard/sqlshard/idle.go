@@ -2,14 +2,10 @@ package sqlshard
 
 import (
 	"context"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// warnedOfIdle: the warning comes once a process, which may open many stores.
-var warnedOfIdle sync.Once
 
 // tryIdleLimit reports whether the server ends a connection that stands still in a
 // transaction. One that does not have the setting keeps the locks of a process that stands
@@ -19,9 +15,7 @@ func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	if err == nil || !s.server.mayRefuseIdle() || !settingRefused(err) {
 		return err == nil, err
 	}
-	warnedOfIdle.Do(func() {
-		s.opts.Log.Warn("the database keeps the locks of a process that stands still in a transaction: it refuses idle_in_transaction_session_timeout", "err", err)
-	})
+	s.opts.Log.Warn("the database keeps the locks of a process that stands still in a transaction: it refuses idle_in_transaction_session_timeout", "err", err)
 	return false, nil
 }
 
