@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"cellgate/gateway/legacy/novadb"
+	"cellgate/gateway/legacy/scratch"
 	"cellgate/gateway/legacy/trial"
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
@@ -40,8 +43,15 @@ with what to do. With the API database it also says how many instances of each f
 and places the newest request specs again: where cellgate would put each, and where Nova did.
 Each is placed on the hosts as they are now, without its own instance.
 
-Nothing is written to the databases, and no other process is needed. A dump is to be loaded into
-a server first: mariadb -e 'CREATE DATABASE nova_cell1' and mariadb nova_cell1 < dump.sql.`,
+With Placement's database too, inventories, traits and child providers (VGPU, PCI) are Placement's;
+without it VCPU, MEMORY_MB and DISK_GB are those of compute_nodes.
+
+Nothing is written to the databases, and no other process is needed. Dumps (--dump, by
+mariadb-dump, mysqldump or pg_dump, plain or gzip) are loaded into a database server in a temporary
+folder, which ends with the command: it needs MariaDB's or PostgreSQL's server programs. Services
+are up or down in a dump as they were at the newest heartbeat in it:
+
+  cellgate try --dump nova_cell1.sql.gz --dump nova_api.sql.gz --dump placement.sql.gz`,
 		Example: `  cellgate try --database postgres://nova@127.0.0.1:5432/nova_cell1 --html report.html
   cellgate try --database postgres://nova@127.0.0.1:5432/nova_cell1 --api-database postgres://nova@127.0.0.1:5432/nova_api --cell-uuid c0000000-0000-4000-8000-000000000001 --nova-conf deploy/examples/nova.conf`,
 		Args: usageArgs(cobra.NoArgs),
@@ -54,25 +64,43 @@ a server first: mariadb -e 'CREATE DATABASE nova_cell1' and mariadb nova_cell1 <
 	f.StringVar(&c.API, "api-database", "", "URL of Nova's API database")
 	f.StringVar(&c.APIPassword, "api-password-file", "", "file with the password of the API database")
 	f.StringVar(&c.APICA, "api-ca", "", "PEM file of the CAs of the API database's certificate, or system")
+	dumps := f.StringArray("dump", nil, "dump of the databases, in the place of their URLs; again for each file")
+	var placement placementFlags
+	f.StringVar(&placement.url, "placement-database", "", "URL of Placement's database")
+	f.StringVar(&placement.password, "placement-password-file", "", "file with the password of Placement's database")
+	f.StringVar(&placement.ca, "placement-ca", "", "PEM file of the CAs of Placement's database's certificate, or system")
 	uuid := f.String("cell-uuid", "", "the cell's uuid in cell_mappings; by default the one whose URL is that of --database")
 	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler; again for each")
 	requests := f.Int("requests", 20, "how many of the newest request specs to place again")
 	html := f.String("html", "", "write the report to this HTML file too")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
 	output := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		asJSON, err := output(cmd)
 		switch {
 		case err != nil:
 			return err
-		case c.Database == "":
-			return usage(cmd, errors.New("--database: say which; with a dump, load it into a server first"))
+		case len(*dumps) > 0 && c.Database+c.API+placement.url != "":
+			return usage(cmd, errors.New("--dump: stands in the place of --database, --api-database and --placement-database; give either"))
+		case len(*dumps) == 0 && c.Database == "":
+			return usage(cmd, errors.New("--database: say which, or give --dump"))
 		case *requests < 0:
 			return usage(cmd, fmt.Errorf("--requests: %d is below 0", *requests))
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		report, err := tryCloud(ctx, c, *uuid, *confs, *requests)
+		if len(*dumps) > 0 {
+			loaded, err := scratch.Load(ctx, *dumps, func(file string, done, total int64) {
+				fmt.Fprintf(t.err, "loading %s: %d %% of %d MiB\n", filepath.Base(file), done*100/max(total, 1), total>>20)
+			})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, loaded.Close()) }()
+			c.Database, c.API, placement.url = loaded.Cell, loaded.API, loaded.Placement
+			*uuid = cmp.Or(*uuid, loaded.CellUUID)
+		}
+		report, err := tryCloud(ctx, c, placement, *uuid, *confs, *requests)
 		if err != nil {
 			return err
 		}
@@ -87,7 +115,21 @@ a server first: mariadb -e 'CREATE DATABASE nova_cell1' and mariadb nova_cell1 <
 	return cmd
 }
 
-func tryCloud(ctx context.Context, c config.LegacyCell, uuid string, confs []string, requests int) (*tryReport, error) {
+// placementFlags say where Placement's database is.
+type placementFlags struct{ url, password, ca string }
+
+func (p placementFlags) database() (d novadb.Database, err error) {
+	d = novadb.Database{URL: p.url, PasswordFile: p.password}
+	if err = passwordFile(p.password); err != nil {
+		return d, fmt.Errorf("--placement-password-file: %w", err)
+	}
+	if d.TLS, err = databaseTLS(p.url, p.ca); err != nil {
+		return d, fmt.Errorf("--placement-ca: %w", err)
+	}
+	return d, nil
+}
+
+func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags, uuid string, confs []string, requests int) (*tryReport, error) {
 	if c.API == "" {
 		uuid = cmp.Or(uuid, anyUUID) // nothing says which it is, and nothing is decided by it
 	}
@@ -106,13 +148,20 @@ func tryCloud(ctx context.Context, c config.LegacyCell, uuid string, confs []str
 	if err != nil {
 		return nil, err
 	}
-	r, err := trial.Run(ctx, trial.Config{Database: database, Rules: compiled, Requests: requests})
+	providers, err := placement.database()
+	if err != nil {
+		return nil, err
+	}
+	r, err := trial.Run(ctx, trial.Config{Database: database, Placement: providers, Rules: compiled, Requests: requests})
 	if err != nil {
 		return nil, err
 	}
 	report := &tryReport{Report: r}
 	for i := range r.LeftOut {
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
+	}
+	for _, host := range r.Unprovided {
+		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
 	}
 	if len(confs) > 0 {
 		report.Odd = append(report.Odd, redundantFilters(confs, g.Gateway.Nova).named("nova.conf")...)

@@ -1,12 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/gateway/legacy/trial"
+	"cellgate/internal/mariatest"
 	"cellgate/samples"
 )
 
@@ -54,6 +63,96 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 			t.Errorf("status %d\n%s", status, out)
 		}
 	})
+}
+
+// placementTables are those of Placement's database that a trial reads.
+const placementTables = `CREATE TABLE resource_providers (id INTEGER, uuid VARCHAR(36), parent_provider_id INTEGER);
+CREATE TABLE resource_classes (id INTEGER, name VARCHAR(255));
+CREATE TABLE traits (id INTEGER, name VARCHAR(255));
+CREATE TABLE resource_provider_traits (resource_provider_id INTEGER, trait_id INTEGER);
+CREATE TABLE inventories (id INTEGER, resource_provider_id INTEGER, resource_class_id INTEGER, total INTEGER, reserved INTEGER, min_unit INTEGER, max_unit INTEGER, step_size INTEGER, allocation_ratio FLOAT);
+CREATE TABLE allocations (id INTEGER, resource_provider_id INTEGER, consumer_id VARCHAR(36), resource_class_id INTEGER, used INTEGER);
+INSERT INTO resource_providers VALUES (1, '` + hostOne + `', NULL), (2, 'e0000000-0000-4000-8000-000000000001', 1);
+INSERT INTO resource_classes VALUES (0, 'VCPU'), (1, 'MEMORY_MB'), (2, 'DISK_GB'), (10, 'VGPU');
+INSERT INTO traits VALUES (1, 'HW_CPU_X86_AVX2');
+INSERT INTO resource_provider_traits VALUES (1, 1);
+INSERT INTO inventories VALUES (1, 1, 0, 32, 0, 1, 32, 1, 4.0), (2, 1, 1, 65536, 0, 1, 65536, 1, 1.0), (3, 1, 2, 1000, 0, 1, 1000, 1, 1.0), (4, 2, 10, 4, 0, 1, 4, 1, 1.0);
+INSERT INTO allocations VALUES (1, 1, '` + instanceOne + `', 0, 126), (2, 2, '` + instanceOne + `', 10, 1);`
+
+const (
+	hostOne     = "a0000000-0000-4000-8000-000000000001"
+	instanceOne = "d0000000-0000-4000-8000-000000000001"
+)
+
+// Dumps made yesterday: hosts are up or down as they were then, and what they have is Placement's.
+func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
+	server := mariatest.Start(t)
+	c := newNovaCell(t, legacytest.MariaDB, 3, "127.0.0.1:1")
+	c.cell.Insert(t, "instances", c.instance(1, "host1"))
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 24 HOUR, created_at = created_at - INTERVAL 24 HOUR")
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 1 HOUR WHERE id = 3")
+	createTrialTables(c)
+	c.api.Insert(t, "request_specs", legacytest.Row{"id": 1, "instance_uuid": instanceOne, "spec": novaSpec(t, "001-tiny")})
+	c.api.Exec(t, "UPDATE cell_mappings SET database_connection = '{scheme}://u:p@h/"+path.Base(c.cell.URL)+"?charset=utf8' WHERE id = 1")
+	placement := server.NewDatabase(t)
+	server.Exec(t, "USE "+placement+"; "+placementTables)
+	args := []string{"try", "-o", "json"}
+	for _, name := range []string{path.Base(c.cell.URL), path.Base(c.api.URL), placement} {
+		text, err := exec.Command("mariadb-dump", "--no-defaults", "--socket="+server.Socket(), "--user=root", "--databases", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--dump", zipped(t, bytes.ReplaceAll(text, []byte("utf8mb4_uca1400_ai_ci"), []byte("utf8mb4_0900_ai_ci"))))
+	}
+	out, stderr, status := typed(t.Context(), "", args...)
+	var r tryReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
+		t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
+	}
+	// Of host2 and host3 Placement has no provider. host1 has 128 VCPUs, of which 126 are used, and a VGPU more.
+	if r.Hosts != 1 || r.Available != 1 || len(r.Unprovided) != 2 || len(r.Odd) != 2 || r.Instances != 1 {
+		t.Errorf("the fleet: %+v", r.Report)
+	}
+	if !r.At.Equal(c.now.Add(-24 * time.Hour)) {
+		t.Errorf("services are seen at %v, the newest heartbeat was at %v", r.At, c.now.Add(-24*time.Hour))
+	}
+	if r.Classes[0] != (trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) || r.Flavors[1].Fits != 1 {
+		t.Errorf("what fits: %+v, %+v", r.Classes, r.Flavors)
+	}
+	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
+		t.Errorf("placed again: %+v", r.Replays)
+	}
+}
+
+// zipped is the path of a new file with a text, compressed.
+func zipped(t *testing.T, text []byte) string {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "*.sql.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	_, err = z.Write(text)
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
+func TestTry_NoDump_SaysWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"PGDMP\x01\x0e": "pg_restore -f dump.sql",
+		"hello":         "is no dump of mariadb-dump, mysqldump or pg_dump",
+		"-- MariaDB dump\n/*!40101 SET NAMES utf8 */;\nCREATE TABLE `x` (`y` int);\n": "has rows in compute_nodes: dump1",
+	} {
+		if strings.HasPrefix(text, "--") {
+			mariatest.Start(t) // skipped where there is none
+		}
+		_, stderr, status := typed(t.Context(), "", "try", "--dump", zipped(t, []byte(text)))
+		if status == exitDone || !strings.Contains(stderr, want) {
+			t.Errorf("%.10q: status %d: %s", text, status, stderr)
+		}
+	}
 }
 
 func createTrialTables(c *novaCell) {

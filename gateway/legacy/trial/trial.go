@@ -16,6 +16,9 @@ import (
 type Config struct {
 	// Database is of the cell; API has its URL too, or neither requests nor flavors are read.
 	Database novadb.Config
+	// Placement, with a URL, has Placement's providers: inventories, traits and usages are its then,
+	// not those of compute_nodes.
+	Placement novadb.Database
 	// Rules decide; they have at least their defaults.
 	Rules *rules.Rules
 	// Requests is how many of the newest request specs are placed again.
@@ -24,14 +27,18 @@ type Config struct {
 
 // Report is what a trial came to.
 type Report struct {
+	// At is the time that services are up or down at: the server's, or that of the newest heartbeat
+	// where no service had one lately, as in a dump.
 	At                               time.Time
 	Took                             time.Duration
 	Hosts, Available, Disabled, Down int
 	Instances                        int
 	Classes                          []Class
 	LeftOut                          []novadb.LeftOut
-	Flavors                          []Flavor
-	Replays                          []Replay
+	// Unprovided are the hosts, by name, of which Placement has no provider; they are left out.
+	Unprovided []string
+	Flavors    []Flavor
+	Replays    []Replay
 }
 
 // Class is a resource class over all hosts.
@@ -80,12 +87,27 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
-	r := &Report{At: x.At, Hosts: len(x.Hosts), LeftOut: x.LeftOut, Flavors: api.flavors}
+	var placement *placementRows
+	if c.Placement.URL != "" {
+		if placement, err = readPlacement(ctx, c.Placement, api.specs); err != nil {
+			return nil, err
+		}
+	}
+	r := &Report{At: x.At, LeftOut: x.LeftOut, Flavors: api.flavors}
+	if asOf := x.Heartbeat; x.Silent(serviceDownTime) && !asOf.IsZero() {
+		r.At = asOf
+		upAt(x, asOf)
+	}
 	edit := schedule.NewTable().Edit()
 	byName := map[string]*novadb.Host{}
 	for i := range x.Hosts {
 		h := &x.Hosts[i]
 		h.Resources = resources(h)
+		if placement != nil && !placement.provide(&h.Host) {
+			r.Unprovided = append(r.Unprovided, h.ServiceHost)
+			continue
+		}
+		r.Hosts++
 		edit.PutHost(h.Host)
 		byName[h.ServiceHost+"\x00"+h.NodeName] = h
 		r.count(&h.Host)
@@ -114,10 +136,26 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		if !there {
 			continue // its instance is gone, or in another cell
 		}
-		r.Replays = append(r.Replays, c.replay(table, s, &i, byName[i.Host+"\x00"+i.Node]))
+		r.Replays = append(r.Replays, c.replay(table, s, &i, byName[i.Host+"\x00"+i.Node], placement))
 	}
 	r.Took = time.Since(began)
 	return r, nil
+}
+
+// serviceDownTime is Nova's default.
+const serviceDownTime = time.Minute
+
+// upAt says which hosts are down at a moment.
+func upAt(x *novadb.Snapshot, at time.Time) {
+	services := map[int64]*novadb.Service{}
+	for i := range x.Services {
+		services[x.Services[i].ID] = &x.Services[i]
+	}
+	for i := range x.Hosts {
+		if s := services[x.Hosts[i].ServiceID]; s != nil {
+			x.Hosts[i].Down = !s.Up(at, serviceDownTime)
+		}
+	}
 }
 
 // resources are what a row of compute_nodes has, as an importer registers it: the used amounts are
@@ -188,7 +226,7 @@ func fits(h *schedule.Host, f *Flavor) int64 {
 }
 
 // replay places a request spec on the table without its instance, which is on a host.
-func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance, on *novadb.Host) Replay {
+func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance, on *novadb.Host, placement *placementRows) Replay {
 	out := Replay{Instance: s.instance, Nova: on.ServiceHost}
 	var primitive map[string]any
 	if err := json.Unmarshal([]byte(s.spec), &primitive); err != nil {
@@ -201,7 +239,11 @@ func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance
 		return out
 	}
 	edit := table.Edit()
-	edit.PutHost(without(on.Host, i))
+	host := without(on.Host, i)
+	if placement != nil {
+		host.Resources, host.Children = placement.without(&on.Host, s.instance)
+	}
+	edit.PutHost(host)
 	if id, err := schedule.ParseID(i.UUID); err == nil {
 		edit.RemoveConsumer(id)
 	}

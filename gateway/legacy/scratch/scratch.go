@@ -1,0 +1,237 @@
+package scratch
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Databases are what was found in the dumps, as URLs that package novadb takes; "" for none.
+type Databases struct {
+	Cell, API, Placement string
+	// CellUUID is the cell's in cell_mappings; "" when no dump says it.
+	CellUUID string
+
+	dir    string
+	server *exec.Cmd
+	ended  chan error
+}
+
+// Loading is told how many bytes of a file were read, every two seconds.
+type Loading func(file string, done, total int64)
+
+// server is a kind of database server.
+type server interface {
+	// prepare makes what the server needs in its folder, and gives the command that runs it.
+	prepare(ctx context.Context, dir string) (*exec.Cmd, error)
+	// ping fails until it answers.
+	ping(ctx context.Context) error
+	// load runs a dump, in a database made for it unless the dump names others.
+	load(ctx context.Context, database string, dump io.Reader) error
+	// databases are the names of all that have tables of their own.
+	databases(ctx context.Context) ([]string, error)
+	// open gives a pool of connections to a database, and url what says where it is.
+	open(database string) (*sql.DB, error)
+	url(database string) string
+}
+
+// Load starts a server for dumps of one kind, plain or compressed by gzip, and loads them. An
+// error says what is missing on this machine, or what is wrong with the dumps.
+func Load(ctx context.Context, files []string, progress Loading) (found *Databases, err error) {
+	kind := unknown
+	for _, f := range files {
+		k, err := kindOf(f)
+		switch {
+		case err != nil:
+			return nil, err
+		case kind != unknown && k != kind:
+			return nil, fmt.Errorf("%s is a dump of another kind of server than %s", f, files[0])
+		}
+		kind = k
+	}
+	d := &Databases{}
+	if d.dir, err = os.MkdirTemp("", "cellgate-try-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	s, err := kind.server(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.start(ctx, s); err != nil {
+		return nil, err
+	}
+	for n, f := range files {
+		if err := load(ctx, s, fmt.Sprintf("dump%d", n+1), f, progress); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+	}
+	return d, d.find(ctx, s)
+}
+
+// Close ends the server and deletes its folder.
+func (d *Databases) Close() error {
+	if d.server != nil {
+		_ = d.server.Process.Signal(syscall.SIGINT) // it may have ended
+		select {
+		case <-d.ended:
+		case <-time.After(30 * time.Second):
+			_ = d.server.Process.Kill()
+			<-d.ended
+		}
+		d.server = nil
+	}
+	return os.RemoveAll(d.dir)
+}
+
+func (d *Databases) start(ctx context.Context, s server) error {
+	cmd, err := s.prepare(ctx, d.dir)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(d.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // the server has its own copy
+	// A group of its own: Ctrl-C reaches it through Close.
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = d.dir, out, out, &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	d.server, d.ended = cmd, make(chan error, 1)
+	go func() { d.ended <- cmd.Wait() }() // ends with the server, which Close waits for
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := s.ping(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.ended:
+			d.server = nil
+			return fmt.Errorf("the scratch server ended: %s", lastLines(out.Name()))
+		case <-ctx.Done():
+			return fmt.Errorf("the scratch server does not answer: %w: %s", err, lastLines(out.Name()))
+		case <-tick.C:
+		}
+	}
+}
+
+func lastLines(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(0, len(b)-1000):]))
+}
+
+// find looks for the databases that a trial reads.
+func (d *Databases) find(ctx context.Context, s server) error {
+	names, err := s.databases(ctx)
+	if err != nil {
+		return err
+	}
+	var cells []string
+	var api *sql.DB
+	for _, name := range names {
+		db, err := s.open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = db.Close() }() // it was read
+		rows := func(table string) bool {
+			var one int
+			return db.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one) == nil
+		}
+		switch {
+		case rows("cell_mappings"):
+			// Nova's API database had Placement's tables once; they are empty or old.
+			d.API, api = s.url(name), db
+		case rows("compute_nodes"):
+			cells = append(cells, name)
+		case rows("resource_providers"):
+			d.Placement = s.url(name)
+		}
+	}
+	switch len(cells) {
+	case 0:
+		return fmt.Errorf("none of the databases in the dumps has rows in compute_nodes: %s", strings.Join(names, ", "))
+	case 1:
+		d.Cell = s.url(cells[0])
+	default:
+		return fmt.Errorf("the dumps have the databases of several cells, %s: give the dump of one", strings.Join(cells, ", "))
+	}
+	if api == nil {
+		return nil
+	}
+	d.CellUUID, err = cellUUID(ctx, api, cells[0])
+	return err
+}
+
+// cellUUID gives the cell whose mapping ends with the database's name, else the only one beside cell0.
+func cellUUID(ctx context.Context, api *sql.DB, name string) (string, error) {
+	rows, err := api.QueryContext(ctx, "SELECT uuid, COALESCE(database_connection, '') FROM cell_mappings WHERE uuid <> '00000000-0000-0000-0000-000000000000'")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }() // Err says what there is to say
+	var all []string
+	for rows.Next() {
+		var uuid, connection string
+		if err := rows.Scan(&uuid, &connection); err != nil {
+			return "", err
+		}
+		path, _, _ := strings.Cut(connection, "?")
+		if strings.HasSuffix(path, "/"+name) {
+			return uuid, nil
+		}
+		all = append(all, uuid)
+	}
+	if len(all) == 1 {
+		return all[0], rows.Err()
+	}
+	return "", rows.Err()
+}
+
+// program finds one of the programs, on the path or in folders that packages use.
+func program(names, folders []string) (string, bool) {
+	for _, n := range names {
+		if p, err := exec.LookPath(n); err == nil {
+			return p, true
+		}
+		for _, pattern := range folders {
+			found, _ := filepath.Glob(filepath.Join(pattern, n)) // the pattern is a good one
+			if len(found) > 0 {
+				return found[len(found)-1], true
+			}
+		}
+	}
+	return "", false
+}
+
+// run runs a command to its end; its error has the last that it said.
+func run(cmd *exec.Cmd) error {
+	said := &strings.Builder{}
+	cmd.Stderr = said
+	if err := cmd.Run(); err != nil {
+		text := strings.TrimSpace(said.String())
+		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, text[max(0, len(text)-500):])
+	}
+	return nil
+}
