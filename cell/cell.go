@@ -56,7 +56,9 @@ type Cell struct {
 	slots chan struct{}
 	// trials bounds the questions of capacity under way.
 	trials chan struct{}
-	phase  *phase
+	// nearMisses bounds the work on what refused requests lack.
+	nearMisses *nearMissBudget
+	phase      *phase
 }
 
 // phase is how far the replica's life has come.
@@ -110,7 +112,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
 		shapes: proposals.NewShapes(), summary: newTotals(state.Touched),
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), trials: make(chan struct{}, maxTrials), phase: phase,
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), trials: make(chan struct{}, maxTrials), phase: phase, nearMisses: newNearMissBudget(time.Now()),
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)
 	c.tel.Watch(c.reading)

@@ -78,8 +78,11 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		var p *cellv1.Proposal
 		if failed == nil {
 			began := time.Now()
+			s.spareNearMisses(queries[i])
 			p, failed = s.propose(ctx, at, name, queries[i])
-			s.tel.Proposed(time.Since(began))
+			took := time.Since(began)
+			s.tel.Proposed(took)
+			s.countNearMisses(queries[i], took)
 		}
 		if failed != nil && ctx.Err() != nil {
 			return ctx.Err() // Nobody waits: the batch is given up.

@@ -124,17 +124,17 @@ func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1
 // one of the conditions.
 func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	fleets, refusals, several := 2, 0, 0
+	want, refusals, several := 10, 0, 0
 	if testlong.On() {
-		fleets = 12
+		want = 1000
 	}
-	for range fleets {
+	for refusals < want {
 		w := start(t, inCells(variedHosts(rng, 5+rng.IntN(12)), 3), nil)
 		fits := func(req *cellgatev1.SelectDestinationsRequest) bool {
 			_, err := w.scheduler.SelectDestinations(context.Background(), req)
 			return err == nil
 		}
-		for i := range 10 {
+		for i := range 30 {
 			req := ask(i, 1)
 			req.DryRun = true
 			spec := req.GetRequestSpec()
@@ -181,8 +181,9 @@ func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 			}
 		}
 	}
-	if refusals < 2*fleets || several == 0 {
-		t.Errorf("%d refusals, %d of several conditions: the fleets show too little", refusals, several)
+	t.Logf("%d refusals, %d of several conditions", refusals, several)
+	if several == 0 {
+		t.Error("the fleets show too little")
 	}
 }
 

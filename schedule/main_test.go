@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		"TestForecast_EachStep_IsWhatTheTableSaysThen",
 		"TestAssign_RandomHardware_AgreesWithTheFilters",
 		"TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass",
+		"TestNearMisses_SmallFleets_NoSmallerChangeFits",
 		"TestNovaFiltersAllocateNothingPerHost",
 		"TestPlanRoundsOnABusyFleet",
 		"TestProposeAllocatesNothingPerHost",

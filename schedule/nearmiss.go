@@ -108,24 +108,65 @@ type nearMissSearch struct {
 	failed, alone []int
 	// amounts are the checks of ResourceFilter on one class.
 	amounts []int
+	// withoutPCI is NUMATopologyFilter alone, asked without the request's devices, if the request has both; freed are the
+	// hosts of the chunk at hand that pass it.
+	withoutPCI *scan
+	freed      uint64
 	// alike are the hosts that fail the same checks.
-	alike map[checkSet]*alikeHosts
+	alike map[failure]*alikeHosts
 }
 
-// alikeHosts are hosts that fail the same checks; the one with the least shortage of amounts stands for them.
+// failure is what a host fails. freed: it would pass NUMATopologyFilter if it were asked for no devices.
+type failure struct {
+	checks checkSet
+	freed  bool
+}
+
+// alikeHosts are hosts that fail the same checks; the nearest one stands for them.
 type alikeHosts struct {
-	checks   []int
-	hosts    int
+	checks []int
+	hosts  int
+	// near are those with the least shortage of amounts, mostNear at most.
+	near []nearHost
+}
+
+// mostNear is how many hosts that fail the same checks are tried: no change of the request helps one whose data a filter cannot
+// read.
+const mostNear = 8
+
+// nearHost is a host that does not pass.
+type nearHost struct {
 	shortage float64
 	at       int
 	chunk    *chunk
 	slot     int
 }
 
+// add keeps a host if it is among the nearest.
+func (a *alikeHosts) add(h nearHost) {
+	a.hosts++
+	if len(a.near) == mostNear && h.shortage >= a.near[mostNear-1].shortage {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(a.near, h.shortage, func(x nearHost, shortage float64) int {
+		if x.shortage <= shortage {
+			return -1
+		}
+		return 1
+	})
+	a.near = slices.Insert(a.near[:min(len(a.near), mostNear-1)], at, h)
+}
+
 func newNearMissSearch(s *scan) *nearMissSearch {
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[checkSet]*alikeHosts{},
+		alike: map[failure]*alikeHosts{},
+	}
+	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
+		q, rules := *s.q, *s.q.Rules
+		rules.Filters, rules.Weighers = []string{NUMAFilter}, []Weigher{}
+		q.Request, q.Rules = r.Relaxed([]Miss{{Filter: PCIFilter}}), &rules
+		n.withoutPCI, _ = s.t.compile(&q, s.before) // its names are right
 	}
 	for i := range s.checks {
 		if k := &s.checks[i]; k.filter == ResourceFilter && slices.ContainsFunc(s.q.Request.Resources, func(a Amount) bool { return a.Class == k.detail }) {
@@ -148,6 +189,9 @@ func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 		n.passed[i] = p
 		n.failed[i] += bits.OnesCount64(c.valid &^ p)
 		all &= p
+	}
+	if n.freed = 0; n.withoutPCI != nil {
+		n.freed = n.withoutPCI.filter(at, c)
 	}
 	for m := c.valid &^ all; m != 0; m &= m - 1 {
 		n.addHost(at, c, bits.TrailingZeros64(m))
@@ -178,11 +222,11 @@ func (n *nearMissSearch) passedCompute(before int) uint64 {
 
 // addHost counts what a host fails, and keeps it where it is the nearest of its like.
 func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
-	var set checkSet
+	set := failure{freed: n.freed>>slot&1 != 0}
 	count, last := 0, 0
 	for i, passed := range n.passed {
 		if passed>>slot&1 == 0 {
-			set.add(i)
+			set.checks.add(i)
 			count, last = count+1, i
 		}
 	}
@@ -198,7 +242,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	}
 	like := n.alike[set]
 	if like == nil {
-		like = &alikeHosts{shortage: math.Inf(1)}
+		like = &alikeHosts{}
 		for i, passed := range n.passed {
 			if passed>>slot&1 == 0 {
 				like.checks = append(like.checks, i)
@@ -206,10 +250,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 		}
 		n.alike[set] = like
 	}
-	like.hosts++
-	if shortage < like.shortage {
-		like.shortage, like.at, like.chunk, like.slot = shortage, at, c, slot
-	}
+	like.add(nearHost{shortage, at, c, slot})
 }
 
 // nearest makes near misses of the hosts that stand for others; limit at most, and one that the request cannot
@@ -220,17 +261,15 @@ func (n *nearMissSearch) nearest(limit int) []NearMiss {
 		if slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
 			continue
 		}
-		r := like.chunk.rows.v[like.slot]
-		m := NearMiss{
-			Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
-			Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts,
+		var m NearMiss
+		for i := range like.near {
+			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
+				break // the others need no less
+			}
+			if near := n.nearMiss(like, &like.near[i]); i == 0 || near.Changeable && (!m.Changeable || near.Cost < m.Cost) {
+				m = near
+			}
 		}
-		for _, i := range like.checks {
-			k := &n.s.checks[i]
-			m.Misses = append(m.Misses, n.s.q.Request.miss(k.filter, k.detail, r))
-			m.Cost += m.Misses[len(m.Misses)-1].cost()
-		}
-		n.reduce(&m, like.at, like.chunk, 1<<like.slot)
 		list = append(list, m)
 	}
 	slices.SortFunc(list, func(a, b NearMiss) int {
@@ -246,25 +285,72 @@ func (n *nearMissSearch) nearest(limit int) []NearMiss {
 	return kept
 }
 
-// reduce says whether the request could do without the misses of a host, and leaves out those that it need not do
-// without: filters overlap (NUMATopologyFilter asks for PCI devices too, TreeFilter for all that a tree has).
+// nearMiss says what a host lacks.
+func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) NearMiss {
+	r := h.chunk.rows.v[h.slot]
+	m := NearMiss{
+		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
+		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts,
+	}
+	for _, i := range like.checks {
+		k := &n.s.checks[i]
+		m.Misses = append(m.Misses, n.s.q.Request.miss(k.filter, k.detail, r))
+		m.Cost += m.Misses[len(m.Misses)-1].cost()
+	}
+	n.reduce(&m, h.at, h.chunk, 1<<h.slot)
+	return m
+}
+
+// reduce says whether a change of the request would let a host pass, and keeps of its misses the least of those that
+// together would. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that a tree has.
 func (n *nearMissSearch) reduce(m *NearMiss, at int, c *chunk, bit uint64) {
-	if slices.ContainsFunc(m.Misses, func(m Miss) bool { return !m.Changeable }) {
-		return
-	}
-	if m.Changeable = n.passes(m.Misses, at, c, bit); !m.Changeable {
-		m.Cost += operatorCost
-		return
-	}
-	for i := 0; i < len(m.Misses) && len(m.Misses) > 1; {
-		fewer := slices.Delete(slices.Clone(m.Misses), i, i+1)
-		if !n.passes(fewer, at, c, bit) {
-			i++
-			continue
+	could := slices.DeleteFunc(slices.Clone(m.Misses), func(x Miss) bool { return !x.Changeable })
+	if m.Changeable = len(could) > 0 && n.passes(could, at, c, bit); !m.Changeable {
+		if len(could) == len(m.Misses) {
+			m.Cost += operatorCost
 		}
-		m.Cost -= m.Misses[i].cost()
-		m.Misses = fewer
+		return
 	}
+	m.Misses = n.least(could, at, c, bit)
+	m.Cost = 0
+	for i := range m.Misses {
+		m.Cost += m.Misses[i].cost()
+	}
+}
+
+// mostTried bounds the sets of misses that least tries for a host.
+const mostTried = 64
+
+// least gives of a set of misses that is enough the subset of the least cost that still is. A subset that is not enough has
+// none that is, so where each miss alone is needed the set is the least already. After mostTried sets it is one of which
+// each miss is needed.
+func (n *nearMissSearch) least(misses []Miss, at int, c *chunk, bit uint64) []Miss {
+	tried, best, bestCost := 0, misses, math.Inf(1)
+	var try func(misses []Miss, from int)
+	try = func(misses []Miss, from int) {
+		needed := true
+		for i := from; i < len(misses) && len(misses) > 1; i++ {
+			if tried++; tried > mostTried && bestCost < math.Inf(1) {
+				return
+			}
+			if fewer := slices.Delete(slices.Clone(misses), i, i+1); n.passes(fewer, at, c, bit) {
+				needed = false
+				try(fewer, i)
+			}
+		}
+		if !needed {
+			return
+		}
+		cost := 0.0
+		for i := range misses {
+			cost += misses[i].cost()
+		}
+		if cost < bestCost {
+			best, bestCost = misses, cost
+		}
+	}
+	try(misses, 0)
+	return best
 }
 
 // passes reports whether one host would pass the request without some conditions.

@@ -73,7 +73,7 @@ var quiet = []string{
 	"cellgate_ingress_bytes", "cellgate_ingress_refused_total", "cellgate_callers_refused_total", "cellgate_certificate_end_time_seconds", "cellgate_gateway_breaker_state", "cellgate_gateway_breaker_moves_total", "cellgate_gateway_cell_call_errors_total",
 	"cellgate_gateway_decisions_total", "cellgate_gateway_unreadable_hosts_total", "cellgate_gateway_gate_state", "cellgate_gateway_gate_moves_total",
 	"cellgate_gateway_legacy_reads_total", "cellgate_gateway_legacy_read_seconds", "cellgate_gateway_legacy_rows_age_seconds",
-	"cellgate_cell_store_time_ahead_seconds", "cellgate_cell_store_events_total", "cellgate_cell_store_connections", "cellgate_cell_store_connections_max", "cellgate_cell_store_wait_seconds_total", "cellgate_cell_cold_queries_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
+	"cellgate_cell_store_time_ahead_seconds", "cellgate_cell_store_events_total", "cellgate_cell_store_connections", "cellgate_cell_store_connections_max", "cellgate_cell_store_wait_seconds_total", "cellgate_cell_cold_queries_total", "cellgate_cell_near_misses_spared_total", "cellgate_cell_queue_ops", "cellgate_cell_queue_refused_total", "cellgate_cell_leases_expired_total",
 	"cellgate_cell_instances_claimed_elsewhere_total", "cellgate_cell_overcommitted_total", "cellgate_agent_reconnects_total",
 	"cellgate_cell_gate_state", "cellgate_cell_gate_epoch", "cellgate_cell_gate_lagging_hosts", "cellgate_cell_gate_reading_lag_seconds",
 	"cellgate_cell_hosts_imported", "cellgate_cell_hosts_withheld", "cellgate_cell_gate_moves_total", "cellgate_cell_gate_rows_age_seconds",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/wire"
@@ -23,6 +24,9 @@ const (
 	// maxMisses is how many conditions a host of a refusal, or of a smallest change, lacks: one that lacks more is not
 	// near.
 	maxMisses = 8
+	// maxSpared is how often an explanation asks a cell again that had no time left for near misses, and sparedPause how long
+	// it waits before.
+	maxSpared, sparedPause = 10, 20 * time.Millisecond
 )
 
 // Explain says what a selection would do for its first instance, and claims nothing. It merges as a
@@ -131,14 +135,29 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranke
 		asks, queries = append(asks, schedule.Ask{Cell: k, Query: q}), append(queries, query)
 	}
 	out := make([]*schedule.Proposal, len(m.cells))
-	answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
-	for i, got := range answers {
-		if got.Err != nil {
-			continue // the answer says less
-		}
-		if p, err := wire.DecodeProposal(got.Proposal); err == nil {
+	for try := 0; ; try++ {
+		answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
+		var spared []int
+		for i, got := range answers {
+			if got.Err != nil {
+				continue // the answer says less
+			}
+			p, err := wire.DecodeProposal(got.Proposal)
+			if err != nil {
+				continue
+			}
 			out[asks[i].Cell] = p
+			if p.NearMisses == nil {
+				spared = append(spared, i)
+			}
 		}
+		if !ranked || len(spared) == 0 || try == maxSpared || cellclient.Pause(ctx, sparedPause) != nil {
+			break
+		}
+		for k, i := range spared {
+			asks[k], queries[k] = asks[i], queries[i]
+		}
+		asks, queries = asks[:len(spared)], queries[:len(spared)]
 	}
 	return out
 }

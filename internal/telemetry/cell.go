@@ -28,7 +28,7 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch",
 	}
 	c.show(cellVerdictWait, cellOffersUnanswered, cellQueueRefused, cellQueueWait, cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted,
-		cellStreams, cellProposeSeconds, cellProposeQueries, cellTransactionSeconds, cellTransactionOps)
+		cellStreams, cellProposeSeconds, cellNearMissSeconds, cellNearMissesSpared, cellProposeQueries, cellTransactionSeconds, cellTransactionOps)
 	return c
 }
 
@@ -74,6 +74,14 @@ func (c *Cell) Asked(queries int) { c.series().observe(cellProposeQueries, float
 
 // Proposed times the computing of one query.
 func (c *Cell) Proposed(took time.Duration) { c.series().observe(cellProposeSeconds, took.Seconds()) }
+
+// NearMisses times a query that asked for near misses.
+func (c *Cell) NearMisses(took time.Duration) {
+	c.series().observe(cellNearMissSeconds, took.Seconds())
+}
+
+// NearMissesSpared counts a query that is answered without the near misses that it asked for.
+func (c *Cell) NearMissesSpared() { c.series().add(cellNearMissesSpared, 1) }
 
 // Cold counts a query that came while the table was loaded; cut: it was answered from
 // some of the hosts that the shard found.

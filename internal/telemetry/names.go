@@ -347,6 +347,8 @@ var (
 	cellRequests            = counter(inCell, "cellgate_cell_requests_total", "Calls answered by a cell, by method and outcome.", labelRPC, labelOutcome)
 	cellRequestSeconds      = histogram(inCell, seconds, "cellgate_cell_request_seconds", "How long calls took in a cell, whatever their outcome.", labelRPC)
 	cellProposeSeconds      = histogram(inCell, seconds, "cellgate_cell_propose_seconds", "How long one query took to compute, without its wait for a processor.")
+	cellNearMissSeconds     = histogram(inCell, seconds, "cellgate_cell_near_miss_seconds", "How long queries took that asked for near misses too: what hosts lack that a refused or explained request asks. Part of cellgate_cell_propose_seconds.")
+	cellNearMissesSpared    = counter(inCell, "cellgate_cell_near_misses_spared_total", "Queries answered without the near misses that they asked for, because those had taken a quarter of a processor already.")
 	cellProposeQueries      = histogram(inCell, sizes, "cellgate_cell_propose_batch_queries", "Queries that came in one ProposeBatch call.")
 	cellCold                = counter(inCell, "cellgate_cell_cold_queries_total", "Queries that came while the replica loaded its table: answered from all hosts that the shard found (all), from some of them (cut), or refused. Absent with an embedded shard.", labelCold)
 	cellTransactions        = counter(inCell, "cellgate_cell_transactions_total", "Transactions on the shard, by outcome.", labelOutcome)

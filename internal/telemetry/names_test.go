@@ -103,6 +103,8 @@ func useAll(p *Process) {
 	c.Asked(2)
 	c.Proposed(time.Millisecond)
 	c.Cold(true, nil)
+	c.NearMisses(time.Millisecond)
+	c.NearMissesSpared()
 	c.Transaction(2, time.Millisecond, nil)
 	for _, op := range Ops() {
 		c.Operation(op, "")
