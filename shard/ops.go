@@ -191,8 +191,8 @@ type ClaimRef struct {
 	// one that a report had before, that was transferred, or whose instance has another
 	// live claim, is refused, STALE_GENERATION; a claim that is not known, NOT_FOUND.
 	ReportedGoneBy *Registration
-	// Deleted, with ReportedGoneBy: Nova's row of the instance is deleted, as rows say that are whole up to
-	// this moment. Then a claim that no report had before, or whose instance has another live
+	// Deleted, with ReportedGoneBy: Nova's row of the instance is deleted, as was read at this
+	// moment. Then a claim that no report had before, or whose instance has another live
 	// claim, is released too, and one that was written later is refused, STALE_GENERATION. On an
 	// imported host ReportedGoneBy does not matter: Nova's tables say what is there.
 	Deleted time.Time

@@ -64,10 +64,12 @@ func (m *Importer) deletedDue() (due []schedule.ID) {
 	return due
 }
 
-// sendDeleted tells the cell of instances whose rows are deleted.
-func (m *Importer) sendDeleted(ctx context.Context, at *timestamppb.Timestamp, c Caller, r *Report) error {
+// sendDeleted tells the cell of instances whose rows are deleted. Such a row is never live again, however old it is, so
+// that it ends each claim that was written before the last pass read the table; rows of live instances end only claims
+// from before the newest write to the table (instancesAt), which in a quiet cell may be minutes old.
+func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 	m.mu.Lock()
-	due := m.deletedDue()
+	due, at := m.deletedDue(), timestamppb.New(later(m.data.whole, m.since))
 	m.mu.Unlock()
 	if len(due) == 0 {
 		return nil

@@ -93,6 +93,31 @@ func TestDeletedRow_ClaimIsAdoptedAfterItsEnd_ReleasedAgain(t *testing.T) {
 	}
 }
 
+// A claim may be written in the second in which its instance's row is deleted, the last one that anybody writes. It does
+// not wait until heartbeats are ten minutes newer.
+func TestDeletedRow_TableIsStill_NewerClaimIsReleasedByTheNextPass(t *testing.T) {
+	n, c := newNova(1), newCell()
+	c.onAgent(1, n.now, 1)
+	n.on(1, 1)
+	m := importerOf(t, n)
+	step(t, m, n, c)
+	n.deletes(1)
+	c.hosts[hostID(1)].state.Instances = nil
+	c.claims[instanceID(1)] = &fakeClaim{host: hostID(1), updated: n.now.Add(3 * time.Second)}
+	step(t, m, n, c)
+	if c.claims[instanceID(1)] == nil {
+		t.Fatal("the claim that is newer than the rows was released")
+	}
+	n.now = n.now.Add(10 * time.Second)
+	n.beat = n.now
+	for range 4 {
+		step(t, m, n, c)
+	}
+	if c.claims[instanceID(1)] != nil {
+		t.Error("ten seconds later the claim is there")
+	}
+}
+
 // A hidden row is the copy that a resize to another cell leaves, and not the end of its instance;
 // a row that is live again is none either.
 func TestOnlyDeletedRowsAreTold(t *testing.T) {

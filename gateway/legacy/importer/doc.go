@@ -52,8 +52,8 @@
 // it differs from the one that the cell took, when the cell said that an instance has a
 // claim elsewhere, and after a full pass.
 //
-// A claim neither ends nor shrinks by instances rows that nobody wrote since the claim
-// was made. An instance whose row was purged before anybody read its deletion keeps its
+// A claim neither ends nor shrinks by rows of live instances that nobody wrote since the
+// claim was made. A deleted row ends it: such a row is never live again. An instance whose row was purged before anybody read its deletion keeps its
 // claim until another row of the table is written or heartbeats are ten minutes newer.
 //
 // Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle)

@@ -131,9 +131,8 @@ func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Repo
 		return r, err
 	}
 	asked := m.askForGone(ctx, c)
-	at := m.instancesAt()
-	if err = m.send(ctx, m.plan(x, &r), at, c, &r); err == nil {
-		err = m.sendDeleted(ctx, at, c, &r)
+	if err = m.send(ctx, m.plan(x, &r), m.instancesAt(), c, &r); err == nil {
+		err = m.sendDeleted(ctx, c, &r)
 	}
 	m.agentHosts(x, &r)
 	slices.SortFunc(r.LeftOut, func(a, b LeftOut) int {

@@ -604,7 +604,7 @@ type ImportHostsRequest struct {
 	// Instances whose rows of instances are deleted, by uuid, 16 bytes each: at most 16,384. A
 	// CONFIRMED claim of one is released on a host whose agent knows its instances, and of whom
 	// the newest report does not have it, unless the claim is newer than instances_at, which
-	// has to be set.
+	// has to be set and may be when the rows were read: nothing makes them live again.
 	Deleted       []byte `protobuf:"bytes,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
