@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		"TestI5_LostCellEqualsSchedulerWithoutIt",
 		"TestI5_MergedOrderEqualsSingleScheduler",
 		"TestI5_OutOfRoundsIsNotExact",
-		"TestI5_SeparateInstancesEqualOneScheduler",
+		"TestI5_ManyInstancesEqualOneScheduler",
 		"TestForecast_EachStep_IsWhatTheTableSaysThen",
 		"TestAssign_RandomHardware_AgreesWithTheFilters",
 		"TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass",

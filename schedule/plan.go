@@ -55,9 +55,6 @@ type PlanConfig struct {
 	Cells int
 	// Alternates wanted for each pick, at most.
 	Alternates int
-	// Separate: each instance is of a request of its own: the alternates of a pick are its runners-up. Only with
-	// a SubsetSize of 1 and without a group.
-	Separate bool
 	// Expected is what was last known of this shape (Result.Known), or nil. A wrong
 	// one costs a round and changes no result.
 	Expected *GlobalStats
@@ -100,7 +97,7 @@ type Pick struct {
 	Cell      int
 	Candidate Candidate
 	// Alternates are of the same cell and picked for no instance, best first:
-	// with one instance, and of separate ones, the runners-up, with several the best after all picks.
+	// with one instance the runners-up, with several the best after all picks.
 	Alternates []Candidate
 }
 

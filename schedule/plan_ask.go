@@ -84,7 +84,7 @@ func (p *Plan) needed(c int) int {
 	switch {
 	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
 		return p.cfg.Alternates + len(p.picked(c))
-	case p.apart():
+	case len(p.cfg.Instances) == 1:
 		return p.subset() + max(0, p.cfg.Alternates)
 	}
 	return p.subset()

@@ -52,8 +52,8 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 	}
 }
 
-// wrongHint draws knowledge that has nothing to do with the fleet.
-func wrongHint(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
+// wrongKnowledge draws knowledge that has nothing to do with the fleet.
+func wrongKnowledge(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
 		for _, b := range right.Bounds {
@@ -103,7 +103,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 				}
 				known := run(&none, nil).Known
 				run(&right, &known)
-				run(&wrong, wrongHint(t, s, &known))
+				run(&wrong, wrongKnowledge(t, s, &known))
 			})
 			for _, line := range []string{"nothing expected: " + none.String(), "rightly expected: " + right.String(), "wrongly expected: " + wrong.String()} {
 				fmt.Printf("I5 %s, %s\n", of.name, line)
@@ -113,51 +113,24 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 	}
 }
 
-// naiveSeparate picks for one instance after the other, as for several instances of one request, and gives each its
-// runners-up.
-func naiveSeparate(s *scenario) (picks []naivePick, failed int) {
-	state, rules := newNaiveState(s.hosts, s.consumers), naiveRules(s.rules)
-	state.limited = slices.Contains(rules.Filters, NUMAFilter)
-	for i, instance := range s.instances {
-		passed, _ := state.filter(s.request, rules, nil)
-		list := state.rank(s.request, rules, s.seed, passed, state.bounds(s.request, rules, passed), len(passed) > 1)
-		if len(list) == 0 {
-			return picks, i
-		}
-		pick := naivePick{Cell: state.host(list[0].Host).Cell, Candidate: list[0]}
-		for _, c := range list[1:] {
-			if state.host(c.Host).Cell == pick.Cell && len(pick.Alternates) < s.alternates {
-				pick.Alternates = append(pick.Alternates, c)
-			}
-		}
-		picks = append(picks, pick)
-		state.placeInstance(Take{Host: pick.Candidate.Host, Instance: instance}, s.request)
-	}
-	return picks, -1
-}
-
-// Requests of one shape that are planned together get what several instances of one request would, and each its own alternates.
-func TestI5_SeparateInstancesEqualOneScheduler(t *testing.T) {
+// Requests for many instances, most of whose picks the cells foretell.
+func TestI5_ManyInstancesEqualOneScheduler(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	propChecks(t, 2000)
 	var share mergeShare
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t)
 		s.request.Group = nil
-		if s.rules.Options != nil {
-			s.rules.Options.SubsetSize = 1
-		}
 		for i := range evenly(0, 24).Draw(t, "more instances") {
 			s.instances = append(s.instances, testID('j', i))
 		}
-		picks, failed := naiveSeparate(s)
+		picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
 		p := s.plan(nil, 0)
-		p.cfg.Separate = true
 		rounds, asks := drive(t, p, s.tableCells(), rand.New(rand.NewPCG(s.seed, 1)))
 		checkPicks(t, s, p.Result(), picks, failed)
 		share.add(p.Result(), rounds, asks)
 	})
-	fmt.Printf("I5 separate instances: %s\n", share.String())
+	fmt.Printf("I5 many instances: %s\n", share.String())
 }
 
 // checkPass checks that each pick passed all filters when it was made.

@@ -57,7 +57,7 @@ func (p *Plan) stepPick() {
 	lists := p.lists(s, &k)
 	best := p.best(lists)
 	alternates := 0
-	if p.apart() {
+	if len(p.cfg.Instances) == 1 {
 		alternates = p.cfg.Alternates
 	}
 	again := p.cellsWhere(func(c int) bool {
@@ -87,9 +87,6 @@ func (p *Plan) stepPick() {
 	}
 	p.pick(best, lists, alternates, &k)
 }
-
-// apart: the alternates of a pick are its runners-up.
-func (p *Plan) apart() bool { return p.cfg.Separate || len(p.cfg.Instances) == 1 }
 
 // spot is a candidate: the one at a place of a cell's list.
 type spot struct{ cell, at int }
@@ -179,7 +176,7 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 		return
 	}
 	p.phase = done
-	if len(p.picks) > 1 && p.cfg.Alternates > 0 && !p.cfg.Separate {
+	if len(p.picks) > 1 && p.cfg.Alternates > 0 {
 		p.phase = choosingAlternates
 	}
 }

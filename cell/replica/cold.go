@@ -41,7 +41,7 @@ const (
 // many callers as there are cost one search for each kind of request at a time, and
 // each sees what was committed before it came.
 type coldSearch struct {
-	filter   shard.HostFinder // nil: the store is none
+	finder   shard.HostFinder // nil: the store is none
 	cell     string
 	versions *proposals.Versions
 	most     int
@@ -82,13 +82,13 @@ func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.V
 		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
 		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
 	}
-	c.filter, _ = store.(shard.HostFinder)
+	c.finder, _ = store.(shard.HostFinder)
 	c.life, c.over = context.WithCancel(context.Background())
 	return c
 }
 
 // Serves reports whether queries can be answered so.
-func (c *coldSearch) Serves() bool { return c.filter != nil && c.late.Load() < ColdTries }
+func (c *coldSearch) Serves() bool { return c.finder != nil && c.late.Load() < ColdTries }
 
 // Answered counts the searches that were answered.
 func (c *coldSearch) Answered() int64 { return c.done.Load() }
@@ -170,7 +170,7 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 	}
 	ctx, cancel := context.WithTimeout(c.life, coldPatience)
 	defer cancel()
-	found, err := c.filter.FindHosts(ctx, s.query)
+	found, err := c.finder.FindHosts(ctx, s.query)
 	switch {
 	case err == nil:
 		c.late.Store(0)

@@ -215,7 +215,7 @@ func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
 	h.put(shapes[2], schedule.GlobalStats{Passed: 3})
 	h.put(shapes[2], schedule.GlobalStats{Passed: 4})
 	if h.get(shapes[1]) != nil || h.get(shapes[0]).Passed != 1 || h.get(shapes[2]).Passed != 4 {
-		t.Errorf("hints %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
+		t.Errorf("known are %v, %v, %v", h.get(shapes[0]), h.get(shapes[1]), h.get(shapes[2]))
 	}
 }
 
