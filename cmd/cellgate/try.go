@@ -69,7 +69,7 @@ are up or down in a dump as they were at the newest heartbeat in it:
 	f.StringVar(&placement.url, "placement-database", "", "URL of Placement's database")
 	f.StringVar(&placement.password, "placement-password-file", "", "file with the password of Placement's database")
 	f.StringVar(&placement.ca, "placement-ca", "", "PEM file of the CAs of Placement's database's certificate, or system")
-	uuid := f.String("cell-uuid", "", "the cell's uuid in cell_mappings; by default the one whose URL is that of --database")
+	uuid := f.String("cell-uuid", "", "the cell's uuid in cell_mappings; by default the one with that database, or the only one")
 	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler; again for each")
 	requests := f.Int("requests", 20, "how many of the newest request specs to place again")
 	html := f.String("html", "", "write the report to this HTML file too")
@@ -90,15 +90,14 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		if len(*dumps) > 0 {
-			loaded, err := scratch.Load(ctx, *dumps, func(file string, done, total int64) {
+			loaded, failed := scratch.Load(ctx, *dumps, func(file string, done, total int64) {
 				fmt.Fprintf(t.err, "loading %s: %d %% of %d MiB\n", filepath.Base(file), done*100/max(total, 1), total>>20)
 			})
-			if err != nil {
-				return err
+			if failed != nil {
+				return failed
 			}
 			defer func() { err = errors.Join(err, loaded.Close()) }()
 			c.Database, c.API, placement.url = loaded.Cell, loaded.API, loaded.Placement
-			*uuid = cmp.Or(*uuid, loaded.CellUUID)
 		}
 		report, err := tryCloud(ctx, c, placement, *uuid, *confs, *requests)
 		if err != nil {
@@ -136,6 +135,14 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	database, err := readerConfig(c, uuid)
 	if err != nil {
 		return nil, err
+	}
+	if uuid == "" {
+		if database.CellUUID, err = trial.FindCell(ctx, database.API, c.Database); err != nil {
+			return nil, err
+		}
+		if database.CellUUID == "" {
+			return nil, errors.New("--cell-uuid: say which; cell_mappings has several cells, and not one of them has this database")
+		}
 	}
 	database.MaxLeftOut = 1000
 	g := config.Default()
@@ -178,8 +185,8 @@ func writeReport(file string, r *tryReport) error {
 }
 
 func (r *tryReport) show(p *page) {
-	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances; read in %v, and nothing was written\n\n",
-		r.Hosts, r.Available, r.Disabled, r.Down, r.Instances, r.Took.Round(time.Millisecond))
+	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances; read in %v, and nothing was written.\nServices are up or down as of %s UTC.\n\n",
+		r.Hosts, r.Available, r.Disabled, r.Down, r.Instances, r.Took.Round(time.Millisecond), r.At.UTC().Format(time.DateTime))
 	classes := p.table("CLASS", "USED", "CAPACITY")
 	for _, c := range r.Classes {
 		classes.row(c.Name, c.Used, c.Capacity)

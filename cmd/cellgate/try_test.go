@@ -182,6 +182,14 @@ func novaSpec(t *testing.T, name string) string {
 	return ""
 }
 
+func TestTry_SeveralCellsAndNoUUID_SaysSo(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 1, "127.0.0.1:1")
+	_, stderr, status := typed(t.Context(), "", "try", "--database", c.cell.URL, "--api-database", c.api.URL)
+	if status != exitRefused || !strings.Contains(stderr, "--cell-uuid: say which") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 func TestTry_WithoutDatabase_IsWrongUsage(t *testing.T) {
 	if _, stderr, status := typed(t.Context(), "", "try"); status != exitUsage || !strings.Contains(stderr, "--database") {
 		t.Errorf("status %d: %s", status, stderr)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -53,7 +55,9 @@ func (p *postgresServer) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
-// load goes on after statements that fail: a dump gives its tables to roles that are not here.
+// noRole is the one error that a dump may raise: it gives its tables to roles that are not here.
+var noRole = regexp.MustCompile(`ERROR: +role ".*" does not exist`)
+
 func (p *postgresServer) load(ctx context.Context, database string, dump io.Reader) error {
 	psql := func(database string, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, p.client, append([]string{"--no-psqlrc", "--quiet", "--host=" + p.dir, "--username=postgres", "--dbname=" + database, "--output=" + os.DevNull}, args...)...)
@@ -62,8 +66,17 @@ func (p *postgresServer) load(ctx context.Context, database string, dump io.Read
 		return err
 	}
 	cmd := psql(database)
-	cmd.Stdin = dump
-	return run(cmd)
+	said := &strings.Builder{}
+	cmd.Stdin, cmd.Stderr = dump, said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("psql: %w: %s", err, said)
+	}
+	for line := range strings.Lines(said.String()) {
+		if strings.Contains(line, "ERROR: ") && !noRole.MatchString(line) {
+			return fmt.Errorf("psql: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
 }
 
 func (p *postgresServer) databases(ctx context.Context) ([]string, error) {

@@ -17,8 +17,6 @@ import (
 // Databases are what was found in the dumps, as URLs that package novadb takes; "" for none.
 type Databases struct {
 	Cell, API, Placement string
-	// CellUUID is the cell's in cell_mappings; "" when no dump says it.
-	CellUUID string
 
 	dir    string
 	server *exec.Cmd
@@ -148,21 +146,23 @@ func (d *Databases) find(ctx context.Context, s server) error {
 		return err
 	}
 	var cells []string
-	var api *sql.DB
 	for _, name := range names {
 		db, err := s.open(name)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = db.Close() }() // it was read
-		rows := func(table string) bool {
+		rows := func(table string) bool { // one that there is not has none
 			var one int
 			return db.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one) == nil
+		}
+		if err := db.PingContext(ctx); err != nil {
+			return err
 		}
 		switch {
 		case rows("cell_mappings"):
 			// Nova's API database had Placement's tables once; they are empty or old.
-			d.API, api = s.url(name), db
+			d.API = s.url(name)
 		case rows("compute_nodes"):
 			cells = append(cells, name)
 		case rows("resource_providers"):
@@ -177,36 +177,7 @@ func (d *Databases) find(ctx context.Context, s server) error {
 	default:
 		return fmt.Errorf("the dumps have the databases of several cells, %s: give the dump of one", strings.Join(cells, ", "))
 	}
-	if api == nil {
-		return nil
-	}
-	d.CellUUID, err = cellUUID(ctx, api, cells[0])
-	return err
-}
-
-// cellUUID gives the cell whose mapping ends with the database's name, else the only one beside cell0.
-func cellUUID(ctx context.Context, api *sql.DB, name string) (string, error) {
-	rows, err := api.QueryContext(ctx, "SELECT uuid, COALESCE(database_connection, '') FROM cell_mappings WHERE uuid <> '00000000-0000-0000-0000-000000000000'")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = rows.Close() }() // Err says what there is to say
-	var all []string
-	for rows.Next() {
-		var uuid, connection string
-		if err := rows.Scan(&uuid, &connection); err != nil {
-			return "", err
-		}
-		path, _, _ := strings.Cut(connection, "?")
-		if strings.HasSuffix(path, "/"+name) {
-			return uuid, nil
-		}
-		all = append(all, uuid)
-	}
-	if len(all) == 1 {
-		return all[0], rows.Err()
-	}
-	return "", rows.Err()
+	return nil
 }
 
 // program finds one of the programs, on the path or in folders that packages use.

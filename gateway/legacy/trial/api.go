@@ -58,6 +58,44 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 	return rows, err
 }
 
+// FindCell gives the uuid in cell_mappings of the cell whose database_connection ends with the path of a database's
+// URL, else of the only one beside cell0; "" when that is not clear.
+func FindCell(ctx context.Context, api novadb.Database, cell string) (string, error) {
+	u, err := url.Parse(cell)
+	if err != nil {
+		return "", errors.New("the cell database's URL cannot be read") // not shown: it may have a password
+	}
+	db, err := openDatabase(api)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }() // it was read
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return "", fmt.Errorf("API database: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	var all, named []string
+	err = eachRow(ctx, tx, "SELECT uuid, COALESCE(database_connection, '') FROM cell_mappings WHERE uuid <> '00000000-0000-0000-0000-000000000000'", func(r *sql.Rows) error {
+		var uuid, connection string
+		err := r.Scan(&uuid, &connection)
+		all = append(all, uuid)
+		if path, _, _ := strings.Cut(connection, "?"); strings.HasSuffix(path, "/"+strings.Trim(u.Path, "/")) {
+			named = append(named, uuid)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("API database: %w", err)
+	case len(named) == 1:
+		return named[0], nil
+	case len(all) == 1:
+		return all[0], nil
+	}
+	return "", nil
+}
+
 func eachRow(ctx context.Context, tx *sql.Tx, query string, do func(*sql.Rows) error) error {
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
