@@ -120,6 +120,13 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 		if req.GetWantOrigins() {
 			out.ClaimOrigins = append(out.ClaimOrigins, originOf(claim))
 		}
+		if req.GetWantNeeds() {
+			needs, err := needsOf(claim)
+			if err != nil {
+				return nil, fault.Wrap(fault.Internal, err, "claim %s is malformed in the shard", claim.ClaimID)
+			}
+			out.Needs = append(out.Needs, needs)
+		}
 	}
 	return out, nil
 }

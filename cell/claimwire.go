@@ -210,6 +210,34 @@ func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
 	return o
 }
 
+// needsOf is what a claim keeps of its instance's needs.
+func needsOf(c *shard.Claim) (*cellv1.ClaimNeeds, error) {
+	out := &cellv1.ClaimNeeds{ConsumerType: c.ConsumerType, Allocated: c.Allocated}
+	if g := c.Group; g != nil {
+		out.Group = &cellv1.ClaimGroup{Uuid: g.UUID, Policy: g.Policy, MaxServerPerHost: g.MaxPerHost, Members: g.Members}
+	}
+	g := c.Guest
+	if g == nil {
+		return out, nil
+	}
+	out.Guest = &cellv1.Guest{FlavorId: g.FlavorID}
+	if len(g.Image) > 0 {
+		out.Guest.Image = &cellv1.NovaImage{}
+		if err := proto.Unmarshal(g.Image, out.Guest.Image); err != nil {
+			return nil, fmt.Errorf("guest.image: %w", err)
+		}
+	}
+	if len(g.Hardware) > 0 {
+		check, err := schedule.DecodeGuest(g.Hardware)
+		if err != nil {
+			return nil, fmt.Errorf("guest.hardware: %w", err)
+		}
+		n := check.Nova
+		out.Guest.Numa, out.Guest.PciRequests, out.Guest.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.PCI), wire.NetworksOf(n.Networks)
+	}
+	return out, nil
+}
+
 func claimState(s shard.ClaimState) cellgatev1.ClaimState {
 	switch s {
 	case shard.Pending:

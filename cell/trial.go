@@ -84,6 +84,10 @@ func (t *trial) step(in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResp
 	switch step := in.GetStep().(type) {
 	case *cellv1.TryPlacementsRequest_Start:
 		return t.start(step.Start)
+	case *cellv1.TryPlacementsRequest_Suggest:
+		return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Suggestion{Suggestion: &cellv1.HostSuggestion{
+			ServiceHost: t.cell.nearestHost(step.Suggest.GetName()),
+		}}}, nil
 	case *cellv1.TryPlacementsRequest_Fill:
 		if t.table != nil {
 			return t.fill(step.Fill)
@@ -125,10 +129,11 @@ func (t *trial) start(in *cellv1.StartTrial) (*cellv1.TryPlacementsResponse, err
 		return nil, err
 	}
 	table, name := c.versions.Newest()
-	assumed, known := c.rows.Assume(c.uuid, table, in.GetChanges())
+	drained := c.drained(in.GetDrain())
+	assumed, known := c.rows.Assume(c.uuid, table, alsoDrained(in.GetChanges(), drained))
 	t.table, t.started = assumed, assumed
 	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Started{Started: &cellv1.TrialStarted{
-		TableVersion: name, Hosts: int32(assumed.Len()), Gate: gate.MessageState(g), KnownUuids: known,
+		TableVersion: name, Hosts: int32(assumed.Len()), Gate: gate.MessageState(g), KnownUuids: known, Drained: drained,
 	}}}, nil
 }
 
@@ -178,7 +183,11 @@ func (t *trial) ask(in *cellv1.AskTrial) (*cellv1.TryPlacementsResponse, error) 
 			if err := r.Err(); err != nil {
 				return nil, err
 			}
-			if !e.Place(schedule.Take{Host: host, Instance: instance}, request, rules) {
+			place := e.Place
+			if take.GetBuilt() {
+				place = e.PlaceBuilt
+			}
+			if !place(schedule.Take{Host: host, Instance: instance}, request, rules) {
 				return nil, fault.Invalid(wire.ItemPath("takes", i, ".host_uuid"), "the cell has no host %s", host)
 			}
 		}

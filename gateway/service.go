@@ -129,6 +129,10 @@ func (s *capacityService) EstimateCapacity(ctx context.Context, req *cellgatev1.
 	return s.g.capacity.Estimate(ctx, req)
 }
 
+func (s *capacityService) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequest) (*cellgatev1.PlanDrainResponse, error) {
+	return s.g.capacity.PlanDrain(ctx, req)
+}
+
 type hostsService struct {
 	cellgatev1.UnimplementedHostsServer
 	g *Gateway

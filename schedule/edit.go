@@ -187,6 +187,21 @@ func (e *Edit) Place(t Take, q *Request, rules *Rules) bool {
 	return e.place(t, q, !q.Forced() && slices.Contains(rules.filters(), NUMAFilter))
 }
 
+// PlaceBuilt is Place of an instance that has come to its host: it is no io operation.
+func (e *Edit) PlaceBuilt(t Take, q *Request, rules *Rules) bool {
+	at, ok := e.t.slots.get(t.Host)
+	if !ok {
+		return false
+	}
+	r, _ := e.ownRow(at)
+	before := r.view.NumIOOps
+	e.Place(t, q, rules)
+	r, c := e.ownRow(at)
+	r.view.NumIOOps = before
+	e.writeUsage(at, r, c)
+	return true
+}
+
 // place is Take; limited: NUMATopologyFilter judged the host, by whose limits its
 // cells are taken.
 func (e *Edit) place(t Take, q *Request, limited bool) bool {

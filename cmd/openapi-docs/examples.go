@@ -30,6 +30,7 @@ var examples = map[string]json.RawMessage{
  "shapes": [{"name": "m1.large", "request_spec": {"flavor": {"vcpus": 8, "memory_mb": 16384, "root_gb": 40}}}],
  "mode": "EACH"
 }`),
+	"PlanDrain":      json.RawMessage(`{"hosts": ["compute-17", "` + host + `"]}`),
 	"ConfirmClaim":   json.RawMessage(`{"claim_id": "` + claim + `"}`),
 	"ClaimAlternate": json.RawMessage(`{"claim_id": "` + claim + `", "host_uuid": "` + host + `", "claim_ttl": "300s"}`),
 	"TransferClaim":  json.RawMessage(`{"claim_id": "` + claim + `", "to_consumer": "1a5e0000-0000-4000-8000-000000000002"}`),

@@ -4,6 +4,9 @@
 //	service.go  a question: shapes, cells, changes
 //	each.go     each shape alone: every cell counts its own
 //	mix.go      shapes in turn, ranked over all cells by schedule.Plan
+//	drain.go    the instances of hosts to empty, one after the other
+//	evacuee.go  what a claim knows of its instance's needs, and the order of a drain
 //
-// What holds: the number is what a scheduler over all hosts places one by one (TestEstimate_RandomFleets_…).
+// What holds: the number is what a scheduler over all hosts places one by one (TestEstimate_RandomFleets_…), and each move
+// of a plan succeeds as a real one (TestPlanDrain_RandomFleets_…).
 package capacity

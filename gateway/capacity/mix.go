@@ -39,6 +39,8 @@ type mixture struct {
 	// expected is what was last known of all cells, by shape.
 	expected []*schedule.GlobalStats
 	exact    bool
+	// built: each instance has come to its host before the next one is placed.
+	built bool
 }
 
 // mixedCell is a cell with what was placed there.
@@ -116,7 +118,7 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 	for _, p := range found.Picks {
 		c := m.cells[p.Cell]
 		host := p.Candidate.Host
-		c.takes = append(c.takes, &cellv1.TrialTake{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String()})
+		c.takes = append(c.takes, &cellv1.TrialTake{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String(), Built: m.built})
 		c.placed++
 		c.counts[i]++
 		if c.hosts[i] == nil {
@@ -144,7 +146,7 @@ func (m *mixture) failed(ctx context.Context, cell int, err error) error {
 func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
 	c := m.cells[a.Cell]
 	last := &c.answers[i]
-	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && reflect.DeepEqual(last.query.Known, a.Query.Known) {
+	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && last.query.NearMisses == a.Query.NearMisses && reflect.DeepEqual(last.query.Known, a.Query.Known) {
 		return last.proposal, nil
 	}
 	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Takes: c.takes, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})

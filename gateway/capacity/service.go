@@ -40,7 +40,7 @@ type Deps struct {
 	MaxDeadline time.Duration
 }
 
-// Service serves EstimateCapacity. Safe for concurrent use.
+// Service serves EstimateCapacity and PlanDrain. Safe for concurrent use.
 type Service struct {
 	Deps
 	questions chan struct{}
@@ -75,33 +75,45 @@ type asked struct {
 	gate  cellgatev1.Gate_State
 }
 
-// Estimate says how many instances of the request's shapes fit.
-func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
-	began := time.Now()
+// begin takes a place for a question; end gives it back.
+func (svc *Service) begin() (end func(), err error) {
 	select {
 	case svc.questions <- struct{}{}:
-		defer func() { <-svc.questions }()
+		return func() { <-svc.questions }, nil
 	default:
 		return nil, &fault.Error{Kind: fault.Overloaded, Message: "too many questions of capacity are under way already", RetryAfter: time.Second}
 	}
+}
+
+// withinTime bounds the work on a question. What is left of the caller's time is for the answer.
+func (svc *Service) withinTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	budget := svc.MaxDeadline
+	if until, ok := ctx.Deadline(); ok {
+		budget = min(budget, time.Until(until))
+	}
+	return context.WithTimeout(ctx, budget*9/10)
+}
+
+// Estimate says how many instances of the request's shapes fit.
+func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
+	began := time.Now()
+	end, err := svc.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	q := &question{svc: svc, seed: rand.Uint64()}
 	out := &cellgatev1.EstimateCapacityResponse{Exact: true, Seed: q.seed}
 	if err := q.readShapes(ctx, req.GetShapes(), out); err != nil {
 		return nil, err
 	}
-	budget := svc.MaxDeadline
-	if until, ok := ctx.Deadline(); ok {
-		budget = min(budget, time.Until(until))
-	}
-	// What is left of the time is for the answer.
-	ctx, cancel := context.WithTimeout(ctx, budget*9/10)
+	ctx, cancel := svc.withinTime(ctx)
 	defer cancel()
-	if err := q.start(ctx, req.GetCells(), req.GetChanges()); err != nil {
+	if err := q.start(ctx, req.GetCells(), &cellv1.StartTrial{Changes: req.GetChanges()}); err != nil {
 		return nil, err
 	}
 	defer q.endTrials()
 	most := int(req.GetMaxInstances())
-	var err error
 	if req.GetMode() == cellgatev1.CapacityMode_MIX {
 		out.Shapes, out.Exact, err = q.mix(ctx, q.shapes, cmp.Or(most, defaultMix))
 	} else {
@@ -172,8 +184,8 @@ func madeUp(kind byte, n int) schedule.ID {
 	return id
 }
 
-// start copies the tables of the cells, with the changes.
-func (q *question) start(ctx context.Context, names []string, changes *cellgatev1.HypotheticalChanges) error {
+// start copies the tables of the cells, with what is assumed.
+func (q *question) start(ctx context.Context, names []string, assumed *cellv1.StartTrial) error {
 	for _, name := range names {
 		if q.svc.Cells.Named(name) == nil {
 			return fault.Invalid("cells", "there is no cell %q; the cells are %s", name, strings.Join(q.svc.Cells.Names(), ", "))
@@ -195,7 +207,7 @@ func (q *question) start(ctx context.Context, names []string, changes *cellgatev
 			continue
 		}
 		all.Go(func() {
-			if c.trial, c.err = c.StartTrial(ctx, &cellv1.StartTrial{Changes: changes}); c.err == nil {
+			if c.trial, c.err = c.StartTrial(ctx, assumed); c.err == nil {
 				c.gate = c.trial.Started.GetGate()
 				c.err = q.svc.Standing.Accept(c.Cell, &cellv1.Proposal{Gate: c.gate})
 			}
@@ -204,7 +216,7 @@ func (q *question) start(ctx context.Context, names []string, changes *cellgatev
 	all.Wait()
 	err := ctx.Err()
 	if err == nil {
-		err = q.checkKnown(changes)
+		err = q.checkKnown(assumed.GetChanges())
 	}
 	if err != nil {
 		q.endTrials()

@@ -225,6 +225,11 @@ func (s *selection) addNearMisses(ctx context.Context, m *merged, d *cellgatev1.
 			misses = append(misses, cellMisses{s.svc.cells.All[m.cells[k]].Name(), p.NearMisses})
 		}
 	}
+	addMisses(d, misses)
+}
+
+// addMisses adds what hosts lack to a refusal.
+func addMisses(d *cellgatev1.NoValidHost, misses []cellMisses) {
 	w := joinMisses(misses)
 	// Stable: those of as many hosts stay in filter order.
 	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"context"
+	"slices"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -33,4 +34,14 @@ func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount { return 
 // AddReject counts a reject, with those of the same filter and detail.
 func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	return addReject(counts, r)
+}
+
+// Refusal is what a selection says that finds no host in a cell, from the cell's last proposal: typed, and in words.
+func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string) {
+	r := reportOf(p)
+	r.Cell = cell
+	d := &cellgatev1.NoValidHost{Hosts: r.GetHosts(), Rejects: slices.Clone(r.GetRejects()), Cells: []*cellgatev1.CellReport{r}}
+	sortRejects(d)
+	addMisses(d, []cellMisses{{cell, p.NearMisses}})
+	return d, noHostMessage(d, "")
 }

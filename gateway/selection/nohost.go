@@ -46,13 +46,18 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 			detail.Rejects = addReject(detail.Rejects, x)
 		}
 	}
-	slices.SortStableFunc(detail.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
+	sortRejects(detail)
 	detail.Cells, _ = s.cellReports()
 	s.addNearMisses(ctx, m, detail)
 	detail.TenantMessage = tenantMessage(detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	e.Detail = detail
 	return e
+}
+
+// sortRejects has those of the most hosts first.
+func sortRejects(d *cellgatev1.NoValidHost) {
+	slices.SortStableFunc(d.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 }
 
 // lostNames are the names of the lost cells, separated by commas.

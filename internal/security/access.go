@@ -27,6 +27,7 @@ var access = map[string][]Role{
 	"cellgate.v1.Scheduler/ListDecisions": {Conductor, Operator, Reader},
 
 	"cellgate.v1.Capacity/EstimateCapacity": {Operator, Reader},
+	"cellgate.v1.Capacity/PlanDrain":        {Operator, Reader},
 
 	"cellgate.v1.Claims/ClaimAlternate": {Conductor, Operator},
 	"cellgate.v1.Claims/TransferClaim":  {Conductor, Operator},

@@ -85,12 +85,14 @@ const (
 	CapacityEnd_CAPACITY_END_UNSPECIFIED CapacityEnd = 0
 	// The next instance finds no host.
 	CapacityEnd_FULL CapacityEnd = 1
-	// max_instances were placed: more may fit.
+	// max_instances were placed, or tried: more may fit.
 	CapacityEnd_LIMIT CapacityEnd = 2
-	// The call's deadline came near: more may fit. MIX, and EACH with hard affinity, only.
+	// The call's deadline came near: more may fit. MIX, EACH with hard affinity, and PlanDrain.
 	CapacityEnd_TIME CapacityEnd = 3
 	// MIX: the next instance of another shape finds no host.
 	CapacityEnd_OTHER_FULL CapacityEnd = 4
+	// PlanDrain: every instance was tried.
+	CapacityEnd_ALL_TRIED CapacityEnd = 5
 )
 
 // Enum value maps for CapacityEnd.
@@ -101,6 +103,7 @@ var (
 		2: "LIMIT",
 		3: "TIME",
 		4: "OTHER_FULL",
+		5: "ALL_TRIED",
 	}
 	CapacityEnd_value = map[string]int32{
 		"CAPACITY_END_UNSPECIFIED": 0,
@@ -108,6 +111,7 @@ var (
 		"LIMIT":                    2,
 		"TIME":                     3,
 		"OTHER_FULL":               4,
+		"ALL_TRIED":                5,
 	}
 )
 
@@ -136,6 +140,134 @@ func (x CapacityEnd) Number() protoreflect.EnumNumber {
 // Deprecated: Use CapacityEnd.Descriptor instead.
 func (CapacityEnd) EnumDescriptor() ([]byte, []int) {
 	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{1}
+}
+
+// UnknownNeed is what an instance may ask of its host and its claim does not say.
+type UnknownNeed int32
+
+const (
+	UnknownNeed_UNKNOWN_NEED_UNSPECIFIED UnknownNeed = 0
+	// Traits that the flavor or the image requires or forbids.
+	UnknownNeed_NEED_TRAITS UnknownNeed = 1
+	// The zone, and aggregates that the request names.
+	UnknownNeed_NEED_AGGREGATES UnknownNeed = 2
+	// The image's properties.
+	UnknownNeed_NEED_IMAGE UnknownNeed = 3
+	// Scheduler hints, extra specs that only Nova's own filters read, and expressions.
+	UnknownNeed_NEED_HINTS UnknownNeed = 4
+	// The server group, of an instance whose host reported it.
+	UnknownNeed_NEED_GROUP UnknownNeed = 5
+	// NUMA cells, dedicated CPUs, pages and devices, of an instance whose host reported it.
+	UnknownNeed_NEED_HARDWARE UnknownNeed = 6
+	// The flavor's id, which TypeAffinityFilter reads.
+	UnknownNeed_NEED_FLAVOR UnknownNeed = 7
+)
+
+// Enum value maps for UnknownNeed.
+var (
+	UnknownNeed_name = map[int32]string{
+		0: "UNKNOWN_NEED_UNSPECIFIED",
+		1: "NEED_TRAITS",
+		2: "NEED_AGGREGATES",
+		3: "NEED_IMAGE",
+		4: "NEED_HINTS",
+		5: "NEED_GROUP",
+		6: "NEED_HARDWARE",
+		7: "NEED_FLAVOR",
+	}
+	UnknownNeed_value = map[string]int32{
+		"UNKNOWN_NEED_UNSPECIFIED": 0,
+		"NEED_TRAITS":              1,
+		"NEED_AGGREGATES":          2,
+		"NEED_IMAGE":               3,
+		"NEED_HINTS":               4,
+		"NEED_GROUP":               5,
+		"NEED_HARDWARE":            6,
+		"NEED_FLAVOR":              7,
+	}
+)
+
+func (x UnknownNeed) Enum() *UnknownNeed {
+	p := new(UnknownNeed)
+	*p = x
+	return p
+}
+
+func (x UnknownNeed) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnknownNeed) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_capacity_proto_enumTypes[2].Descriptor()
+}
+
+func (UnknownNeed) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_capacity_proto_enumTypes[2]
+}
+
+func (x UnknownNeed) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnknownNeed.Descriptor instead.
+func (UnknownNeed) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{2}
+}
+
+// StayReason is why an instance cannot be moved now.
+type StayReason int32
+
+const (
+	StayReason_STAY_REASON_UNSPECIFIED StayReason = 0
+	// Its claim is not confirmed: it is being built, or moved here. Plan again when it is there.
+	StayReason_STAYS_PENDING StayReason = 1
+	// It is being moved away already.
+	StayReason_STAYS_MOVING StayReason = 2
+	// Something else than an instance holds the resources, through the Placement API.
+	StayReason_STAYS_NO_INSTANCE StayReason = 3
+)
+
+// Enum value maps for StayReason.
+var (
+	StayReason_name = map[int32]string{
+		0: "STAY_REASON_UNSPECIFIED",
+		1: "STAYS_PENDING",
+		2: "STAYS_MOVING",
+		3: "STAYS_NO_INSTANCE",
+	}
+	StayReason_value = map[string]int32{
+		"STAY_REASON_UNSPECIFIED": 0,
+		"STAYS_PENDING":           1,
+		"STAYS_MOVING":            2,
+		"STAYS_NO_INSTANCE":       3,
+	}
+)
+
+func (x StayReason) Enum() *StayReason {
+	p := new(StayReason)
+	*p = x
+	return p
+}
+
+func (x StayReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StayReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_capacity_proto_enumTypes[3].Descriptor()
+}
+
+func (StayReason) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_capacity_proto_enumTypes[3]
+}
+
+func (x StayReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StayReason.Descriptor instead.
+func (StayReason) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{3}
 }
 
 type EstimateCapacityRequest struct {
@@ -943,6 +1075,602 @@ func (x *CapacityCell) GetTableVersion() string {
 	return ""
 }
 
+type PlanDrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hosts to empty: uuids, names of service hosts (without case) or of nodes (exactly). A name stands for all hosts
+	// that have it. One that no cell has is refused, INVALID_REQUEST.
+	Hosts []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Instances tried, at most; 0 means 10,000. A plan of 3 MiB ends with LIMIT too: about 8,000 moves, or 3,000 refusals.
+	MaxInstances  int32 `protobuf:"varint,2,opt,name=max_instances,json=maxInstances,proto3" json:"max_instances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanDrainRequest) Reset() {
+	*x = PlanDrainRequest{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanDrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanDrainRequest) ProtoMessage() {}
+
+func (x *PlanDrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanDrainRequest.ProtoReflect.Descriptor instead.
+func (*PlanDrainRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlanDrainRequest) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *PlanDrainRequest) GetMaxInstances() int32 {
+	if x != nil {
+		return x.MaxInstances
+	}
+	return 0
+}
+
+type PlanDrainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hosts []*DrainedHost         `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// By cell, then in the order to move them. Each fits once those before it have moved.
+	Moves []*PlannedMove `protobuf:"bytes,2,rep,name=moves,proto3" json:"moves,omitempty"`
+	// Find no host at their turn, in that order.
+	Unplaced []*UnplacedInstance `protobuf:"bytes,3,rep,name=unplaced,proto3" json:"unplaced,omitempty"`
+	// Are on the hosts and cannot be moved now.
+	Staying []*StayingInstance `protobuf:"bytes,4,rep,name=staying,proto3" json:"staying,omitempty"`
+	// ALL_TRIED, LIMIT or TIME.
+	End CapacityEnd `protobuf:"varint,5,opt,name=end,proto3,enum=cellgate.v1.CapacityEnd" json:"end,omitempty"`
+	// LIMIT, TIME: instances that were not tried.
+	Untried int32 `protobuf:"varint,6,opt,name=untried,proto3" json:"untried,omitempty"`
+	// Each pick is what one scheduler over all hosts of its cell would pick.
+	Exact bool `protobuf:"varint,7,opt,name=exact,proto3" json:"exact,omitempty"`
+	// A cell that was asked did not answer. Hosts of the same name there are missing.
+	Partial bool `protobuf:"varint,8,opt,name=partial,proto3" json:"partial,omitempty"`
+	// The cells that were asked, in the order of configuration.
+	Cells []*CapacityCell `protobuf:"bytes,9,rep,name=cells,proto3" json:"cells,omitempty"`
+	// From the request's arrival to its answer.
+	Took *durationpb.Duration `protobuf:"bytes,10,opt,name=took,proto3" json:"took,omitempty"`
+	// Decided among equal weights, of every instance.
+	Seed          uint64 `protobuf:"varint,11,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanDrainResponse) Reset() {
+	*x = PlanDrainResponse{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanDrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanDrainResponse) ProtoMessage() {}
+
+func (x *PlanDrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanDrainResponse.ProtoReflect.Descriptor instead.
+func (*PlanDrainResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PlanDrainResponse) GetHosts() []*DrainedHost {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetMoves() []*PlannedMove {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetUnplaced() []*UnplacedInstance {
+	if x != nil {
+		return x.Unplaced
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetStaying() []*StayingInstance {
+	if x != nil {
+		return x.Staying
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetEnd() CapacityEnd {
+	if x != nil {
+		return x.End
+	}
+	return CapacityEnd_CAPACITY_END_UNSPECIFIED
+}
+
+func (x *PlanDrainResponse) GetUntried() int32 {
+	if x != nil {
+		return x.Untried
+	}
+	return 0
+}
+
+func (x *PlanDrainResponse) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *PlanDrainResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *PlanDrainResponse) GetCells() []*CapacityCell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *PlanDrainResponse) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+type DrainedHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entries of the request that name the host.
+	Asked       []string `protobuf:"bytes,1,rep,name=asked,proto3" json:"asked,omitempty"`
+	Cell        string   `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid    string   `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost string   `protobuf:"bytes,4,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Nodename    string   `protobuf:"bytes,5,opt,name=nodename,proto3" json:"nodename,omitempty"`
+	// Claims on it.
+	Instances     int32 `protobuf:"varint,6,opt,name=instances,proto3" json:"instances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainedHost) Reset() {
+	*x = DrainedHost{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainedHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainedHost) ProtoMessage() {}
+
+func (x *DrainedHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainedHost.ProtoReflect.Descriptor instead.
+func (*DrainedHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DrainedHost) GetAsked() []string {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *DrainedHost) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *DrainedHost) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *DrainedHost) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *DrainedHost) GetNodename() string {
+	if x != nil {
+		return x.Nodename
+	}
+	return ""
+}
+
+func (x *DrainedHost) GetInstances() int32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+// DrainInstance is an instance on a host to empty, as its claim knows it.
+type DrainInstance struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	ClaimId      string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// Where it is. It moves within the cell, as in Nova.
+	Cell        string `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
+	HostUuid    string `protobuf:"bytes,4,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ServiceHost string `protobuf:"bytes,5,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	Nodename    string `protobuf:"bytes,6,opt,name=nodename,proto3" json:"nodename,omitempty"`
+	// What it takes, of all providers together.
+	Resources map[string]int64 `protobuf:"bytes,7,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ProjectId string           `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Empty when it is not known.
+	FlavorId string `protobuf:"bytes,9,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
+	// Its server group; empty for none.
+	GroupUuid   string `protobuf:"bytes,10,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
+	GroupPolicy string `protobuf:"bytes,11,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
+	// Needs that a claim does not keep, so that the plan could not heed them.
+	Unknown       []UnknownNeed `protobuf:"varint,12,rep,packed,name=unknown,proto3,enum=cellgate.v1.UnknownNeed" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainInstance) Reset() {
+	*x = DrainInstance{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainInstance) ProtoMessage() {}
+
+func (x *DrainInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainInstance.ProtoReflect.Descriptor instead.
+func (*DrainInstance) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DrainInstance) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetNodename() string {
+	if x != nil {
+		return x.Nodename
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetResources() map[string]int64 {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *DrainInstance) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetFlavorId() string {
+	if x != nil {
+		return x.FlavorId
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetGroupUuid() string {
+	if x != nil {
+		return x.GroupUuid
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetGroupPolicy() string {
+	if x != nil {
+		return x.GroupPolicy
+	}
+	return ""
+}
+
+func (x *DrainInstance) GetUnknown() []UnknownNeed {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+type PlannedMove struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Instance      *DrainInstance         `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	ToHostUuid    string                 `protobuf:"bytes,2,opt,name=to_host_uuid,json=toHostUuid,proto3" json:"to_host_uuid,omitempty"`
+	ToServiceHost string                 `protobuf:"bytes,3,opt,name=to_service_host,json=toServiceHost,proto3" json:"to_service_host,omitempty"`
+	ToNodename    string                 `protobuf:"bytes,4,opt,name=to_nodename,json=toNodename,proto3" json:"to_nodename,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedMove) Reset() {
+	*x = PlannedMove{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedMove) ProtoMessage() {}
+
+func (x *PlannedMove) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
+func (*PlannedMove) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PlannedMove) GetInstance() *DrainInstance {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *PlannedMove) GetToHostUuid() string {
+	if x != nil {
+		return x.ToHostUuid
+	}
+	return ""
+}
+
+func (x *PlannedMove) GetToServiceHost() string {
+	if x != nil {
+		return x.ToServiceHost
+	}
+	return ""
+}
+
+func (x *PlannedMove) GetToNodename() string {
+	if x != nil {
+		return x.ToNodename
+	}
+	return ""
+}
+
+type UnplacedInstance struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Instance *DrainInstance         `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	// As SelectDestinations refuses it, of its cell. Conditions, nearest and the changes are those of the first refusal of
+	// each shape, and of 64 shapes at most.
+	Refusal *NoValidHost `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// The same in words.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnplacedInstance) Reset() {
+	*x = UnplacedInstance{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnplacedInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnplacedInstance) ProtoMessage() {}
+
+func (x *UnplacedInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnplacedInstance.ProtoReflect.Descriptor instead.
+func (*UnplacedInstance) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UnplacedInstance) GetInstance() *DrainInstance {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *UnplacedInstance) GetRefusal() *NoValidHost {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *UnplacedInstance) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type StayingInstance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Instance      *DrainInstance         `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Reason        StayReason             `protobuf:"varint,2,opt,name=reason,proto3,enum=cellgate.v1.StayReason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StayingInstance) Reset() {
+	*x = StayingInstance{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StayingInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StayingInstance) ProtoMessage() {}
+
+func (x *StayingInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StayingInstance.ProtoReflect.Descriptor instead.
+func (*StayingInstance) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StayingInstance) GetInstance() *DrainInstance {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *StayingInstance) GetReason() StayReason {
+	if x != nil {
+		return x.Reason
+	}
+	return StayReason_STAY_REASON_UNSPECIFIED
+}
+
 var File_cellgate_v1_capacity_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_capacity_proto_rawDesc = "" +
@@ -1020,20 +1748,97 @@ const file_cellgate_v1_capacity_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12/\n" +
 	"\x06source\x18\x04 \x01(\x0e2\x17.cellgate.v1.CellSourceR\x06source\x12\x14\n" +
 	"\x05hosts\x18\x05 \x01(\x05R\x05hosts\x12#\n" +
-	"\rtable_version\x18\x06 \x01(\tR\ftableVersion*@\n" +
+	"\rtable_version\x18\x06 \x01(\tR\ftableVersion\"q\n" +
+	"\x10PlanDrainRequest\x12,\n" +
+	"\x05hosts\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xe8\a\x18\x01\"\ar\x05\x10\x01\x18\xff\x01R\x05hosts\x12/\n" +
+	"\rmax_instances\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fmaxInstances\"\xd0\x03\n" +
+	"\x11PlanDrainResponse\x12.\n" +
+	"\x05hosts\x18\x01 \x03(\v2\x18.cellgate.v1.DrainedHostR\x05hosts\x12.\n" +
+	"\x05moves\x18\x02 \x03(\v2\x18.cellgate.v1.PlannedMoveR\x05moves\x129\n" +
+	"\bunplaced\x18\x03 \x03(\v2\x1d.cellgate.v1.UnplacedInstanceR\bunplaced\x126\n" +
+	"\astaying\x18\x04 \x03(\v2\x1c.cellgate.v1.StayingInstanceR\astaying\x12*\n" +
+	"\x03end\x18\x05 \x01(\x0e2\x18.cellgate.v1.CapacityEndR\x03end\x12\x18\n" +
+	"\auntried\x18\x06 \x01(\x05R\auntried\x12\x14\n" +
+	"\x05exact\x18\a \x01(\bR\x05exact\x12\x18\n" +
+	"\apartial\x18\b \x01(\bR\apartial\x12/\n" +
+	"\x05cells\x18\t \x03(\v2\x19.cellgate.v1.CapacityCellR\x05cells\x12-\n" +
+	"\x04took\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x12\n" +
+	"\x04seed\x18\v \x01(\x04R\x04seed\"\xb1\x01\n" +
+	"\vDrainedHost\x12\x14\n" +
+	"\x05asked\x18\x01 \x03(\tR\x05asked\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x03 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x04 \x01(\tR\vserviceHost\x12\x1a\n" +
+	"\bnodename\x18\x05 \x01(\tR\bnodename\x12\x1c\n" +
+	"\tinstances\x18\x06 \x01(\x05R\tinstances\"\xf8\x03\n" +
+	"\rDrainInstance\x12#\n" +
+	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x19\n" +
+	"\bclaim_id\x18\x02 \x01(\tR\aclaimId\x12\x12\n" +
+	"\x04cell\x18\x03 \x01(\tR\x04cell\x12\x1b\n" +
+	"\thost_uuid\x18\x04 \x01(\tR\bhostUuid\x12!\n" +
+	"\fservice_host\x18\x05 \x01(\tR\vserviceHost\x12\x1a\n" +
+	"\bnodename\x18\x06 \x01(\tR\bnodename\x12G\n" +
+	"\tresources\x18\a \x03(\v2).cellgate.v1.DrainInstance.ResourcesEntryR\tresources\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\b \x01(\tR\tprojectId\x12\x1b\n" +
+	"\tflavor_id\x18\t \x01(\tR\bflavorId\x12\x1d\n" +
+	"\n" +
+	"group_uuid\x18\n" +
+	" \x01(\tR\tgroupUuid\x12!\n" +
+	"\fgroup_policy\x18\v \x01(\tR\vgroupPolicy\x122\n" +
+	"\aunknown\x18\f \x03(\x0e2\x18.cellgate.v1.UnknownNeedR\aunknown\x1a<\n" +
+	"\x0eResourcesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb0\x01\n" +
+	"\vPlannedMove\x126\n" +
+	"\binstance\x18\x01 \x01(\v2\x1a.cellgate.v1.DrainInstanceR\binstance\x12 \n" +
+	"\fto_host_uuid\x18\x02 \x01(\tR\n" +
+	"toHostUuid\x12&\n" +
+	"\x0fto_service_host\x18\x03 \x01(\tR\rtoServiceHost\x12\x1f\n" +
+	"\vto_nodename\x18\x04 \x01(\tR\n" +
+	"toNodename\"\x98\x01\n" +
+	"\x10UnplacedInstance\x126\n" +
+	"\binstance\x18\x01 \x01(\v2\x1a.cellgate.v1.DrainInstanceR\binstance\x122\n" +
+	"\arefusal\x18\x02 \x01(\v2\x18.cellgate.v1.NoValidHostR\arefusal\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"z\n" +
+	"\x0fStayingInstance\x126\n" +
+	"\binstance\x18\x01 \x01(\v2\x1a.cellgate.v1.DrainInstanceR\binstance\x12/\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\x17.cellgate.v1.StayReasonR\x06reason*@\n" +
 	"\fCapacityMode\x12\x1d\n" +
 	"\x19CAPACITY_MODE_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04EACH\x10\x01\x12\a\n" +
-	"\x03MIX\x10\x02*Z\n" +
+	"\x03MIX\x10\x02*i\n" +
 	"\vCapacityEnd\x12\x1c\n" +
 	"\x18CAPACITY_END_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04FULL\x10\x01\x12\t\n" +
 	"\x05LIMIT\x10\x02\x12\b\n" +
 	"\x04TIME\x10\x03\x12\x0e\n" +
 	"\n" +
-	"OTHER_FULL\x10\x042\x8e\x01\n" +
+	"OTHER_FULL\x10\x04\x12\r\n" +
+	"\tALL_TRIED\x10\x05*\xa5\x01\n" +
+	"\vUnknownNeed\x12\x1c\n" +
+	"\x18UNKNOWN_NEED_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vNEED_TRAITS\x10\x01\x12\x13\n" +
+	"\x0fNEED_AGGREGATES\x10\x02\x12\x0e\n" +
+	"\n" +
+	"NEED_IMAGE\x10\x03\x12\x0e\n" +
+	"\n" +
+	"NEED_HINTS\x10\x04\x12\x0e\n" +
+	"\n" +
+	"NEED_GROUP\x10\x05\x12\x11\n" +
+	"\rNEED_HARDWARE\x10\x06\x12\x0f\n" +
+	"\vNEED_FLAVOR\x10\a*e\n" +
+	"\n" +
+	"StayReason\x12\x1b\n" +
+	"\x17STAY_REASON_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rSTAYS_PENDING\x10\x01\x12\x10\n" +
+	"\fSTAYS_MOVING\x10\x02\x12\x15\n" +
+	"\x11STAYS_NO_INSTANCE\x10\x032\xf5\x01\n" +
 	"\bCapacity\x12\x81\x01\n" +
-	"\x10EstimateCapacity\x12$.cellgate.v1.EstimateCapacityRequest\x1a%.cellgate.v1.EstimateCapacityResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/estimate_capacityB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
+	"\x10EstimateCapacity\x12$.cellgate.v1.EstimateCapacityRequest\x1a%.cellgate.v1.EstimateCapacityResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/estimate_capacity\x12e\n" +
+	"\tPlanDrain\x12\x1d.cellgate.v1.PlanDrainRequest\x1a\x1e.cellgate.v1.PlanDrainResponse\"\x19\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/plan_drainB'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
 	file_cellgate_v1_capacity_proto_rawDescOnce sync.Once
@@ -1047,54 +1852,81 @@ func file_cellgate_v1_capacity_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_capacity_proto_rawDescData
 }
 
-var file_cellgate_v1_capacity_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_cellgate_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_cellgate_v1_capacity_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_cellgate_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_cellgate_v1_capacity_proto_goTypes = []any{
 	(CapacityMode)(0),                // 0: cellgate.v1.CapacityMode
 	(CapacityEnd)(0),                 // 1: cellgate.v1.CapacityEnd
-	(*EstimateCapacityRequest)(nil),  // 2: cellgate.v1.EstimateCapacityRequest
-	(*CapacityShape)(nil),            // 3: cellgate.v1.CapacityShape
-	(*HypotheticalChanges)(nil),      // 4: cellgate.v1.HypotheticalChanges
-	(*AddedHosts)(nil),               // 5: cellgate.v1.AddedHosts
-	(*AggregateChange)(nil),          // 6: cellgate.v1.AggregateChange
-	(*RatioChange)(nil),              // 7: cellgate.v1.RatioChange
-	(*EstimateCapacityResponse)(nil), // 8: cellgate.v1.EstimateCapacityResponse
-	(*ShapeCapacity)(nil),            // 9: cellgate.v1.ShapeCapacity
-	(*CellCapacity)(nil),             // 10: cellgate.v1.CellCapacity
-	(*CapacityCell)(nil),             // 11: cellgate.v1.CapacityCell
-	nil,                              // 12: cellgate.v1.AggregateChange.MetadataEntry
-	(*RequestSpec)(nil),              // 13: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),          // 14: google.protobuf.Struct
-	(*durationpb.Duration)(nil),      // 15: google.protobuf.Duration
-	(*RejectCount)(nil),              // 16: cellgate.v1.RejectCount
-	(CellOutcome)(0),                 // 17: cellgate.v1.CellOutcome
-	(CellSource)(0),                  // 18: cellgate.v1.CellSource
+	(UnknownNeed)(0),                 // 2: cellgate.v1.UnknownNeed
+	(StayReason)(0),                  // 3: cellgate.v1.StayReason
+	(*EstimateCapacityRequest)(nil),  // 4: cellgate.v1.EstimateCapacityRequest
+	(*CapacityShape)(nil),            // 5: cellgate.v1.CapacityShape
+	(*HypotheticalChanges)(nil),      // 6: cellgate.v1.HypotheticalChanges
+	(*AddedHosts)(nil),               // 7: cellgate.v1.AddedHosts
+	(*AggregateChange)(nil),          // 8: cellgate.v1.AggregateChange
+	(*RatioChange)(nil),              // 9: cellgate.v1.RatioChange
+	(*EstimateCapacityResponse)(nil), // 10: cellgate.v1.EstimateCapacityResponse
+	(*ShapeCapacity)(nil),            // 11: cellgate.v1.ShapeCapacity
+	(*CellCapacity)(nil),             // 12: cellgate.v1.CellCapacity
+	(*CapacityCell)(nil),             // 13: cellgate.v1.CapacityCell
+	(*PlanDrainRequest)(nil),         // 14: cellgate.v1.PlanDrainRequest
+	(*PlanDrainResponse)(nil),        // 15: cellgate.v1.PlanDrainResponse
+	(*DrainedHost)(nil),              // 16: cellgate.v1.DrainedHost
+	(*DrainInstance)(nil),            // 17: cellgate.v1.DrainInstance
+	(*PlannedMove)(nil),              // 18: cellgate.v1.PlannedMove
+	(*UnplacedInstance)(nil),         // 19: cellgate.v1.UnplacedInstance
+	(*StayingInstance)(nil),          // 20: cellgate.v1.StayingInstance
+	nil,                              // 21: cellgate.v1.AggregateChange.MetadataEntry
+	nil,                              // 22: cellgate.v1.DrainInstance.ResourcesEntry
+	(*RequestSpec)(nil),              // 23: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),          // 24: google.protobuf.Struct
+	(*durationpb.Duration)(nil),      // 25: google.protobuf.Duration
+	(*RejectCount)(nil),              // 26: cellgate.v1.RejectCount
+	(CellOutcome)(0),                 // 27: cellgate.v1.CellOutcome
+	(CellSource)(0),                  // 28: cellgate.v1.CellSource
+	(*NoValidHost)(nil),              // 29: cellgate.v1.NoValidHost
 }
 var file_cellgate_v1_capacity_proto_depIdxs = []int32{
-	3,  // 0: cellgate.v1.EstimateCapacityRequest.shapes:type_name -> cellgate.v1.CapacityShape
+	5,  // 0: cellgate.v1.EstimateCapacityRequest.shapes:type_name -> cellgate.v1.CapacityShape
 	0,  // 1: cellgate.v1.EstimateCapacityRequest.mode:type_name -> cellgate.v1.CapacityMode
-	4,  // 2: cellgate.v1.EstimateCapacityRequest.changes:type_name -> cellgate.v1.HypotheticalChanges
-	13, // 3: cellgate.v1.CapacityShape.request_spec:type_name -> cellgate.v1.RequestSpec
-	14, // 4: cellgate.v1.CapacityShape.nova_request_spec:type_name -> google.protobuf.Struct
-	5,  // 5: cellgate.v1.HypotheticalChanges.added_hosts:type_name -> cellgate.v1.AddedHosts
-	6,  // 6: cellgate.v1.HypotheticalChanges.aggregates:type_name -> cellgate.v1.AggregateChange
-	7,  // 7: cellgate.v1.HypotheticalChanges.ratios:type_name -> cellgate.v1.RatioChange
-	12, // 8: cellgate.v1.AggregateChange.metadata:type_name -> cellgate.v1.AggregateChange.MetadataEntry
-	9,  // 9: cellgate.v1.EstimateCapacityResponse.shapes:type_name -> cellgate.v1.ShapeCapacity
-	11, // 10: cellgate.v1.EstimateCapacityResponse.cells:type_name -> cellgate.v1.CapacityCell
-	15, // 11: cellgate.v1.EstimateCapacityResponse.took:type_name -> google.protobuf.Duration
+	6,  // 2: cellgate.v1.EstimateCapacityRequest.changes:type_name -> cellgate.v1.HypotheticalChanges
+	23, // 3: cellgate.v1.CapacityShape.request_spec:type_name -> cellgate.v1.RequestSpec
+	24, // 4: cellgate.v1.CapacityShape.nova_request_spec:type_name -> google.protobuf.Struct
+	7,  // 5: cellgate.v1.HypotheticalChanges.added_hosts:type_name -> cellgate.v1.AddedHosts
+	8,  // 6: cellgate.v1.HypotheticalChanges.aggregates:type_name -> cellgate.v1.AggregateChange
+	9,  // 7: cellgate.v1.HypotheticalChanges.ratios:type_name -> cellgate.v1.RatioChange
+	21, // 8: cellgate.v1.AggregateChange.metadata:type_name -> cellgate.v1.AggregateChange.MetadataEntry
+	11, // 9: cellgate.v1.EstimateCapacityResponse.shapes:type_name -> cellgate.v1.ShapeCapacity
+	13, // 10: cellgate.v1.EstimateCapacityResponse.cells:type_name -> cellgate.v1.CapacityCell
+	25, // 11: cellgate.v1.EstimateCapacityResponse.took:type_name -> google.protobuf.Duration
 	1,  // 12: cellgate.v1.ShapeCapacity.end:type_name -> cellgate.v1.CapacityEnd
-	10, // 13: cellgate.v1.ShapeCapacity.cells:type_name -> cellgate.v1.CellCapacity
-	16, // 14: cellgate.v1.ShapeCapacity.rejects:type_name -> cellgate.v1.RejectCount
-	17, // 15: cellgate.v1.CapacityCell.outcome:type_name -> cellgate.v1.CellOutcome
-	18, // 16: cellgate.v1.CapacityCell.source:type_name -> cellgate.v1.CellSource
-	2,  // 17: cellgate.v1.Capacity.EstimateCapacity:input_type -> cellgate.v1.EstimateCapacityRequest
-	8,  // 18: cellgate.v1.Capacity.EstimateCapacity:output_type -> cellgate.v1.EstimateCapacityResponse
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 13: cellgate.v1.ShapeCapacity.cells:type_name -> cellgate.v1.CellCapacity
+	26, // 14: cellgate.v1.ShapeCapacity.rejects:type_name -> cellgate.v1.RejectCount
+	27, // 15: cellgate.v1.CapacityCell.outcome:type_name -> cellgate.v1.CellOutcome
+	28, // 16: cellgate.v1.CapacityCell.source:type_name -> cellgate.v1.CellSource
+	16, // 17: cellgate.v1.PlanDrainResponse.hosts:type_name -> cellgate.v1.DrainedHost
+	18, // 18: cellgate.v1.PlanDrainResponse.moves:type_name -> cellgate.v1.PlannedMove
+	19, // 19: cellgate.v1.PlanDrainResponse.unplaced:type_name -> cellgate.v1.UnplacedInstance
+	20, // 20: cellgate.v1.PlanDrainResponse.staying:type_name -> cellgate.v1.StayingInstance
+	1,  // 21: cellgate.v1.PlanDrainResponse.end:type_name -> cellgate.v1.CapacityEnd
+	13, // 22: cellgate.v1.PlanDrainResponse.cells:type_name -> cellgate.v1.CapacityCell
+	25, // 23: cellgate.v1.PlanDrainResponse.took:type_name -> google.protobuf.Duration
+	22, // 24: cellgate.v1.DrainInstance.resources:type_name -> cellgate.v1.DrainInstance.ResourcesEntry
+	2,  // 25: cellgate.v1.DrainInstance.unknown:type_name -> cellgate.v1.UnknownNeed
+	17, // 26: cellgate.v1.PlannedMove.instance:type_name -> cellgate.v1.DrainInstance
+	17, // 27: cellgate.v1.UnplacedInstance.instance:type_name -> cellgate.v1.DrainInstance
+	29, // 28: cellgate.v1.UnplacedInstance.refusal:type_name -> cellgate.v1.NoValidHost
+	17, // 29: cellgate.v1.StayingInstance.instance:type_name -> cellgate.v1.DrainInstance
+	3,  // 30: cellgate.v1.StayingInstance.reason:type_name -> cellgate.v1.StayReason
+	4,  // 31: cellgate.v1.Capacity.EstimateCapacity:input_type -> cellgate.v1.EstimateCapacityRequest
+	14, // 32: cellgate.v1.Capacity.PlanDrain:input_type -> cellgate.v1.PlanDrainRequest
+	10, // 33: cellgate.v1.Capacity.EstimateCapacity:output_type -> cellgate.v1.EstimateCapacityResponse
+	15, // 34: cellgate.v1.Capacity.PlanDrain:output_type -> cellgate.v1.PlanDrainResponse
+	33, // [33:35] is the sub-list for method output_type
+	31, // [31:33] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_capacity_proto_init() }
@@ -1113,8 +1945,8 @@ func file_cellgate_v1_capacity_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_capacity_proto_rawDesc), len(file_cellgate_v1_capacity_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   11,
+			NumEnums:      4,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Capacity_EstimateCapacity_FullMethodName = "/cellgate.v1.Capacity/EstimateCapacity"
+	Capacity_PlanDrain_FullMethodName        = "/cellgate.v1.Capacity/PlanDrain"
 )
 
 // CapacityClient is the client API for Capacity service.
@@ -32,6 +33,9 @@ type CapacityClient interface {
 	// table, by the filters and weighers of SelectDestinations, so the answer is what would really fit while nobody else
 	// claims. For operators and readers.
 	EstimateCapacity(ctx context.Context, in *EstimateCapacityRequest, opts ...grpc.CallOption) (*EstimateCapacityResponse, error)
+	// PlanDrain says where the instances of hosts would go, one after the other, and which find no host. It places each on a
+	// copy of its cell's table as SelectDestinations places a LIVE_MIGRATE, and moves nothing. For operators and readers.
+	PlanDrain(ctx context.Context, in *PlanDrainRequest, opts ...grpc.CallOption) (*PlanDrainResponse, error)
 }
 
 type capacityClient struct {
@@ -52,6 +56,16 @@ func (c *capacityClient) EstimateCapacity(ctx context.Context, in *EstimateCapac
 	return out, nil
 }
 
+func (c *capacityClient) PlanDrain(ctx context.Context, in *PlanDrainRequest, opts ...grpc.CallOption) (*PlanDrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanDrainResponse)
+	err := c.cc.Invoke(ctx, Capacity_PlanDrain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CapacityServer is the server API for Capacity service.
 // All implementations must embed UnimplementedCapacityServer
 // for forward compatibility.
@@ -62,6 +76,9 @@ type CapacityServer interface {
 	// table, by the filters and weighers of SelectDestinations, so the answer is what would really fit while nobody else
 	// claims. For operators and readers.
 	EstimateCapacity(context.Context, *EstimateCapacityRequest) (*EstimateCapacityResponse, error)
+	// PlanDrain says where the instances of hosts would go, one after the other, and which find no host. It places each on a
+	// copy of its cell's table as SelectDestinations places a LIVE_MIGRATE, and moves nothing. For operators and readers.
+	PlanDrain(context.Context, *PlanDrainRequest) (*PlanDrainResponse, error)
 	mustEmbedUnimplementedCapacityServer()
 }
 
@@ -74,6 +91,9 @@ type UnimplementedCapacityServer struct{}
 
 func (UnimplementedCapacityServer) EstimateCapacity(context.Context, *EstimateCapacityRequest) (*EstimateCapacityResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EstimateCapacity not implemented")
+}
+func (UnimplementedCapacityServer) PlanDrain(context.Context, *PlanDrainRequest) (*PlanDrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanDrain not implemented")
 }
 func (UnimplementedCapacityServer) mustEmbedUnimplementedCapacityServer() {}
 func (UnimplementedCapacityServer) testEmbeddedByValue()                  {}
@@ -114,6 +134,24 @@ func _Capacity_EstimateCapacity_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Capacity_PlanDrain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanDrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CapacityServer).PlanDrain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Capacity_PlanDrain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CapacityServer).PlanDrain(ctx, req.(*PlanDrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Capacity_ServiceDesc is the grpc.ServiceDesc for Capacity service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +162,10 @@ var Capacity_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EstimateCapacity",
 			Handler:    _Capacity_EstimateCapacity_Handler,
+		},
+		{
+			MethodName: "PlanDrain",
+			Handler:    _Capacity_PlanDrain_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -3744,6 +3744,7 @@ type TryPlacementsRequest struct {
 	//	*TryPlacementsRequest_Start
 	//	*TryPlacementsRequest_Fill
 	//	*TryPlacementsRequest_Ask
+	//	*TryPlacementsRequest_Suggest
 	Step          isTryPlacementsRequest_Step `protobuf_oneof:"step"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3813,6 +3814,15 @@ func (x *TryPlacementsRequest) GetAsk() *AskTrial {
 	return nil
 }
 
+func (x *TryPlacementsRequest) GetSuggest() *SuggestHost {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsRequest_Suggest); ok {
+			return x.Suggest
+		}
+	}
+	return nil
+}
+
 type isTryPlacementsRequest_Step interface {
 	isTryPlacementsRequest_Step()
 }
@@ -3829,11 +3839,18 @@ type TryPlacementsRequest_Ask struct {
 	Ask *AskTrial `protobuf:"bytes,3,opt,name=ask,proto3,oneof"`
 }
 
+type TryPlacementsRequest_Suggest struct {
+	// May be sent at any time.
+	Suggest *SuggestHost `protobuf:"bytes,4,opt,name=suggest,proto3,oneof"`
+}
+
 func (*TryPlacementsRequest_Start) isTryPlacementsRequest_Step() {}
 
 func (*TryPlacementsRequest_Fill) isTryPlacementsRequest_Step() {}
 
 func (*TryPlacementsRequest_Ask) isTryPlacementsRequest_Step() {}
+
+func (*TryPlacementsRequest_Suggest) isTryPlacementsRequest_Step() {}
 
 type TryPlacementsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3842,6 +3859,7 @@ type TryPlacementsResponse struct {
 	//	*TryPlacementsResponse_Started
 	//	*TryPlacementsResponse_Filled
 	//	*TryPlacementsResponse_Proposal
+	//	*TryPlacementsResponse_Suggestion
 	Step          isTryPlacementsResponse_Step `protobuf_oneof:"step"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3911,6 +3929,15 @@ func (x *TryPlacementsResponse) GetProposal() *Proposal {
 	return nil
 }
 
+func (x *TryPlacementsResponse) GetSuggestion() *HostSuggestion {
+	if x != nil {
+		if x, ok := x.Step.(*TryPlacementsResponse_Suggestion); ok {
+			return x.Suggestion
+		}
+	}
+	return nil
+}
+
 type isTryPlacementsResponse_Step interface {
 	isTryPlacementsResponse_Step()
 }
@@ -3928,23 +3955,121 @@ type TryPlacementsResponse_Proposal struct {
 	Proposal *Proposal `protobuf:"bytes,3,opt,name=proposal,proto3,oneof"`
 }
 
+type TryPlacementsResponse_Suggestion struct {
+	Suggestion *HostSuggestion `protobuf:"bytes,4,opt,name=suggestion,proto3,oneof"`
+}
+
 func (*TryPlacementsResponse_Started) isTryPlacementsResponse_Step() {}
 
 func (*TryPlacementsResponse_Filled) isTryPlacementsResponse_Step() {}
 
 func (*TryPlacementsResponse_Proposal) isTryPlacementsResponse_Step() {}
 
+func (*TryPlacementsResponse_Suggestion) isTryPlacementsResponse_Step() {}
+
+// SuggestHost asks which host's name is most like a name that no host has.
+type SuggestHost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuggestHost) Reset() {
+	*x = SuggestHost{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuggestHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuggestHost) ProtoMessage() {}
+
+func (x *SuggestHost) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuggestHost.ProtoReflect.Descriptor instead.
+func (*SuggestHost) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *SuggestHost) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type HostSuggestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A service host; empty when none is alike.
+	ServiceHost   string `protobuf:"bytes,1,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostSuggestion) Reset() {
+	*x = HostSuggestion{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostSuggestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostSuggestion) ProtoMessage() {}
+
+func (x *HostSuggestion) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostSuggestion.ProtoReflect.Descriptor instead.
+func (*HostSuggestion) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *HostSuggestion) GetServiceHost() string {
+	if x != nil {
+		return x.ServiceHost
+	}
+	return ""
+}
+
 // StartTrial copies the table and makes the changes that are about its hosts. Others are of other cells.
 type StartTrial struct {
-	state         protoimpl.MessageState  `protogen:"open.v1"`
-	Changes       *v1.HypotheticalChanges `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	state   protoimpl.MessageState  `protogen:"open.v1"`
+	Changes *v1.HypotheticalChanges `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Hosts that take no new instances, as PlanDrainRequest names them; those the cell has are answered.
+	Drain         []string `protobuf:"bytes,2,rep,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartTrial) Reset() {
 	*x = StartTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4081,7 @@ func (x *StartTrial) String() string {
 func (*StartTrial) ProtoMessage() {}
 
 func (x *StartTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,12 +4094,19 @@ func (x *StartTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTrial.ProtoReflect.Descriptor instead.
 func (*StartTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StartTrial) GetChanges() *v1.HypotheticalChanges {
 	if x != nil {
 		return x.Changes
+	}
+	return nil
+}
+
+func (x *StartTrial) GetDrain() []string {
+	if x != nil {
+		return x.Drain
 	}
 	return nil
 }
@@ -3985,14 +4117,16 @@ type TrialStarted struct {
 	Hosts        int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Gate         v1.Gate_State          `protobuf:"varint,3,opt,name=gate,proto3,enum=cellgate.v1.Gate_State" json:"gate,omitempty"`
 	// The hosts and aggregates of the changes that the cell has.
-	KnownUuids    []string `protobuf:"bytes,4,rep,name=known_uuids,json=knownUuids,proto3" json:"known_uuids,omitempty"`
+	KnownUuids []string `protobuf:"bytes,4,rep,name=known_uuids,json=knownUuids,proto3" json:"known_uuids,omitempty"`
+	// The hosts that drain names, in the order of the first name of each.
+	Drained       []*v1.DrainedHost `protobuf:"bytes,5,rep,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TrialStarted) Reset() {
 	*x = TrialStarted{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4138,7 @@ func (x *TrialStarted) String() string {
 func (*TrialStarted) ProtoMessage() {}
 
 func (x *TrialStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4151,7 @@ func (x *TrialStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialStarted.ProtoReflect.Descriptor instead.
 func (*TrialStarted) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TrialStarted) GetTableVersion() string {
@@ -4048,6 +4182,13 @@ func (x *TrialStarted) GetKnownUuids() []string {
 	return nil
 }
 
+func (x *TrialStarted) GetDrained() []*v1.DrainedHost {
+	if x != nil {
+		return x.Drained
+	}
+	return nil
+}
+
 // FillTrial counts how many instances of a placement fit, one after the other. The copy stays as it was. Not for hard
 // affinity, where other cells decide too.
 type FillTrial struct {
@@ -4061,7 +4202,7 @@ type FillTrial struct {
 
 func (x *FillTrial) Reset() {
 	*x = FillTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4073,7 +4214,7 @@ func (x *FillTrial) String() string {
 func (*FillTrial) ProtoMessage() {}
 
 func (x *FillTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4086,7 +4227,7 @@ func (x *FillTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillTrial.ProtoReflect.Descriptor instead.
 func (*FillTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FillTrial) GetPlacement() []byte {
@@ -4118,7 +4259,7 @@ type TrialFilled struct {
 
 func (x *TrialFilled) Reset() {
 	*x = TrialFilled{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4271,7 @@ func (x *TrialFilled) String() string {
 func (*TrialFilled) ProtoMessage() {}
 
 func (x *TrialFilled) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4284,7 @@ func (x *TrialFilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialFilled.ProtoReflect.Descriptor instead.
 func (*TrialFilled) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TrialFilled) GetInstances() int32 {
@@ -4185,7 +4326,7 @@ func (x *TrialFilled) GetRejects() []*Reject {
 type AskTrial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Takes []*TrialTake           `protobuf:"bytes,1,rep,name=takes,proto3" json:"takes,omitempty"`
-	// Without takes, table_version, consumer_uuids and near_misses.
+	// Without takes, table_version and consumer_uuids.
 	Query *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// Undo first what was placed.
 	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
@@ -4195,7 +4336,7 @@ type AskTrial struct {
 
 func (x *AskTrial) Reset() {
 	*x = AskTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4348,7 @@ func (x *AskTrial) String() string {
 func (*AskTrial) ProtoMessage() {}
 
 func (x *AskTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4361,7 @@ func (x *AskTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTrial.ProtoReflect.Descriptor instead.
 func (*AskTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AskTrial) GetTakes() []*TrialTake {
@@ -4246,17 +4387,19 @@ func (x *AskTrial) GetReset_() bool {
 
 // TrialTake places an instance, and moves it when the copy has it already.
 type TrialTake struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Placement     []byte                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
-	HostUuid      string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	InstanceUuid  string                 `protobuf:"bytes,3,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Placement    []byte                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
+	HostUuid     string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	InstanceUuid string                 `protobuf:"bytes,3,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	// The instance has come to the host: it is no io operation any more.
+	Built         bool `protobuf:"varint,4,opt,name=built,proto3" json:"built,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TrialTake) Reset() {
 	*x = TrialTake{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4268,7 +4411,7 @@ func (x *TrialTake) String() string {
 func (*TrialTake) ProtoMessage() {}
 
 func (x *TrialTake) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4281,7 +4424,7 @@ func (x *TrialTake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialTake.ProtoReflect.Descriptor instead.
 func (*TrialTake) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TrialTake) GetPlacement() []byte {
@@ -4303,6 +4446,13 @@ func (x *TrialTake) GetInstanceUuid() string {
 		return x.InstanceUuid
 	}
 	return ""
+}
+
+func (x *TrialTake) GetBuilt() bool {
+	if x != nil {
+		return x.Built
+	}
+	return false
 }
 
 // Proposal is a cell's answer to a query. It mirrors schedule.Proposal.
@@ -4347,7 +4497,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4509,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4522,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4518,7 +4668,7 @@ type Forecast struct {
 
 func (x *Forecast) Reset() {
 	*x = Forecast{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4530,7 +4680,7 @@ func (x *Forecast) String() string {
 func (*Forecast) ProtoMessage() {}
 
 func (x *Forecast) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4543,7 +4693,7 @@ func (x *Forecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forecast.ProtoReflect.Descriptor instead.
 func (*Forecast) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Forecast) GetRest() []float64 {
@@ -4588,7 +4738,7 @@ type NearMisses struct {
 
 func (x *NearMisses) Reset() {
 	*x = NearMisses{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4600,7 +4750,7 @@ func (x *NearMisses) String() string {
 func (*NearMisses) ProtoMessage() {}
 
 func (x *NearMisses) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4613,7 +4763,7 @@ func (x *NearMisses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMisses.ProtoReflect.Descriptor instead.
 func (*NearMisses) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NearMisses) GetHosts() int32 {
@@ -4660,7 +4810,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4822,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4835,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Warning) GetKey() string {
@@ -4737,7 +4887,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4749,7 +4899,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4762,7 +4912,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Raised) GetStage() string {
@@ -4819,7 +4969,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4831,7 +4981,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4844,7 +4994,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4905,7 +5055,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +5067,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5080,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Reject) GetFilter() string {
@@ -4986,7 +5136,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5148,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5161,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5068,7 +5218,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5080,7 +5230,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5093,7 +5243,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5209,7 +5359,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5371,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5384,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5283,7 +5433,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5295,7 +5445,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5308,7 +5458,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5337,7 +5487,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5349,7 +5499,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5362,7 +5512,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5390,7 +5540,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5402,7 +5552,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5415,7 +5565,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Failure) GetReason() string {
@@ -5441,7 +5591,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5453,7 +5603,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5466,7 +5616,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5495,7 +5645,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5507,7 +5657,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5520,7 +5670,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5691,7 +5841,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5703,7 +5853,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5716,7 +5866,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5860,7 +6010,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5872,7 +6022,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5885,7 +6035,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5955,7 +6105,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5967,7 +6117,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5980,7 +6130,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6038,7 +6188,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6050,7 +6200,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6063,7 +6213,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6099,7 +6249,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6111,7 +6261,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6124,7 +6274,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6190,7 +6340,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6352,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6365,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6288,7 +6438,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6300,7 +6450,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6313,7 +6463,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6354,7 +6504,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6366,7 +6516,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6379,7 +6529,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6406,7 +6556,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +6568,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +6581,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6458,7 +6608,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6470,7 +6620,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6483,7 +6633,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6531,7 +6681,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6543,7 +6693,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6556,7 +6706,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6607,14 +6757,16 @@ type ListClaimsRequest struct {
 	WantOrigins bool `protobuf:"varint,6,opt,name=want_origins,json=wantOrigins,proto3" json:"want_origins,omitempty"`
 	// Narrow to this claim, live or ended. What a release left of a claim that never
 	// came is RELEASED and on no host.
-	ClaimId       string `protobuf:"bytes,7,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ClaimId string `protobuf:"bytes,7,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	// Answer needs too.
+	WantNeeds     bool `protobuf:"varint,8,opt,name=want_needs,json=wantNeeds,proto3" json:"want_needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6626,7 +6778,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6639,7 +6791,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6691,6 +6843,13 @@ func (x *ListClaimsRequest) GetClaimId() string {
 	return ""
 }
 
+func (x *ListClaimsRequest) GetWantNeeds() bool {
+	if x != nil {
+		return x.WantNeeds
+	}
+	return false
+}
+
 type ListClaimsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Live claims by claim_id; with the request's claim_id, that one.
@@ -6700,14 +6859,16 @@ type ListClaimsResponse struct {
 	ClaimOrigins []*ClaimOrigin `protobuf:"bytes,3,rep,name=claim_origins,json=claimOrigins,proto3" json:"claim_origins,omitempty"`
 	// One for each of claims, in their order: a report of its host has had the instance since
 	// the claim is there.
-	InstanceSeen  []bool `protobuf:"varint,4,rep,packed,name=instance_seen,json=instanceSeen,proto3" json:"instance_seen,omitempty"`
+	InstanceSeen []bool `protobuf:"varint,4,rep,packed,name=instance_seen,json=instanceSeen,proto3" json:"instance_seen,omitempty"`
+	// With want_needs: one for each of claims, in their order.
+	Needs         []*ClaimNeeds `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6719,7 +6880,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6732,7 +6893,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6763,6 +6924,85 @@ func (x *ListClaimsResponse) GetInstanceSeen() []bool {
 	return nil
 }
 
+func (x *ListClaimsResponse) GetNeeds() []*ClaimNeeds {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// ClaimNeeds is what a claim keeps of its instance's needs beyond its allocations.
+type ClaimNeeds struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset for none.
+	Group *ClaimGroup `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Guest *Guest      `protobuf:"bytes,2,opt,name=guest,proto3" json:"guest,omitempty"`
+	// The one given through the Placement API; empty for none.
+	ConsumerType string `protobuf:"bytes,3,opt,name=consumer_type,json=consumerType,proto3" json:"consumer_type,omitempty"`
+	// The Placement API wrote the claim.
+	Allocated     bool `protobuf:"varint,4,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimNeeds) Reset() {
+	*x = ClaimNeeds{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimNeeds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimNeeds) ProtoMessage() {}
+
+func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimNeeds.ProtoReflect.Descriptor instead.
+func (*ClaimNeeds) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+}
+
+func (x *ClaimNeeds) GetGroup() *ClaimGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *ClaimNeeds) GetGuest() *Guest {
+	if x != nil {
+		return x.Guest
+	}
+	return nil
+}
+
+func (x *ClaimNeeds) GetConsumerType() string {
+	if x != nil {
+		return x.ConsumerType
+	}
+	return ""
+}
+
+func (x *ClaimNeeds) GetAllocated() bool {
+	if x != nil {
+		return x.Allocated
+	}
+	return false
+}
+
 type ListHostsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Narrow to this host.
@@ -6785,7 +7025,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6797,7 +7037,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6810,7 +7050,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -6887,7 +7127,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6899,7 +7139,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6912,7 +7152,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -6946,7 +7186,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +7198,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +7211,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7019,7 +7259,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7031,7 +7271,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7044,7 +7284,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7079,7 +7319,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7091,7 +7331,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7104,7 +7344,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7179,7 +7419,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7191,7 +7431,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7204,7 +7444,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7225,7 +7465,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7237,7 +7477,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7250,7 +7490,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7282,7 +7522,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7294,7 +7534,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7307,7 +7547,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 type PutDecisionsRequest struct {
@@ -7319,7 +7559,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7571,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7584,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
@@ -7362,7 +7602,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7374,7 +7614,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7387,7 +7627,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 type GetDecisionRequest struct {
@@ -7399,7 +7639,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7411,7 +7651,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7424,7 +7664,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7443,7 +7683,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7455,7 +7695,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7468,7 +7708,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7494,7 +7734,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7506,7 +7746,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7519,7 +7759,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -7575,7 +7815,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7587,7 +7827,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7600,7 +7840,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -7625,7 +7865,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7637,7 +7877,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7650,7 +7890,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 type GetSummaryResponse struct {
@@ -7692,7 +7932,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7704,7 +7944,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7717,7 +7957,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -7851,7 +8091,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7863,7 +8103,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7876,7 +8116,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -8208,26 +8448,36 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xbe\x01\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xf9\x01\n" +
 	"\x14TryPlacementsRequest\x124\n" +
 	"\x05start\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.StartTrialH\x00R\x05start\x121\n" +
 	"\x04fill\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.FillTrialH\x00R\x04fill\x12.\n" +
-	"\x03ask\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.AskTrialH\x00R\x03askB\r\n" +
-	"\x04step\x12\x05\xbaH\x02\b\x01\"\xce\x01\n" +
+	"\x03ask\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.AskTrialH\x00R\x03ask\x129\n" +
+	"\asuggest\x18\x04 \x01(\v2\x1d.cellgate.cell.v1.SuggestHostH\x00R\asuggestB\r\n" +
+	"\x04step\x12\x05\xbaH\x02\b\x01\"\x92\x02\n" +
 	"\x15TryPlacementsResponse\x12:\n" +
 	"\astarted\x18\x01 \x01(\v2\x1e.cellgate.cell.v1.TrialStartedH\x00R\astarted\x127\n" +
 	"\x06filled\x18\x02 \x01(\v2\x1d.cellgate.cell.v1.TrialFilledH\x00R\x06filled\x128\n" +
-	"\bproposal\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ProposalH\x00R\bproposalB\x06\n" +
-	"\x04step\"H\n" +
+	"\bproposal\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ProposalH\x00R\bproposal\x12B\n" +
+	"\n" +
+	"suggestion\x18\x04 \x01(\v2 .cellgate.cell.v1.HostSuggestionH\x00R\n" +
+	"suggestionB\x06\n" +
+	"\x04step\"+\n" +
+	"\vSuggestHost\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\"3\n" +
+	"\x0eHostSuggestion\x12!\n" +
+	"\fservice_host\x18\x01 \x01(\tR\vserviceHost\"r\n" +
 	"\n" +
 	"StartTrial\x12:\n" +
-	"\achanges\x18\x01 \x01(\v2 .cellgate.v1.HypotheticalChangesR\achanges\"\x97\x01\n" +
+	"\achanges\x18\x01 \x01(\v2 .cellgate.v1.HypotheticalChangesR\achanges\x12(\n" +
+	"\x05drain\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\"\ar\x05\x10\x01\x18\xff\x01R\x05drain\"\xcb\x01\n" +
 	"\fTrialStarted\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12+\n" +
 	"\x04gate\x18\x03 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x04gate\x12\x1f\n" +
 	"\vknown_uuids\x18\x04 \x03(\tR\n" +
-	"knownUuids\"Y\n" +
+	"knownUuids\x122\n" +
+	"\adrained\x18\x05 \x03(\v2\x18.cellgate.v1.DrainedHostR\adrained\"Y\n" +
 	"\tFillTrial\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12 \n" +
 	"\x04most\x18\x02 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\xad\xe2\x04(\x01R\x04most\"\xae\x01\n" +
@@ -8241,11 +8491,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bAskTrial\x12<\n" +
 	"\x05takes\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.TrialTakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x125\n" +
 	"\x05query\x18\x02 \x01(\v2\x17.cellgate.cell.v1.QueryB\x06\xbaH\x03\xc8\x01\x01R\x05query\x12\x14\n" +
-	"\x05reset\x18\x03 \x01(\bR\x05reset\"\x8d\x01\n" +
+	"\x05reset\x18\x03 \x01(\bR\x05reset\"\xa3\x01\n" +
 	"\tTrialTake\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12%\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12-\n" +
-	"\rinstance_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\finstanceUuid\"\x9f\x06\n" +
+	"\rinstance_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\finstanceUuid\x12\x14\n" +
+	"\x05built\x18\x04 \x01(\bR\x05built\"\x9f\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8455,7 +8706,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x1f\n" +
 	"\vgroup_hosts\x18\x05 \x03(\tR\n" +
-	"groupHosts\"\xa9\x02\n" +
+	"groupHosts\"\xc8\x02\n" +
 	"\x11ListClaimsRequest\x126\n" +
 	"\x0econsumer_uuids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12$\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12'\n" +
@@ -8465,12 +8716,21 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1d\n" +
 	"\x05after\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05after\x12!\n" +
 	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\x12\"\n" +
-	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\"\xbd\x01\n" +
+	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\x12\x1d\n" +
+	"\n" +
+	"want_needs\x18\b \x01(\bR\twantNeeds\"\xf1\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12B\n" +
 	"\rclaim_origins\x18\x03 \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12#\n" +
-	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\"\xbf\x03\n" +
+	"\rinstance_seen\x18\x04 \x03(\bR\finstanceSeen\x122\n" +
+	"\x05needs\x18\x05 \x03(\v2\x1c.cellgate.cell.v1.ClaimNeedsR\x05needs\"\xb2\x01\n" +
+	"\n" +
+	"ClaimNeeds\x122\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.ClaimGroupR\x05group\x12-\n" +
+	"\x05guest\x18\x02 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\x12#\n" +
+	"\rconsumer_type\x18\x03 \x01(\tR\fconsumerType\x12\x1c\n" +
+	"\tallocated\x18\x04 \x01(\bR\tallocated\"\xbf\x03\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
@@ -8596,7 +8856,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -8649,98 +8909,102 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ProposeBatchResponse)(nil),   // 48: cellgate.cell.v1.ProposeBatchResponse
 	(*TryPlacementsRequest)(nil),   // 49: cellgate.cell.v1.TryPlacementsRequest
 	(*TryPlacementsResponse)(nil),  // 50: cellgate.cell.v1.TryPlacementsResponse
-	(*StartTrial)(nil),             // 51: cellgate.cell.v1.StartTrial
-	(*TrialStarted)(nil),           // 52: cellgate.cell.v1.TrialStarted
-	(*FillTrial)(nil),              // 53: cellgate.cell.v1.FillTrial
-	(*TrialFilled)(nil),            // 54: cellgate.cell.v1.TrialFilled
-	(*AskTrial)(nil),               // 55: cellgate.cell.v1.AskTrial
-	(*TrialTake)(nil),              // 56: cellgate.cell.v1.TrialTake
-	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
-	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
-	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
-	(*Warning)(nil),                // 60: cellgate.cell.v1.Warning
-	(*Raised)(nil),                 // 61: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),            // 62: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                 // 63: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),              // 64: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),             // 65: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),             // 66: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),         // 67: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),         // 68: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),                // 69: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),      // 70: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),                // 71: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),               // 72: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                  // 73: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),              // 74: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),          // 75: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),             // 76: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),               // 77: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),               // 78: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),             // 79: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),     // 80: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),           // 81: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),                // 82: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),      // 83: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 84: cellgate.cell.v1.ListClaimsResponse
-	(*ListHostsRequest)(nil),       // 85: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 86: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),        // 87: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),       // 88: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),   // 89: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil),  // 90: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),      // 91: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),     // 92: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),    // 93: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),   // 94: cellgate.cell.v1.PutDecisionsResponse
-	(*GetDecisionRequest)(nil),     // 95: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 96: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 97: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 98: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 99: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 100: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 101: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 102: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 103: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 104: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 105: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 106: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 107: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 108: cellgate.v1.HypotheticalChanges
-	(*v1.Claim)(nil),               // 109: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 110: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 111: cellgate.v1.NearMiss
-	(*v1.Allocation)(nil),          // 112: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 113: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 114: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 115: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 116: cellgate.v1.Cell
+	(*SuggestHost)(nil),            // 51: cellgate.cell.v1.SuggestHost
+	(*HostSuggestion)(nil),         // 52: cellgate.cell.v1.HostSuggestion
+	(*StartTrial)(nil),             // 53: cellgate.cell.v1.StartTrial
+	(*TrialStarted)(nil),           // 54: cellgate.cell.v1.TrialStarted
+	(*FillTrial)(nil),              // 55: cellgate.cell.v1.FillTrial
+	(*TrialFilled)(nil),            // 56: cellgate.cell.v1.TrialFilled
+	(*AskTrial)(nil),               // 57: cellgate.cell.v1.AskTrial
+	(*TrialTake)(nil),              // 58: cellgate.cell.v1.TrialTake
+	(*Proposal)(nil),               // 59: cellgate.cell.v1.Proposal
+	(*Forecast)(nil),               // 60: cellgate.cell.v1.Forecast
+	(*NearMisses)(nil),             // 61: cellgate.cell.v1.NearMisses
+	(*Warning)(nil),                // 62: cellgate.cell.v1.Warning
+	(*Raised)(nil),                 // 63: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),            // 64: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 65: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 66: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 67: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 68: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 69: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 70: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 71: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 72: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 73: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 74: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 75: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 76: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 77: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 78: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 79: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 80: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 81: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 82: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 83: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 84: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 85: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 86: cellgate.cell.v1.ListClaimsResponse
+	(*ClaimNeeds)(nil),             // 87: cellgate.cell.v1.ClaimNeeds
+	(*ListHostsRequest)(nil),       // 88: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 89: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 90: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 91: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 92: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 93: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 94: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 95: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 96: cellgate.cell.v1.PutDecisionsRequest
+	(*PutDecisionsResponse)(nil),   // 97: cellgate.cell.v1.PutDecisionsResponse
+	(*GetDecisionRequest)(nil),     // 98: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 99: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 100: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 101: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 102: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 103: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 104: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 105: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 106: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 107: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 108: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 109: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 110: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 111: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 112: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 113: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 114: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 115: cellgate.v1.NearMiss
+	(*v1.Allocation)(nil),          // 116: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 117: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 118: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 119: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 120: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	102, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	103, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	102, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	103, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	105, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	106, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	105, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	106, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	103, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	103, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	103, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	104, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	102, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	106, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	106, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	106, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	107, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	105, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	103, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	105, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	106, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	108, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	69,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	106, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	104, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	102, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	107, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	103, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	71,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	109, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	107, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	105, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	110, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	106, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	103, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	106, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -8775,116 +9039,122 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
 	45,  // 56: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
 	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	57,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	51,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
-	53,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
-	55,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
-	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
-	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
-	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	108, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	106, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	63,  // 67: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
-	56,  // 68: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
-	44,  // 69: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	63,  // 70: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	64,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	65,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	109, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	69,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	62,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	60,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	61,  // 77: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	106, // 78: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
-	59,  // 79: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
-	58,  // 80: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	110, // 81: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	111, // 82: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	67,  // 83: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	66,  // 84: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	112, // 85: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	68,  // 86: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	71,  // 87: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	72,  // 88: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	77,  // 89: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 90: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	78,  // 91: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	79,  // 92: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	74,  // 93: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	75,  // 94: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	77,  // 95: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	112, // 96: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 97: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	76,  // 98: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	73,  // 99: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 100: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 101: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 102: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 103: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	112, // 104: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	102, // 105: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	103, // 106: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	103, // 107: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	102, // 108: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	81,  // 109: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	109, // 110: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	82,  // 111: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	62,  // 112: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	109, // 113: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	62,  // 114: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	113, // 115: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	114, // 116: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	103, // 117: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	102, // 118: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	113, // 119: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	115, // 120: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	115, // 121: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	115, // 122: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	116, // 123: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	101, // 124: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	103, // 125: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	103, // 126: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 127: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	70,  // 128: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	83,  // 129: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	85,  // 130: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	87,  // 131: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	89,  // 132: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	91,  // 133: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	93,  // 134: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	95,  // 135: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	97,  // 136: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	99,  // 137: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 138: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 139: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 140: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 141: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 142: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 143: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 144: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 145: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	80,  // 146: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	84,  // 147: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	86,  // 148: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	88,  // 149: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	90,  // 150: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	92,  // 151: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	94,  // 152: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	96,  // 153: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	98,  // 154: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	100, // 155: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 156: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 157: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 158: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 159: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 160: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 161: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 162: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	145, // [145:163] is the sub-list for method output_type
-	127, // [127:145] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	59,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	53,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
+	55,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
+	57,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
+	51,  // 62: cellgate.cell.v1.TryPlacementsRequest.suggest:type_name -> cellgate.cell.v1.SuggestHost
+	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
+	56,  // 64: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
+	59,  // 65: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
+	52,  // 66: cellgate.cell.v1.TryPlacementsResponse.suggestion:type_name -> cellgate.cell.v1.HostSuggestion
+	111, // 67: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	109, // 68: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	112, // 69: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	65,  // 70: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	58,  // 71: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
+	44,  // 72: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
+	65,  // 73: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	66,  // 74: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	67,  // 75: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	113, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	71,  // 77: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	64,  // 78: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	62,  // 79: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	63,  // 80: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	109, // 81: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	61,  // 82: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
+	60,  // 83: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
+	114, // 84: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	115, // 85: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	69,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	68,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	116, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	70,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	73,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	74,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	79,  // 92: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	79,  // 93: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	80,  // 94: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	81,  // 95: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	76,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	77,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	79,  // 98: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	116, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	105, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	78,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	116, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	105, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	106, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	106, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	105, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	83,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	113, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	84,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	64,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	113, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	64,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	87,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	78,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	117, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	118, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	106, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	105, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	117, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	119, // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
+	119, // 127: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	119, // 128: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	120, // 129: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	104, // 130: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	106, // 131: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	106, // 132: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 139: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	98,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	100, // 142: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	102, // 143: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 145: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 147: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 150: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 151: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 152: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 153: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 154: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 155: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 156: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 157: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	97,  // 158: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	99,  // 159: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	101, // 160: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	103, // 161: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 162: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 163: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 164: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 165: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 166: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 167: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 168: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	151, // [151:169] is the sub-list for method output_type
+	133, // [133:151] is the sub-list for method input_type
+	133, // [133:133] is the sub-list for extension type_name
+	133, // [133:133] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -8896,14 +9166,16 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*TryPlacementsRequest_Start)(nil),
 		(*TryPlacementsRequest_Fill)(nil),
 		(*TryPlacementsRequest_Ask)(nil),
+		(*TryPlacementsRequest_Suggest)(nil),
 	}
 	file_cellgate_cell_v1_cell_proto_msgTypes[50].OneofWrappers = []any{
 		(*TryPlacementsResponse_Started)(nil),
 		(*TryPlacementsResponse_Filled)(nil),
 		(*TryPlacementsResponse_Proposal)(nil),
+		(*TryPlacementsResponse_Suggestion)(nil),
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[66].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[71].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[73].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -8919,7 +9191,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   102,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,82 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/cell/replica"
+	"cellgate/internal/spell"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// drained finds the hosts that names stand for: in the order of the names, then by service host and uuid. A name is a
+// uuid, a service host (without case) or a node.
+func (c *Cell) drained(names []string) []*cellgatev1.DrainedHost {
+	if len(names) == 0 {
+		return nil
+	}
+	// Where names stand: as they are, and without case or as canonical uuids.
+	exactly, alike := map[string]int{}, map[string][]int{}
+	for i, name := range names {
+		key := strings.ToLower(name)
+		if id, err := schedule.ParseID(name); err == nil {
+			key = id.String()
+		}
+		exactly[name], alike[key] = i, append(alike[key], i)
+	}
+	type match struct {
+		at  []int
+		row *replica.HostRow
+	}
+	var found []match
+	for _, row := range c.rows.HostsInService() {
+		h := row.Host
+		at := slices.Concat(alike[h.UUID], alike[strings.ToLower(h.ServiceHost)])
+		if i, ok := exactly[h.NodeName]; ok {
+			at = append(at, i)
+		}
+		if len(at) > 0 {
+			slices.Sort(at)
+			found = append(found, match{slices.Compact(at), row})
+		}
+	}
+	slices.SortFunc(found, func(a, b match) int { return cmp.Or(cmp.Compare(a.at[0], b.at[0]), compareHosts(a.row, b.row)) })
+	out := make([]*cellgatev1.DrainedHost, len(found))
+	for i, m := range found {
+		h := m.row.Host
+		out[i] = &cellgatev1.DrainedHost{Cell: c.cfg.Name, HostUuid: h.UUID, ServiceHost: h.ServiceHost, Nodename: h.NodeName}
+		for _, k := range m.at {
+			out[i].Asked = append(out[i].Asked, names[k])
+		}
+	}
+	return out
+}
+
+// alsoDrained adds hosts to those that changes drain.
+func alsoDrained(changes *cellgatev1.HypotheticalChanges, hosts []*cellgatev1.DrainedHost) *cellgatev1.HypotheticalChanges {
+	if len(hosts) == 0 {
+		return changes
+	}
+	out := &cellgatev1.HypotheticalChanges{}
+	if changes != nil {
+		out = proto.CloneOf(changes)
+	}
+	for _, h := range hosts {
+		out.DrainedHosts = append(out.DrainedHosts, h.GetHostUuid())
+	}
+	return out
+}
+
+// nearestHost gives the service host whose name is most like one that no host has; empty when none is alike.
+func (c *Cell) nearestHost(name string) string {
+	var names []string
+	for _, row := range c.rows.HostsInService() {
+		names = append(names, row.Host.ServiceHost)
+	}
+	slices.Sort(names) // of several that are as much alike, always the same
+	return spell.Nearest(name, names, 3)
+}

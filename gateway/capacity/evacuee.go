@@ -1,0 +1,261 @@
+package capacity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/gateway/selection"
+	"cellgate/internal/fault"
+	"cellgate/internal/wire"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// evacuee is an instance that is to leave its host.
+type evacuee struct {
+	id    schedule.ID
+	about *cellgatev1.DrainInstance
+	form  *selection.Form
+	// unreadable: what the claim says is no request that is placed now.
+	unreadable error
+	// share is the greatest part of the cell's largest host that the instance takes of any class; bound: few hosts will do
+	// for another reason.
+	share float64
+	bound bool
+}
+
+const (
+	// claimsPage is how many claims are read at once.
+	claimsPage = 1000
+	// consumersPage is for how many instances other claims are looked for at once: each has two at most.
+	consumersPage = 500
+)
+
+// collect reads the claims on a cell's drained hosts and gives those to move, the hardest to place first: the largest
+// share of a host, then those that a group or hardware binds, then by uuid.
+func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
+	var list []*evacuee
+	largest := map[string]int64{}
+	for _, x := range c.LastSummary().GetLargest() {
+		largest[x.GetResourceClass()] = x.GetAmount()
+	}
+	for _, h := range c.trial.Started.GetDrained() {
+		claims, needs, err := d.claimsOn(ctx, c, h.GetHostUuid())
+		if err != nil {
+			return nil, err
+		}
+		h.Instances = int32(len(claims))
+		d.out.Hosts = append(d.out.Hosts, h)
+		moving, err := d.moving(ctx, c, claims)
+		if err != nil {
+			return nil, err
+		}
+		for i, claim := range claims {
+			about := describe(claim, needs[i], h)
+			if reason := staying(claim, needs[i], moving); reason != cellgatev1.StayReason_STAY_REASON_UNSPECIFIED {
+				stays := &cellgatev1.StayingInstance{Instance: about, Reason: reason}
+				d.bytes += proto.Size(stays)
+				d.out.Staying = append(d.out.Staying, stays)
+				continue
+			}
+			e := &evacuee{about: about, share: shareOf(claim, h.GetHostUuid(), largest)}
+			if e.id, err = schedule.ParseID(about.GetInstanceUuid()); err != nil {
+				return nil, fault.Wrap(fault.Internal, err, "claim %s of cell %s", claim.GetClaimId(), c.Name())
+			}
+			e.form, e.unreadable = d.formOf(ctx, c, e.id, claim, needs[i])
+			if e.unreadable == nil {
+				r := e.form.Request
+				hard := r.Group != nil && (r.Group.Policy == schedule.Affinity || r.Group.Policy == schedule.AntiAffinity)
+				e.bound = hard || r.Tree != nil || r.Nova != nil && (r.Nova.NUMA != nil || len(r.Nova.PCI) > 0)
+			} else if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *evacuee) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(rank(a.bound), rank(b.bound)), slices.Compare(a.id[:], b.id[:]))
+	})
+	return list, nil
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// shareOf gives the part of the largest host that a claim takes, of the class of which it takes most. What child providers
+// give counts as a whole host: only hosts that have such providers will do.
+func shareOf(c *cellgatev1.Claim, host string, largest map[string]int64) float64 {
+	share := 0.0
+	for _, a := range c.GetAllocations() {
+		of := largest[a.GetResourceClass()]
+		if a.GetProviderUuid() != host || of <= 0 {
+			return 1
+		}
+		share = max(share, min(1, float64(a.GetAmount())/float64(of)))
+	}
+	return share
+}
+
+// claimsOn reads the live claims on a host.
+func (d *drain) claimsOn(ctx context.Context, c *asked, host string) (claims []*cellgatev1.Claim, needs []*cellv1.ClaimNeeds, err error) {
+	for after := ""; ; after = claims[len(claims)-1].GetClaimId() {
+		got, err := cellclient.Call(ctx, c.Cell, c.ClaimBudget, &cellv1.ListClaimsRequest{HostUuid: host, PageSize: claimsPage, After: after, WantNeeds: true}, cellv1.CellSchedulerClient.ListClaims)
+		if err != nil {
+			return nil, nil, unread(ctx, c, err)
+		}
+		if len(got.GetNeeds()) != len(got.GetClaims()) {
+			return nil, nil, fault.New(fault.CellUnavailable, "cell %s is of a release that does not say what claims need: upgrade cells before gateways", c.Name()).With("cells", c.Name())
+		}
+		claims, needs = append(claims, got.GetClaims()...), append(needs, got.GetNeeds()...)
+		if !got.GetMore() || len(got.GetClaims()) == 0 {
+			return claims, needs, nil
+		}
+	}
+}
+
+// unread is the error of claims that could not be read.
+func unread(ctx context.Context, c *asked, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fault.Wrap(fault.CellUnavailable, err, "the claims of cell %s cannot be read: %s", c.Name(), cellclient.ReasonOf(err)).With("cells", c.Name())
+}
+
+// moving gives the ids of those of the claims that a claim elsewhere in the cell is beside, to take over from them.
+func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim) (map[string]bool, error) {
+	out := map[string]bool{}
+	for some := range slices.Chunk(claims, consumersPage) {
+		req := &cellv1.ListClaimsRequest{PageSize: claimsPage}
+		for _, claim := range some {
+			req.ConsumerUuids = append(req.ConsumerUuids, claim.GetConsumerUuid())
+		}
+		got, err := cellclient.Call(ctx, c.Cell, c.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+		if err != nil {
+			return nil, unread(ctx, c, err)
+		}
+		for _, claim := range got.GetClaims() {
+			out[claim.GetMovesClaimId()] = true
+		}
+	}
+	return out, nil
+}
+
+// staying is why an instance cannot be moved now; unspecified when it can.
+func staying(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, moving map[string]bool) cellgatev1.StayReason {
+	switch {
+	case n.GetConsumerType() != "" && n.GetConsumerType() != "INSTANCE" && n.GetConsumerType() != "MIGRATION":
+		return cellgatev1.StayReason_STAYS_NO_INSTANCE
+	case c.GetTransferredFrom() != "" || n.GetConsumerType() == "MIGRATION" || moving[c.GetClaimId()]:
+		return cellgatev1.StayReason_STAYS_MOVING
+	case c.GetState() != cellgatev1.ClaimState_CONFIRMED:
+		return cellgatev1.StayReason_STAYS_PENDING
+	}
+	return cellgatev1.StayReason_STAY_REASON_UNSPECIFIED
+}
+
+// describe says what is known of an instance, and what is not.
+func describe(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, on *cellgatev1.DrainedHost) *cellgatev1.DrainInstance {
+	out := &cellgatev1.DrainInstance{
+		InstanceUuid: cmp.Or(c.GetTransferredFrom(), c.GetConsumerUuid()), ClaimId: c.GetClaimId(),
+		Cell: on.GetCell(), HostUuid: on.GetHostUuid(), ServiceHost: on.GetServiceHost(), Nodename: on.GetNodename(),
+		ProjectId: c.GetProjectId(), FlavorId: n.GetGuest().GetFlavorId(), Resources: map[string]int64{},
+		GroupUuid: n.GetGroup().GetUuid(), GroupPolicy: n.GetGroup().GetPolicy(),
+		Unknown: []cellgatev1.UnknownNeed{cellgatev1.UnknownNeed_NEED_TRAITS, cellgatev1.UnknownNeed_NEED_AGGREGATES},
+	}
+	for _, a := range c.GetAllocations() {
+		out.Resources[a.GetResourceClass()] += int64(a.GetAmount())
+	}
+	if n.GetGuest().GetImage() == nil {
+		out.Unknown = append(out.Unknown, cellgatev1.UnknownNeed_NEED_IMAGE)
+	}
+	out.Unknown = append(out.Unknown, cellgatev1.UnknownNeed_NEED_HINTS)
+	if c.GetAdopted() || n.GetAllocated() {
+		out.Unknown = append(out.Unknown, cellgatev1.UnknownNeed_NEED_GROUP, cellgatev1.UnknownNeed_NEED_HARDWARE)
+	}
+	if out.GetFlavorId() == "" {
+		out.Unknown = append(out.Unknown, cellgatev1.UnknownNeed_NEED_FLAVOR)
+	}
+	return out
+}
+
+// formOf makes of a claim the request to move its instance within its cell.
+func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+	form, err := d.svc.Selector.Translate(ctx, &cellgatev1.SelectDestinationsRequest{
+		InstanceUuids: []string{instance.String()}, Operation: cellgatev1.Operation_LIVE_MIGRATE, DryRun: true,
+		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: specOfClaim(c.Name(), claim, n.GetGroup())},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := form.Request
+	if r.Group != nil {
+		r = r.OfNewMembers()
+		r.Moving = instance
+	}
+	if g := n.GetGuest(); g != nil {
+		var fields wire.Fields
+		guest, nova := fields.Guest(g), schedule.NovaRequest{}
+		if err := fields.Err(); err != nil {
+			return nil, err
+		}
+		if r.Nova != nil {
+			nova = *r.Nova
+		}
+		nova.Flavor.ID, nova.NUMA, nova.PCI, nova.Networks = g.GetFlavorId(), guest.NUMA, guest.PCI, guest.Networks
+		if g.GetImage() != nil {
+			nova.Image = &schedule.Image{ID: g.GetImage().GetId(), Properties: wire.Properties(g.GetImage().GetProperties())}
+		}
+		with := *r
+		with.Nova = &nova
+		r = &with
+	}
+	form.Request = r
+	return form, nil
+}
+
+// specOfClaim is the request to move a claim's instance within its cell, as far as the claim knows it. What child
+// providers give is asked for in a group of each.
+func specOfClaim(cell string, c *cellgatev1.Claim, group *cellv1.ClaimGroup) *cellgatev1.RequestSpec {
+	spec := &cellgatev1.RequestSpec{
+		ProjectId: c.GetProjectId(), UserId: c.GetUserId(), Flavor: &cellgatev1.Flavor{ExtraSpecs: map[string]string{}},
+		Resources:            map[string]int32{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0},
+		RequestedDestination: &cellgatev1.Destination{Cell: cell},
+	}
+	children := map[string]map[string]int32{}
+	for _, a := range c.GetAllocations() {
+		if a.GetProviderUuid() == c.GetHostUuid() {
+			spec.Resources[a.GetResourceClass()] += a.GetAmount()
+			continue
+		}
+		if children[a.GetProviderUuid()] == nil {
+			children[a.GetProviderUuid()] = map[string]int32{}
+		}
+		children[a.GetProviderUuid()][a.GetResourceClass()] = a.GetAmount()
+	}
+	for i, provider := range slices.Sorted(maps.Keys(children)) {
+		for class, amount := range children[provider] {
+			spec.Flavor.ExtraSpecs[fmt.Sprintf("resources%d:%s", i+1, class)] = fmt.Sprint(amount)
+		}
+	}
+	if len(children) > 1 {
+		spec.Flavor.ExtraSpecs["group_policy"] = "none"
+	}
+	if group != nil {
+		spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: group.GetUuid(), Policy: group.GetPolicy(), Members: group.GetMembers()}
+		if group.GetPolicy() == string(schedule.AntiAffinity) {
+			spec.InstanceGroup.MaxServerPerHost = group.GetMaxServerPerHost()
+		}
+	}
+	return spec
+}
