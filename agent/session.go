@@ -19,6 +19,9 @@ import (
 const (
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = 50 * time.Millisecond
+	// beatGrid is between two moments, of the host's clock, at which heartbeats are sent: a cell that hears those of
+	// many hosts at once wakes up less often.
+	beatGrid = 250 * time.Millisecond
 	// busyRetry, up to twice, is when a state is offered again that the cell was
 	// too busy to take.
 	busyRetry = 2 * time.Second
@@ -201,7 +204,7 @@ func (s *session) marked(follow bool) *agentv1.FullState {
 }
 
 func (s *session) sendHeartbeat() error {
-	s.beat.Reset(s.every)
+	s.beat.Reset(onGrid(time.Now(), s.every))
 	version := s.sent
 	if s.held > 0 {
 		version = s.held
@@ -254,7 +257,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	// The first beat comes anywhere in the interval: hosts that were accepted
 	// together do not beat together.
-	s.beat.Reset(rand.N(s.every) + 1)
+	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 	s.accepted, s.asked = true, false
 	s.host.streamAccepted(s.deps.Replica)
 	s.host.taken(s.deps.Replica)
@@ -272,6 +275,15 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 		return s.sendVerdicts(s.host.claims.aborts(s.Reporter))
 	}
 	return nil
+}
+
+// onGrid gives the time from now to the moment of the beatGrid that is nearest to d later. Intervals that are not much
+// longer than the grid are as they are.
+func onGrid(now time.Time, d time.Duration) time.Duration {
+	if d < 4*beatGrid {
+		return d
+	}
+	return now.Add(d).Round(beatGrid).Sub(now)
 }
 
 // beatsEvery takes how often the cell wants heartbeats; 0 for what is usual.
@@ -315,7 +327,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	// At once, so that a host that changes all the time is heard; then as after an Accepted.
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	err := s.sendHeartbeat()
-	s.beat.Reset(rand.N(s.every) + 1)
+	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 	return err
 }
 
@@ -335,7 +347,7 @@ func (s *session) takeResync(m *agentv1.Resync) {
 			within = max(within, busyRetry) // the whole state was not enough: no circle
 		}
 		if s.every > 0 {
-			s.beat.Reset(rand.N(s.every) + 1)
+			s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 		}
 	}
 	s.base, s.waiting, s.pausing, s.asked = nil, false, true, true

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,6 +336,19 @@ func TestWritersAreSpread(t *testing.T) {
 	for name, n := range count {
 		if n < 850 || n > 1150 {
 			t.Errorf("%s writes %d of 3000", name, n)
+		}
+	}
+}
+
+func TestOnGrid_BeatsOfManyHostsFallTogether(t *testing.T) {
+	for range 1000 {
+		now, d := time.Now().Add(rand.N(time.Hour)), rand.N(20*time.Second)
+		at := now.Add(onGrid(now, d))
+		switch off := at.Sub(now.Add(d)); {
+		case d < time.Second && off != 0:
+			t.Errorf("in %v: moved by %v, and the cell wants them that often", d, off)
+		case d >= time.Second && (at.UnixNano()%int64(beatGrid) != 0 || off.Abs() > beatGrid/2):
+			t.Errorf("in %v: at %v, %v off", d, at, off)
 		}
 	}
 }
