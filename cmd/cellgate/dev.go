@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -177,6 +178,7 @@ func (d *dev) addFleets(dial dialFunc) error {
 	registered := make(chan struct{})
 	d.add(lifecycle.Part{Name: "registration", Ready: registered, Run: func(ctx context.Context) error {
 		if d.awaitHosts(ctx) {
+			debug.FreeOSMemory() // twice of what stays was needed to register all at once
 			close(registered)
 			<-ctx.Done()
 		}
