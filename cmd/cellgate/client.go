@@ -38,8 +38,8 @@ type client struct {
 	colors bool
 }
 
-// newClient adds the flags of a client command and of those below it.
-func newClient(cmd *cobra.Command, t terminal) *client {
+// newClient adds the flags of a client command and of those below it; forms are further ones of its output.
+func newClient(cmd *cobra.Command, t terminal, forms ...string) *client {
 	c := &client{colors: !slices.ContainsFunc(t.env, func(e string) bool { return strings.HasPrefix(e, "NO_COLOR=") && e != "NO_COLOR=" })}
 	f := cmd.PersistentFlags()
 	text := func(to *string, name, unset, help string) {
@@ -58,7 +58,7 @@ func newClient(cmd *cobra.Command, t terminal) *client {
 	text(&c.tls.Key, "key", "", "PEM file of its key")
 	text(&c.tls.TokenFile, "token-file", "", "file with the token to show")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
-	c.output = outputFlag(cmd, "wide", "yaml", "name")
+	c.output = outputFlag(cmd, append([]string{"wide", "yaml", "name"}, forms...)...)
 	return c
 }
 

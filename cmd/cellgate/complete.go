@@ -45,10 +45,11 @@ func completeTree(cmd *cobra.Command) {
 		return
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= len(takes) {
+		last := takes[len(takes)-1]
+		if len(args) >= len(takes) && !strings.HasSuffix(last, "...") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		switch name := strings.Trim(takes[len(args)], "[]"); {
+		switch name := strings.Trim(takes[min(len(args), len(takes)-1)], "[]."); {
 		case name == "HOST":
 			return values(hostNames).complete(cmd, args, begin)
 		case name == "CELL":

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+func newDrain(t terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drain HOST...",
+		Short: "Plan how to empty hosts: where each instance goes, in which order, and what does not fit",
+		Long: `Say where the instances of hosts would go, one after the other, and which find no host. They are placed on
+a copy of their cell's table as live migrations are placed; nothing is moved. HOST is a uuid, the name of
+a service host, or that of a node. "-o commands" prints the plan as a shell script: review it, then run it.
+The script disables the hosts first.`,
+		Example: `  cellgate drain --plan cell1-r01-h001
+  cellgate drain --plan cell1-r01-h001 cell1-r01-h002 -o commands
+  cellgate drain --plan cell1-r01-h001 --cold -o commands
+  cellgate drain --plan 710c6178-bcf9-40bc-9303-112cd17ef687 -o json`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+	}
+	var req cellgatev1.PlanDrainRequest
+	plan := cmd.Flags().Bool("plan", false, "plan only; required, since Nova moves instances and cellgate does not")
+	cold := cmd.Flags().Bool("cold", false, "with -o commands: cold migrations, each confirmed, and no live ones")
+	cmd.Flags().Int32Var(&req.MaxInstances, "max", 0, "instances tried, at most (0 for 10,000)")
+	c := newClient(cmd, t, "commands")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		form, err := c.output(cmd)
+		switch {
+		case err != nil:
+			return err
+		case !*plan:
+			return usage(cmd, errors.New(`--plan: is required: cellgate moves no instances; "--plan -o commands" prints the commands that do`))
+		case *cold && form != "commands":
+			return usage(cmd, errors.New("--cold: is for -o commands alone"))
+		}
+		req.Hosts = args
+		show := showDrain
+		if form == "commands" {
+			show = func(p *page, m *cellgatev1.PlanDrainResponse) { writeDrain(p, m, *cold) }
+		}
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.PlanDrainResponse, error) {
+			return cellgatev1.NewCapacityClient(conn).PlanDrain(ctx, &req)
+		}, show)
+	}
+	return cmd
+}
+
+func showDrain(p *page, m *cellgatev1.PlanDrainResponse) {
+	t := p.table("INSTANCE", "FROM", "TO", "RESOURCES", "+CELL", "+GROUP", "+PROJECT")
+	for _, v := range m.GetMoves() {
+		i := v.GetInstance()
+		t.row(i.GetInstanceUuid(), i.GetServiceHost(), v.GetToServiceHost(), amountsText(i), i.GetCell(), groupText(i), i.GetProjectId())
+	}
+	if len(m.GetMoves()) > 0 {
+		t.print()
+		p.printf("\n")
+	}
+	p.printf("%s.\n", drainSummary(m))
+	t = p.table("NO HOST FOR", "FROM", "RESOURCES", "+CELL", "+GROUP")
+	for _, u := range m.GetUnplaced() {
+		i := u.GetInstance()
+		t.row(i.GetInstanceUuid(), i.GetServiceHost(), amountsText(i), i.GetCell(), groupText(i))
+	}
+	t.printBelow()
+	for _, why := range refusals(m) {
+		p.printf("%s: %s.\n", why.who, why.text)
+	}
+	t = p.table("STAYS", "FROM", "WHY")
+	for _, s := range m.GetStaying() {
+		t.row(s.GetInstance().GetInstanceUuid(), s.GetInstance().GetServiceHost(), stayTexts[s.GetReason()])
+	}
+	t.printBelow()
+	for _, line := range drainCaveats(m) {
+		p.printf("%s.\n", line)
+	}
+}
+
+var stayTexts = map[cellgatev1.StayReason]string{
+	cellgatev1.StayReason_STAYS_PENDING:     "its claim is not confirmed: it is being built, or moved here",
+	cellgatev1.StayReason_STAYS_MOVING:      "it is being moved away already",
+	cellgatev1.StayReason_STAYS_NO_INSTANCE: "it is no instance",
+}
+
+var needTexts = map[cellgatev1.UnknownNeed]string{
+	cellgatev1.UnknownNeed_NEED_TRAITS:     "required traits",
+	cellgatev1.UnknownNeed_NEED_AGGREGATES: "zone and aggregates",
+	cellgatev1.UnknownNeed_NEED_IMAGE:      "image",
+	cellgatev1.UnknownNeed_NEED_HINTS:      "hints",
+	cellgatev1.UnknownNeed_NEED_GROUP:      "server group",
+	cellgatev1.UnknownNeed_NEED_HARDWARE:   "NUMA cells and devices",
+	cellgatev1.UnknownNeed_NEED_FLAVOR:     "flavor id",
+}
+
+func drainSummary(m *cellgatev1.PlanDrainResponse) string {
+	on := 0
+	for _, h := range m.GetHosts() {
+		on += int(h.GetInstances())
+	}
+	return fmt.Sprintf("%s on %s: %d can move, %d find no host, %d stay for now", counted(on, "instance"), counted(len(m.GetHosts()), "host"), len(m.GetMoves()), len(m.GetUnplaced()), len(m.GetStaying()))
+}
+
+// drainCaveats says what the plan does not know.
+func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
+	unknown := map[cellgatev1.UnknownNeed]int{}
+	planned := 0
+	note := func(i *cellgatev1.DrainInstance) {
+		planned++
+		for _, n := range i.GetUnknown() {
+			unknown[n]++
+		}
+	}
+	for _, v := range m.GetMoves() {
+		note(v.GetInstance())
+	}
+	for _, u := range m.GetUnplaced() {
+		note(u.GetInstance())
+	}
+	var needs []string
+	for _, n := range slices.Sorted(maps.Keys(unknown)) {
+		text := needTexts[n]
+		if unknown[n] < planned {
+			text += fmt.Sprintf(" of %d", unknown[n])
+		}
+		needs = append(needs, text)
+	}
+	if len(needs) > 0 {
+		lines = append(lines, "Claims do not keep, and the plan does not heed: "+strings.Join(needs, ", "))
+	}
+	if m.GetUntried() > 0 {
+		lines = append(lines, fmt.Sprintf("%s were not tried: %s", counted(int(m.GetUntried()), "instance"), map[cellgatev1.CapacityEnd]string{
+			cellgatev1.CapacityEnd_LIMIT: "the plan is as long as it may be", cellgatev1.CapacityEnd_TIME: "time was up",
+		}[m.GetEnd()]))
+	}
+	for _, c := range m.GetCells() {
+		if c.GetOutcome() == cellgatev1.CellOutcome_UNAVAILABLE {
+			lines = append(lines, fmt.Sprintf("%s did not answer: %s", c.GetCell(), c.GetReason()))
+		}
+	}
+	if !m.GetExact() {
+		lines = append(lines, "The order of hosts is not exact")
+	}
+	return lines
+}
+
+// refusedAlike are the instances that one text refuses.
+type refusedAlike struct{ who, text string }
+
+// refusals joins what was refused for the same reason.
+func refusals(m *cellgatev1.PlanDrainResponse) []refusedAlike {
+	var order []string
+	who, change := map[string][]string{}, map[string]string{}
+	for _, u := range m.GetUnplaced() {
+		text := u.GetMessage()
+		if who[text] == nil {
+			order = append(order, text)
+		}
+		who[text] = append(who[text], u.GetInstance().GetInstanceUuid())
+		r := u.GetRefusal()
+		change[text] = cmp.Or(change[text], r.GetSmallestOperatorChange(), r.GetSmallestChange())
+	}
+	out := make([]refusedAlike, len(order))
+	for i, text := range order {
+		ids := who[text]
+		out[i].who = ids[0]
+		if len(ids) > 1 {
+			out[i].who += fmt.Sprintf(" and %d more", len(ids)-1)
+		}
+		out[i].text = printable(text)
+		if c := change[text]; c != "" {
+			out[i].text += ". Nearest: " + printable(c)
+		}
+	}
+	return out
+}
+
+func groupText(i *cellgatev1.DrainInstance) string {
+	if i.GetGroupUuid() == "" {
+		return ""
+	}
+	return i.GetGroupPolicy() + " " + i.GetGroupUuid()
+}
+
+// amountsText has VCPU, MEMORY_MB and DISK_GB first.
+func amountsText(i *cellgatev1.DrainInstance) string {
+	var parts []string
+	first := []string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
+	for _, class := range first {
+		if n := i.GetResources()[class]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, class))
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(i.GetResources())) {
+		if !slices.Contains(first, class) {
+			parts = append(parts, fmt.Sprintf("%d %s", i.GetResources()[class], class))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// writeDrain writes the plan as a shell script.
+func writeDrain(p *page, m *cellgatev1.PlanDrainResponse, cold bool) {
+	comment := func(format string, args ...any) { p.printf("# %s\n", printable(fmt.Sprintf(format, args...))) }
+	p.printf("#!/bin/sh\n")
+	comment("%s.", drainSummary(m))
+	for _, line := range drainCaveats(m) {
+		comment("%s.", line)
+	}
+	comment("Each move fits once those before it are done. The first one that fails ends the script.")
+	p.printf("set -eu\n\n# Nothing new goes to the hosts.\n")
+	for _, h := range m.GetHosts() {
+		p.printf("cellgate hosts disable %s --reason drain # %s\n", shellWord(h.GetHostUuid()), printable(h.GetServiceHost()))
+	}
+	for _, v := range m.GetMoves() {
+		i := v.GetInstance()
+		p.printf("\n")
+		comment("from %s: %s", i.GetServiceHost(), amountsText(i))
+		if cold {
+			p.printf("openstack --os-compute-api-version 2.56 server migrate --wait --host %s %s\n", shellWord(v.GetToServiceHost()), shellWord(i.GetInstanceUuid()))
+			p.printf("openstack server migration confirm %s\n", shellWord(i.GetInstanceUuid()))
+		} else {
+			p.printf("openstack --os-compute-api-version 2.30 server migrate --live-migration --wait --host %s %s\n", shellWord(v.GetToServiceHost()), shellWord(i.GetInstanceUuid()))
+		}
+	}
+	if len(m.GetUnplaced())+len(m.GetStaying()) > 0 {
+		p.printf("\n")
+		comment("Not moved:")
+	}
+	for _, u := range m.GetUnplaced() {
+		comment("%s on %s: %s", u.GetInstance().GetInstanceUuid(), u.GetInstance().GetServiceHost(), u.GetMessage())
+	}
+	for _, s := range m.GetStaying() {
+		comment("%s on %s: %s", s.GetInstance().GetInstanceUuid(), s.GetInstance().GetServiceHost(), stayTexts[s.GetReason()])
+	}
+}
+
+// shellWord quotes a text as one word of a shell.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
+	}
+	if text != "" && !strings.HasPrefix(text, "-") && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
