@@ -10,7 +10,6 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
 
@@ -22,8 +21,15 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	}
 	var r reader
 	ds := make([]shard.Decision, len(req.GetDecisions()))
+	if n := len(req.GetRankings()); n > 0 && n != len(ds) {
+		r.Problem("rankings", "are %d for %d decisions", n, len(ds))
+	}
 	for i, in := range req.GetDecisions() {
-		d, err := r.decision(wire.ItemPath("decisions", i, ""), s.cfg.Name, in)
+		kept := &cellv1.KeptDecision{Decision: in}
+		if i < len(req.GetRankings()) {
+			kept.Ranking = req.GetRankings()[i]
+		}
+		d, err := r.decision(wire.ItemPath("decisions", i, ""), s.cfg.Name, kept)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +45,8 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 }
 
 // decision reads a decision that this cell is to keep.
-func (r *reader) decision(path, cell string, in *cellgatev1.Decision) (shard.Decision, error) {
+func (r *reader) decision(path, cell string, kept *cellv1.KeptDecision) (shard.Decision, error) {
+	in := kept.GetDecision()
 	if !strings.HasPrefix(in.GetDecisionId(), cell+".") {
 		r.Problem(path+".decision_id", "is %q, must begin with %q, the cell that keeps it", in.GetDecisionId(), cell+".")
 	}
@@ -54,7 +61,7 @@ func (r *reader) decision(path, cell string, in *cellgatev1.Decision) (shard.Dec
 		d.InstanceUUIDs = append(d.InstanceUUIDs, id.String())
 	}
 	var err error
-	d.Body, err = proto.Marshal(in)
+	d.Body, err = proto.Marshal(kept)
 	if err != nil {
 		return d, fault.Wrap(fault.Internal, err, "decision %s cannot be written", in.GetDecisionId())
 	}
@@ -73,11 +80,11 @@ func (s *scheduler) GetDecision(ctx context.Context, req *cellv1.GetDecisionRequ
 	if len(page.Decisions) == 0 {
 		return nil, fault.New(fault.NotFound, "cell %s has no decision %s", s.cfg.Name, req.GetDecisionId())
 	}
-	d, err := decisionOf(&page.Decisions[0])
+	kept, err := keptIn(&page.Decisions[0])
 	if err != nil {
 		return nil, err
 	}
-	return &cellv1.GetDecisionResponse{Decision: d}, nil
+	return &cellv1.GetDecisionResponse{Decision: kept.GetDecision(), Ranking: kept.GetRanking()}, nil
 }
 
 // ListDecisions lists decisions, the newest first.
@@ -104,11 +111,11 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 	}
 	out := &cellv1.ListDecisionsResponse{More: page.More}
 	for i := range page.Decisions {
-		d, err := decisionOf(&page.Decisions[i])
+		kept, err := keptIn(&page.Decisions[i])
 		if err != nil {
 			return nil, err
 		}
-		out.Decisions = append(out.Decisions, d)
+		out.Decisions = append(out.Decisions, kept.GetDecision())
 	}
 	return out, nil
 }
@@ -128,8 +135,8 @@ func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (s
 	return page, nil
 }
 
-func decisionOf(d *shard.Decision) (*cellgatev1.Decision, error) {
-	out := &cellgatev1.Decision{}
+func keptIn(d *shard.Decision) (*cellv1.KeptDecision, error) {
+	out := &cellv1.KeptDecision{}
 	if err := proto.Unmarshal(d.Body, out); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "decision %s is not readable", d.ID)
 	}

@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -252,4 +255,101 @@ func TestExplain_HostPasses_NoChangeIsNamed(t *testing.T) {
 	if resp.GetPassed() == 0 || len(resp.GetConditions()) == 0 || resp.GetSmallestChange() != "" || resp.GetSmallestOperatorChange() != "" {
 		t.Errorf("%v", resp)
 	}
+}
+
+// decided is the decision of an answer, once it is written, in a bubble.
+func (w *world) decided(resp *cellgatev1.SelectDestinationsResponse) *cellgatev1.Decision {
+	w.t.Helper()
+	w.written()
+	d, err := w.decision(resp.GetDecisionId())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// A decision keeps the best hosts of its moment: what explain said just before, the chosen one first, with weights
+// that add up.
+func TestDecision_SelectionOverThreeCells_KeepsTheRankingThatExplainGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 1))
+		w := start(t, inCells(variedHosts(rng, 60), 3), nil)
+		for i := range 12 {
+			req := ask(10*i, 1+i%3)
+			req.RequestId, req.MaxAlternates, req.DryRun = fmt.Sprint("r", i), 20, i%2 == 0
+			want, err := w.scheduler.ExplainDestinations(context.Background(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.MaxAlternates = 0
+			resp := w.choose(req)
+			ranked := w.decided(resp).GetRanked()
+			if n := len(ranked); n < min(2, int(want.GetPassed())) || n > 5 {
+				t.Fatalf("%d hosts are kept of %d that passed", n, want.GetPassed())
+			}
+			if chosen := resp.GetDestinations()[0].GetSelected(); ranked[0].GetHostUuid() != chosen.GetComputeNodeUuid() || ranked[0].GetWeight() != chosen.GetWeight() {
+				t.Errorf("first is kept %v, chosen was %v", ranked[0], chosen)
+			}
+			for k, h := range ranked {
+				explained := want.GetRanked()[k]
+				sum := 0.0
+				for _, x := range h.GetScores() {
+					sum += x.GetScore()
+					if !slices.ContainsFunc(explained.GetScores(), func(y *cellgatev1.WeigherScore) bool { return proto.Equal(x, y) }) {
+						t.Errorf("explain has no score %v of host %d", x, k)
+					}
+				}
+				if h.GetHostUuid() != explained.GetHostUuid() || h.GetCell() != explained.GetCell() || h.GetWeight() != explained.GetWeight() || sum != h.GetWeight() {
+					t.Errorf("host %d is kept as %v (sum %v), explained as %v", k, h, sum, explained)
+				}
+			}
+		}
+	})
+}
+
+// A host that is drawn from beyond the best ones kept is the last of them.
+func TestDecision_ChosenHostIsNotAmongTheBest_IsKeptLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := make([]schedule.Host, 30)
+		for i := range hosts {
+			hosts[i] = testHost(i, 1)
+		}
+		w := start(t, inCells(hosts, 2), func(c *Config) { c.Options = &rules.Options{HostSubsetSize: len(hosts)} })
+		beyond := 0
+		for i := range 10 {
+			req := ask(i, 1)
+			req.DryRun = true
+			resp := w.choose(req)
+			ranked := w.decided(resp).GetRanked()
+			at := slices.IndexFunc(ranked, func(h *cellgatev1.RankedHost) bool {
+				return h.GetHostUuid() == resp.GetDestinations()[0].GetSelected().GetComputeNodeUuid()
+			})
+			if at < 0 || len(ranked) != max(5, at+1) || at > 5 {
+				t.Fatalf("chosen is %d of %d hosts that are kept", at, len(ranked))
+			}
+			if at == 5 {
+				beyond++
+			}
+		}
+		if beyond == 0 {
+			t.Error("none was drawn from beyond the best")
+		}
+	})
+}
+
+func TestDecision_SampledRequest_NamesItsTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		const trace = "0af7651916cd43dd8448eb211c80319c"
+		for i, tt := range []struct{ flags, want string }{{"01", trace}, {"00", ""}} {
+			ctx := metadata.AppendToOutgoingContext(context.Background(), "traceparent", "00-"+trace+"-b7ad6b7169203331-"+tt.flags)
+			resp, err := w.scheduler.SelectDestinations(ctx, ask(i, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.decided(resp).GetTraceId(); got != tt.want {
+				t.Errorf("flags %s: trace %q, want %q", tt.flags, got, tt.want)
+			}
+		}
+	})
 }

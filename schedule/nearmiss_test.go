@@ -150,6 +150,17 @@ func TestScores_RandomFleets_AddUpToTheWeight(t *testing.T) {
 			for _, s := range Scores(q.Rules, known, &p.Candidates[i]) {
 				sum = s.Value + sum
 			}
+			columns, inColumns := ColumnsOf(q.Rules, known, []Leader{{0, &p.Candidates[i]}}), 0.0
+			for k := range columns.Weighers {
+				multiplier := columns.Multipliers[k]
+				if columns.Own != nil {
+					multiplier = columns.Own[k]
+				}
+				inColumns = multiplier*((columns.Raw[k]-columns.Min[k])/(columns.Max[k]-columns.Min[k])) + inColumns
+			}
+			if inColumns != sum {
+				t.Fatalf("columns add up to %v, scores to %v", inColumns, sum)
+			}
 			if sum != p.Candidates[i].Weight {
 				t.Fatalf("the scores of %+v add up to %v", p.Candidates[i], sum)
 			}

@@ -130,9 +130,9 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		if n = min(n, len(last)); n > 1 {
 			at = int(Tie(seed, mix64(uint64(i))) % uint64(n))
 		}
-		pick := last[at]
+		pick, ranked := last[at], slices.Clone(last)
 		last = append([]Candidate{pick}, slices.Delete(last, at, at+1)...)
-		picks = append(picks, naivePick{Cell: s.host(pick.Host).Cell, Candidate: pick})
+		picks = append(picks, naivePick{Cell: s.host(pick.Host).Cell, Candidate: pick, Ranked: ranked})
 		s.placeInstance(Take{Host: pick.Host, Instance: instance}, r)
 	}
 	if alternates < 1 {
@@ -157,6 +157,8 @@ type naivePick struct {
 	Cell       string
 	Candidate  Candidate
 	Alternates []Candidate
+	// Ranked are all hosts that passed when it was picked, best first.
+	Ranked []Candidate
 }
 
 // naiveState is hosts as they are after some picks.

@@ -87,9 +87,20 @@ type Result struct {
 	// Known is what the cells knew together at the first pick: what the next plan
 	// for this shape expects.
 	Known GlobalStats
+	// Leaders are the best hosts of the first pick, best first: those of which the answers prove that no host
+	// stands before or between them, five at most. The pick is among them, unless it is drawn from more than
+	// five (Options.SubsetSize).
+	Leaders []Leader
 	// Raised is what Nova raises instead of an answer, with
 	// Options.StrictNova: there are no picks then.
 	Raised *NovaException
+}
+
+// Leader is one of the best hosts of the first pick.
+type Leader struct {
+	Cell int
+	// Candidate is never changed.
+	Candidate *Candidate
 }
 
 // Pick is a host for an instance.

@@ -19,6 +19,7 @@ func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed in
 		t.Fatalf("exact %v, failed %d, %d picks; one scheduler: failed %d, %d picks\n%v",
 			r.Exact, r.Failed, len(r.Picks), failed, len(picks), s)
 	}
+	checkLeaders(t, s, r, picks)
 	for i, p := range r.Picks {
 		want := picks[i]
 		if s.cells[p.Cell] != want.Cell || !reflect.DeepEqual(p.Candidate, want.Candidate) {
@@ -31,6 +32,25 @@ func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed in
 			if !reflect.DeepEqual(p.Alternates[j], want.Alternates[j]) {
 				t.Fatalf("pick %d: alternate %d:\n%+v\none scheduler\n%+v\n%v", i, j, p.Alternates[j], want.Alternates[j], s)
 			}
+		}
+	}
+}
+
+// checkLeaders compares the leaders with the one scheduler's ranking before the first pick.
+func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
+	t.Helper()
+	if len(picks) == 0 {
+		if len(r.Leaders) > 0 {
+			t.Fatalf("leaders without a pick: %+v\n%v", r.Leaders, s)
+		}
+		return
+	}
+	if len(r.Leaders) == 0 || len(r.Leaders) > min(mostLeaders, len(picks[0].Ranked)) {
+		t.Fatalf("%d leaders of %d hosts\n%v", len(r.Leaders), len(picks[0].Ranked), s)
+	}
+	for i, l := range r.Leaders {
+		if !reflect.DeepEqual(*l.Candidate, picks[0].Ranked[i]) {
+			t.Fatalf("leader %d:\n%+v\none scheduler\n%+v\n%v", i, l.Candidate, picks[0].Ranked[i], s)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (p *Plan) stepPick() {
 	}
 	s := p.scaleUnder(&k)
 	lists := p.lists(s, &k)
-	best := p.best(lists)
+	best := best(lists, p.subset())
 	alternates := 0
 	if len(p.cfg.Instances) == 1 {
 		alternates = p.cfg.Alternates
@@ -91,12 +91,11 @@ func (p *Plan) stepPick() {
 // spot is a candidate: the one at a place of a cell's list.
 type spot struct{ cell, at int }
 
-// best gives the best candidates of all lists, in order: as many as one of is
-// picked.
-func (p *Plan) best(lists [][]Candidate) []spot {
+// best gives the n best candidates of all lists, in order.
+func best(lists [][]Candidate, n int) []spot {
 	next := make([]int, len(lists))
-	var best []spot
-	for len(best) < p.subset() {
+	best := make([]spot, 0, n)
+	for len(best) < n {
 		top := -1
 		for c := range lists {
 			if next[c] < len(lists[c]) && (top < 0 || lists[c][next[c]].Better(&lists[top][next[top]])) {
@@ -110,6 +109,22 @@ func (p *Plan) best(lists [][]Candidate) []spot {
 		next[top]++
 	}
 	return best
+}
+
+// mostLeaders bounds Result.Leaders.
+const mostLeaders = 5
+
+// leaders gives the best of all lists as far as the answers prove their order.
+func (p *Plan) leaders(lists [][]Candidate, s scale) []Leader {
+	leaders := make([]Leader, 0, mostLeaders)
+	for _, x := range best(lists, mostLeaders) {
+		c := &lists[x.cell][x.at]
+		if len(leaders) > 0 && len(p.cellsWhere(func(cell int) bool { return !p.cells[cell].answer.below(c, s) })) > 0 {
+			break
+		}
+		leaders = append(leaders, Leader{x.cell, c})
+	}
+	return leaders
 }
 
 // chosen is the one of the best that is picked: Nova's random choice, made by
@@ -150,6 +165,7 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
+		p.result.Leaders = p.leaders(lists, p.scaleUnder(k))
 		for c := range p.cells {
 			p.cells[c].first = p.cells[c].answer
 		}

@@ -28,3 +28,61 @@ func Scores(rules *Rules, known *GlobalStats, c *Candidate) []Score {
 	}
 	return list
 }
+
+// ScoreColumns are what the scores of candidates follow from, in columns.
+type ScoreColumns struct {
+	// By weigher. Multipliers have the weigher's sign. Weighers whose raw values are the same on all hosts that passed
+	// are left out: they add nothing to any.
+	Weighers              []string
+	Multipliers, Min, Max []float64
+	// By candidate, and in it by weigher.
+	Raw []float64
+	// Own are the multipliers of candidates, as Raw; nil when none has its own.
+	Own []float64
+}
+
+// ColumnsOf gives what Scores of several candidates follow from: Normalized is (Raw - Min) / (Max - Min).
+func ColumnsOf(rules *Rules, known *GlobalStats, candidates []Leader) ScoreColumns {
+	var of ScoreColumns
+	if known.Passed <= 1 {
+		return of
+	}
+	weighers := rules.weighers()
+	counting := make([]int, 0, len(weighers))
+	numbers := make([]float64, 0, (3+len(candidates))*len(weighers))
+	column := func(add func(weigher int)) []float64 {
+		begin := len(numbers)
+		for _, i := range counting {
+			add(i)
+		}
+		return numbers[begin:len(numbers):len(numbers)]
+	}
+	for i, b := range known.Bounds {
+		if b.Min != b.Max {
+			counting, of.Weighers = append(counting, i), append(of.Weighers, weighers[i].Name)
+		}
+	}
+	of.Multipliers = column(func(i int) { numbers = append(numbers, signOf(weighers[i].Name)*weighers[i].Multiplier) })
+	of.Min = column(func(i int) { numbers = append(numbers, known.Bounds[i].Min) })
+	of.Max = column(func(i int) { numbers = append(numbers, known.Bounds[i].Max) })
+	begin := len(numbers)
+	own := false
+	for _, c := range candidates {
+		own = own || c.Candidate.Multipliers != nil
+		column(func(i int) { numbers = append(numbers, c.Candidate.Raw[i]) })
+	}
+	of.Raw = numbers[begin:]
+	if !own {
+		return of
+	}
+	for _, c := range candidates {
+		for k, i := range counting {
+			x := of.Multipliers[k]
+			if c.Candidate.Multipliers != nil {
+				x = signOf(weighers[i].Name) * c.Candidate.Multipliers[i]
+			}
+			of.Own = append(of.Own, x)
+		}
+	}
+	return of
+}

@@ -103,6 +103,10 @@ func showDecision(p *page, d *cellgatev1.Decision) {
 	}
 	showVerdicts(p, d)
 	showClaimsNow(p, d)
+	if len(d.GetRanked()) > 0 {
+		p.printf("\nthe best hosts for the first instance, as recorded:\n")
+		showRanked(p, d.GetRanked(), chosenHost(d))
+	}
 	p.printf("\nas it was answered:\n")
 	showDestinations(p, &cellgatev1.SelectDestinationsResponse{
 		DecisionId: d.GetDecisionId(), Destinations: d.GetDestinations(), Cells: d.GetCells(), Exact: d.GetExact(), Partial: d.GetPartial(),

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -18,16 +20,24 @@ func newExplain(t terminal) *cobra.Command {
 		Long: `Rank the hosts of all cells for a request and claim nothing. The best hosts are shown with what each
 weigher adds to their weight (-o wide), the others with what they lack and the smallest change of the
 request with which one of them would fit. The request comes from the flags of 'select', or from a JSON
-file in the form of POST /v1/explain_destinations. --alternates is how many ranked hosts are shown.`,
+file in the form of POST /v1/explain_destinations. --alternates is how many ranked hosts are shown.
+
+With --decision it explains a past decision from its record instead: the hosts and weights of that
+moment. It ranks nothing anew.`,
 		Example: `  cellgate explain --vcpus 2 --memory-mb 4096 --zone az1
   cellgate explain --vcpus 200 --trait CUSTOM_GOLD
-  cellgate explain -f request.json -o json`,
+  cellgate explain -f request.json -o json
+  cellgate explain --decision cell1.01JAB2C3D4E5F6G7H8J9KMNPQR`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var flags selectFlags
 	flags.add(cmd)
+	decision := cmd.Flags().String("decision", "", "id of a decision to explain from its record")
 	c := newClient(cmd, t)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *decision != "" {
+			return explainDecision(c, cmd, *decision)
+		}
 		req, err := flags.request(t.in)
 		if err != nil {
 			return usage(cmd, err)
@@ -48,14 +58,87 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 		p.printf("; a cell that could have held the instance did not answer")
 	}
 	p.printf("\n")
-	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", "+SCORES")
-	for i, h := range m.GetRanked() {
-		t.row(i+1, h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), fmt.Sprintf("%.4f", h.GetWeight()), scoreTexts(h.GetScores()))
-	}
-	t.printBelow()
+	showRanked(p, m.GetRanked(), "")
 	p.printf("\n")
 	showCellReports(p, m.GetCells())
 	showMisses(p, m.GetConditions(), m.GetNearest(), m.GetSmallestChange(), m.GetSmallestOperatorChange())
+}
+
+// showRanked lists ranked hosts; the chosen one, by its uuid, is marked.
+func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen string) {
+	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", "+SCORES")
+	for i, h := range ranked {
+		rank := fmt.Sprint(i + 1)
+		if h.GetHostUuid() == chosen {
+			rank += " chosen"
+		}
+		t.row(rank, h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), fmt.Sprintf("%.4f", h.GetWeight()), scoreTexts(h.GetScores()))
+	}
+	t.printBelow()
+}
+
+// explainDecision shows why a past decision came out as it did, from what was stored with it.
+func explainDecision(c *client, cmd *cobra.Command, id string) error {
+	var clash error
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "decision" {
+			clash = fmt.Errorf("--decision explains a record: it cannot be given with --%s", f.Name)
+		}
+	})
+	if clash != nil {
+		return usage(cmd, clash)
+	}
+	return ask(c, cmd, cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.GetDecision, &cellgatev1.GetDecisionRequest{DecisionId: id},
+		func(p *page, m *cellgatev1.GetDecisionResponse) { showDecisionReasons(p, m.GetDecision()) })
+}
+
+// showDecisionReasons shows the ranking, the funnel and what was lacking, as they are in a decision's record.
+func showDecisionReasons(p *page, d *cellgatev1.Decision) {
+	p.printf("From the record of decision %s of %s: hosts may have changed since.\n", d.GetDecisionId(), timeText(d.GetDecidedAt()))
+	if d.GetRefusal() != "" {
+		p.printf("%s: %s\n", d.GetRefusal(), d.GetMessage())
+	}
+	hosts, passed := int32(0), int32(0)
+	var rejects []*cellgatev1.RejectCount
+	for _, r := range d.GetCells() {
+		hosts, passed = hosts+r.GetHosts(), passed+r.GetPassed()
+		for _, x := range r.GetRejects() {
+			at := slices.IndexFunc(rejects, func(y *cellgatev1.RejectCount) bool {
+				return y.GetFilter() == x.GetFilter() && y.GetDetail() == x.GetDetail()
+			})
+			if at < 0 {
+				at, rejects = len(rejects), append(rejects, &cellgatev1.RejectCount{Filter: x.GetFilter(), Detail: x.GetDetail()})
+			}
+			rejects[at].Hosts += x.GetHosts()
+		}
+	}
+	t := p.table("FILTER", "REJECTED", "LEFT")
+	left := hosts
+	t.row("all hosts", "", left)
+	for _, r := range rejects {
+		left -= r.GetHosts()
+		t.row(conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts(), left)
+	}
+	t.printBelow()
+	p.wide = true
+	showRanked(p, d.GetRanked(), chosenHost(d))
+	if len(d.GetRanked()) == 0 && d.GetRefusal() == "" {
+		p.printf("\nIts record has no weights: an earlier call of the same request placed the first instance.\n")
+	}
+	if len(d.GetCells()) > 0 {
+		p.printf("\n")
+		showCellReports(p, d.GetCells())
+	}
+	n := d.GetNoValidHost()
+	showMisses(p, n.GetConditions(), n.GetNearest(), n.GetSmallestChange(), n.GetSmallestOperatorChange())
+}
+
+// chosenHost is the uuid of the host of a decision's first instance.
+func chosenHost(d *cellgatev1.Decision) string {
+	if len(d.GetDestinations()) == 0 {
+		return ""
+	}
+	return d.GetDestinations()[0].GetSelected().GetComputeNodeUuid()
 }
 
 // scoreTexts has the weighers that tell hosts apart: RAMWeigher 0.75 (raw 12288 x 1).

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -32,6 +34,25 @@ func TestExplain_PassingAndRefusedRequest_RankedHostsAndSmallestChange(t *testin
 	cellgate(t, api, exitDone, &m, "explain", "--vcpus", "1")
 	if len(m.GetRanked()) != 10 || len(m.GetRanked()[0].GetScores()) == 0 {
 		t.Errorf("ranked %v", m.GetRanked())
+	}
+
+	// A decision is written after its answer.
+	selected, stderr, status := typed(t.Context(), "", "select", "--addr", api, "--vcpus", "1", "--dry-run", "-o", "json")
+	var answer cellgatev1.SelectDestinationsResponse
+	if err := protojson.Unmarshal([]byte(selected), &answer); status != exitDone || err != nil {
+		t.Fatalf("status %d, %v: %s%s", status, err, selected, stderr)
+	}
+	becomes(t, "the decision is not written", func() bool {
+		out, _, status = typed(t.Context(), "", "explain", "--addr", api, "--decision", answer.GetDecisionId())
+		return status == exitDone
+	})
+	host := answer.GetDestinations()[0].GetSelected().GetServiceHost()
+	if line := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(out, "From the record of decision "+answer.GetDecisionId()) ||
+		!strings.Contains(line, "1 chosen "+host) || !strings.Contains(line, "RAMWeigher") || !strings.Contains(line, "FILTER REJECTED LEFT all hosts - 40") {
+		t.Errorf("from the record:\n%s", out)
+	}
+	if _, stderr, status = typed(t.Context(), "", "explain", "--addr", api, "--decision", "cell1.x", "--vcpus", "1"); status != exitUsage || !strings.Contains(stderr, "--vcpus") {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 	dev.stop()
 }

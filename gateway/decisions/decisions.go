@@ -26,8 +26,12 @@ func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, er
 	got, err := cellclient.Call(ctx, c, r.budget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
 	switch {
 	case err == nil:
-		r.join(ctx, got.GetDecision())
-		return got.GetDecision(), nil
+		d := got.GetDecision()
+		if d.Ranked, err = rankedHosts(id, got.GetRanking()); err != nil {
+			return nil, err
+		}
+		r.join(ctx, d)
+		return d, nil
 	case fault.KindOf(err) == fault.NotFound:
 		return nil, fault.New(fault.NotFound, "there is no decision %s: it was not written, or is no longer kept", id)
 	case ctx.Err() == nil && cellclient.IsInconclusive(err):

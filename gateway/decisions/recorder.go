@@ -132,10 +132,17 @@ type Recorder struct {
 	counts Counts
 }
 
+// kept is a decision that waits, with its Ranking as bytes, and the bytes of both.
+type kept struct {
+	decision *cellgatev1.Decision
+	ranking  []byte
+	bytes    int
+}
+
 // queue is what waits for one cell, the oldest first. The recorder's mu guards it.
 type queue struct {
 	cell    string
-	waiting []*cellgatev1.Decision
+	waiting []kept
 	bytes   int
 	// wake has an entry when something waits.
 	wake chan struct{}
@@ -156,17 +163,25 @@ func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logg
 }
 
 // Put hands a decision over to be written in a cell; nil when none can keep it. It
-// never waits. The decision's parts must not be changed any more.
-func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
+// never waits. The decision's parts must not be changed any more. ranking is what is kept of the weights; nil for none.
+func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cellv1.Ranking) {
 	q := r.queues[c]
 	if q == nil {
 		r.lost("", 1, &r.counts.Nowhere, "no cell answered")
 		return
 	}
 	cutDown(d, maxDecisionBytes)
+	k := kept{decision: d}
+	if ranking != nil {
+		var err error
+		if k.ranking, err = proto.Marshal(ranking); err != nil {
+			r.log.Error("a decision is written without its weights", "decision", d.GetDecisionId(), "error", err)
+		}
+	}
+	k.bytes = proto.Size(d) + len(k.ranking)
 	r.mu.Lock()
-	q.waiting = append(q.waiting, d)
-	q.bytes += proto.Size(d)
+	q.waiting = append(q.waiting, k)
+	q.bytes += k.bytes
 	dropped := r.dropOldest(q)
 	r.mu.Unlock()
 	r.lost(q.cell, dropped, &r.counts.Dropped, "too many wait")
@@ -179,7 +194,7 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision) {
 // dropOldest drops what waits for a cell beyond its share, and says how many. The caller holds r.mu.
 func (r *Recorder) dropOldest(q *queue) (dropped int) {
 	for len(q.waiting) > r.most || q.bytes > r.mostBytes {
-		q.bytes -= proto.Size(q.waiting[0])
+		q.bytes -= q.waiting[0].bytes
 		q.waiting = q.waiting[1:]
 		dropped++
 	}
@@ -227,8 +242,12 @@ func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, q *queue) {
 // send has a cell take a batch; it gives open, or false once no more come. A cell
 // takes all of a batch or none: one that it refuses is sent again in halves, so that
 // a decision which it cannot keep is lost alone.
-func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch []*cellgatev1.Decision, open bool) bool {
-	_, err := cellclient.Call(ctx, c, r.budget, &cellv1.PutDecisionsRequest{Decisions: batch}, cellv1.CellSchedulerClient.PutDecisions)
+func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch []kept, open bool) bool {
+	req := &cellv1.PutDecisionsRequest{}
+	for _, k := range batch {
+		req.Decisions, req.Rankings = append(req.Decisions, k.decision), append(req.Rankings, k.ranking)
+	}
+	_, err := cellclient.Call(ctx, c, r.budget, req, cellv1.CellSchedulerClient.PutDecisions)
 	n := len(batch)
 	if err == nil {
 		r.written(n)
@@ -266,11 +285,11 @@ func (r *Recorder) wait(d time.Duration) bool {
 }
 
 // putBack has a batch wait again, before what waits for its cell already.
-func (r *Recorder) putBack(q *queue, batch []*cellgatev1.Decision) {
+func (r *Recorder) putBack(q *queue, batch []kept) {
 	r.mu.Lock()
 	q.waiting = append(batch[:len(batch):len(batch)], q.waiting...)
-	for _, d := range batch {
-		q.bytes += proto.Size(d)
+	for _, k := range batch {
+		q.bytes += k.bytes
 	}
 	dropped := r.dropOldest(q)
 	r.mu.Unlock()
@@ -278,16 +297,16 @@ func (r *Recorder) putBack(q *queue, batch []*cellgatev1.Decision) {
 }
 
 // nextBatch takes the oldest of what waits, as much as one call carries.
-func (r *Recorder) nextBatch(q *queue) []*cellgatev1.Decision {
+func (r *Recorder) nextBatch(q *queue) []kept {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, size := 0, 0
 	for n < len(q.waiting) && n < maxDecisionBatch {
-		bytes := proto.Size(q.waiting[n])
-		if n > 0 && size+bytes > maxDecisionBatchBytes {
+		if n > 0 && size+q.waiting[n].bytes > maxDecisionBatchBytes {
 			break
 		}
-		n, size = n+1, size+bytes
+		size += q.waiting[n].bytes
+		n++
 	}
 	batch := q.waiting[:n:n]
 	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {

@@ -25,9 +25,9 @@ import (
 func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
 	if err == nil {
 		if !s.allKept() {
-			d := s.decisionOf(s.decision)
+			d := s.decisionOf(ctx, s.decision)
 			d.Destinations, d.Cells, d.Exact, d.Partial = resp.GetDestinations(), resp.GetCells(), resp.GetExact(), resp.GetPartial()
-			s.svc.decisions.Put(s.svc.decisions.KeeperOf(s.decision), d)
+			s.svc.decisions.Put(s.svc.decisions.KeeperOf(s.decision), d, s.ranking())
 		}
 		return nil
 	}
@@ -44,17 +44,17 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	id := s.svc.newID()
 	keeper := cellclient.Rendezvous(id, answered)
 	if keeper == nil {
-		s.svc.decisions.Put(nil, nil)
+		s.svc.decisions.Put(nil, nil, nil)
 		return err
 	}
 	id = keeper.Name() + "." + id
-	d := s.decisionOf(id)
+	d := s.decisionOf(ctx, id)
 	d.Refusal, d.Message = string(e.Kind), cellclient.ReasonOf(e)
 	d.Cells, d.Partial = s.cellReports()
 	if detail, ok := e.Detail.(*cellgatev1.NoValidHost); ok {
 		d.NoValidHost, d.Cells = detail, detail.GetCells()
 	}
-	s.svc.decisions.Put(keeper, d)
+	s.svc.decisions.Put(keeper, d, nil)
 	telemetry.Current(ctx).Text(telemetry.AttrDecision, id)
 	// The error may be shared with the other queries of a batch.
 	named := *e
@@ -63,11 +63,12 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 }
 
 // decisionOf is what is written of any answer.
-func (s *selection) decisionOf(id string) *cellgatev1.Decision {
+func (s *selection) decisionOf(ctx context.Context, id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: id, DecidedAt: timestamppb.New(s.svc.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
 		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
 		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
+		TraceId: telemetry.TraceID(ctx),
 	}
 }
 

@@ -31,6 +31,8 @@ type selection struct {
 	// decision is the decision id: of the first pick that places something, or of a claim
 	// that an earlier call made.
 	decision string
+	// first is the merge that placed the first instance; nil before, and when an earlier call placed it.
+	first *merged
 	// inexact is why the answer says exact=false; empty when it is exact.
 	inexact telemetry.Inexact
 	// rejections are claims that their hosts rejected; plans leave these hosts out.
@@ -219,6 +221,9 @@ func (s *selection) place(ctx context.Context) error {
 		}
 		// 7
 		s.spreadPicks(m)
+		if pending[0] == 0 {
+			s.first = m
+		}
 		if err := s.sourceVisible(); err != nil {
 			return err
 		}

@@ -162,6 +162,14 @@ func (s Span) TraceParent() string {
 	return traceParentOf(s.of.SpanContext())
 }
 
+// TraceID names the trace of ctx's request, as W3C has it in hex; "" when it is not sampled.
+func TraceID(ctx context.Context) string {
+	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
+		return c.TraceID().String()
+	}
+	return ""
+}
+
 // Current is the span that ctx is in.
 func Current(ctx context.Context) Span {
 	if s := trace.SpanFromContext(ctx); s.IsRecording() {

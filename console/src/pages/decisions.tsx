@@ -87,6 +87,7 @@ export function DecisionPage({ id }: { id: string }) {
           ["Project", d.project_id && <code>{d.project_id}</code>],
           ["Request", d.request_id && <code>{d.request_id}</code>],
           ["Decision", <code>{d.decision_id}</code>],
+          ["Trace", d.trace_id && <code>{d.trace_id}</code>],
           ["Fields read over", d.ignored_fields.join(", ")],
         ]} />
       </Card>
@@ -114,7 +115,7 @@ export function DecisionPage({ id }: { id: string }) {
           </Table>
         </Card>
       )}
-      {d.ranked?.length > 0 && <Card title="Weights of the winners and the first losers"><Weights ranked={d.ranked} /></Card>}
+      {d.ranked?.length > 0 && <Card title={`The best hosts${d.instance_uuids.length > 1 ? " for the first instance" : ""}, by their weights when it was decided`}><Weights ranked={d.ranked} chosen={d.destinations[0]?.selected.compute_node_uuid} /></Card>}
       <Card title="Cells"><CellReports cells={d.cells} /></Card>
       {d.rejected_claims.length > 0 && (
         <Card title="Hosts that rejected the claim">

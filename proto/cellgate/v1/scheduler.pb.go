@@ -1316,7 +1316,15 @@ type Decision struct {
 	RejectedClaims []*RejectedClaim `protobuf:"bytes,30,rep,name=rejected_claims,json=rejectedClaims,proto3" json:"rejected_claims,omitempty"`
 	// GetDecision only: the claims of the destinations as they are now, with their
 	// hosts' verdicts; those of cells that do not answer in time are missing.
-	Claims        []*DecisionClaim `protobuf:"bytes,31,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []*DecisionClaim `protobuf:"bytes,31,rep,name=claims,proto3" json:"claims,omitempty"`
+	// GetDecision only: the best hosts when the first instance was placed, best first, with the weights
+	// of that moment: five at most, fewer where the cells would have had to be asked again for more. The chosen host is
+	// among them; where it was chosen to get out of others' way it may be a sixth, the last. Without allocation_request,
+	// and without weighers whose raw values are the same on all hosts. Empty with a refusal, and when an earlier call placed the
+	// first instance.
+	Ranked []*RankedHost `protobuf:"bytes,32,rep,name=ranked,proto3" json:"ranked,omitempty"`
+	// The trace of the request, as in W3C Trace Context: 32 hex digits; empty when it was not sampled.
+	TraceId       string `protobuf:"bytes,33,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1496,6 +1504,20 @@ func (x *Decision) GetClaims() []*DecisionClaim {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Decision) GetRanked() []*RankedHost {
+	if x != nil {
+		return x.Ranked
+	}
+	return nil
+}
+
+func (x *Decision) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
 }
 
 // DecisionClaim is a claim of a decision, as it is when the decision is read.
@@ -2436,7 +2458,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"normalized\x18\x04 \x01(\x01R\n" +
 	"normalized\x12\x14\n" +
-	"\x05score\x18\x05 \x01(\x01R\x05score\"\xc9\x06\n" +
+	"\x05score\x18\x05 \x01(\x01R\x05score\"\x95\a\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x129\n" +
@@ -2464,7 +2486,9 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"lost_races\x18\x12 \x01(\x05R\tlostRaces\x12%\n" +
 	"\x0eignored_fields\x18\x13 \x03(\tR\rignoredFields\x12C\n" +
 	"\x0frejected_claims\x18\x1e \x03(\v2\x1a.cellgate.v1.RejectedClaimR\x0erejectedClaims\x122\n" +
-	"\x06claims\x18\x1f \x03(\v2\x1a.cellgate.v1.DecisionClaimR\x06claims\"\xc4\x02\n" +
+	"\x06claims\x18\x1f \x03(\v2\x1a.cellgate.v1.DecisionClaimR\x06claims\x12/\n" +
+	"\x06ranked\x18  \x03(\v2\x17.cellgate.v1.RankedHostR\x06ranked\x12\x19\n" +
+	"\btrace_id\x18! \x01(\tR\atraceId\"\xc4\x02\n" +
 	"\rDecisionClaim\x12#\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tR\finstanceUuid\x12\x19\n" +
 	"\bclaim_id\x18\x02 \x01(\tR\aclaimId\x12\x12\n" +
@@ -2646,29 +2670,30 @@ var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	26, // 26: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
 	15, // 27: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
 	14, // 28: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
-	27, // 29: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
-	29, // 30: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	30, // 31: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
-	13, // 32: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	13, // 33: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 34: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 35: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	21, // 36: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
-	22, // 37: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
-	23, // 38: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
-	3,  // 39: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	3,  // 40: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	16, // 41: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	18, // 42: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 43: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	10, // 44: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
-	17, // 45: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	19, // 46: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	43, // [43:47] is the sub-list for method output_type
-	39, // [39:43] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	11, // 29: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
+	27, // 30: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	29, // 31: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	30, // 32: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	13, // 33: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	13, // 34: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 35: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 36: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	21, // 37: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	22, // 38: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	23, // 39: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	3,  // 40: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	3,  // 41: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	16, // 42: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	18, // 43: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 44: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	10, // 45: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	17, // 46: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	19, // 47: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	44, // [44:48] is the sub-list for method output_type
+	40, // [40:44] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
