@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -201,6 +202,7 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	b.await("more may fit") // of small ones a million fit
 	b.await("Why no more of large fit")
 	b.check("capacity")
+	b.planDrain(api)
 
 	b.open("/upgrade", "No cell is under upgrade")
 	b.open("/claims", "Nothing disagrees")
@@ -213,6 +215,23 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	b.await("1 of 2")
 	b.await("not available")
 	b.check("overview-dead-cell")
+}
+
+// planDrain plans to empty the host with the most instances.
+func (b *browser) planDrain(api string) {
+	b.t.Helper()
+	var hosts cellgatev1.ListHostsResponse
+	cellgate(b.t, api, exitDone, &hosts, "hosts", "--cell", "cell1", "--limit", "1000")
+	full := slices.MaxFunc(hosts.GetHosts(), func(a, b *cellgatev1.Host) int { return int(a.GetInstances() - b.GetInstances()) })
+	b.do(
+		chromedp.SendKeys(`//label[contains(., "Hosts to empty")]/input`, full.GetServiceHost(), chromedp.BySearch),
+		chromedp.Click(`//button[contains(., "Plan the drain")]`, chromedp.BySearch),
+	)
+	b.await("can move")
+	b.await(fmt.Sprintf("%s of cell1: %d instances", full.GetServiceHost(), full.GetInstances()))
+	b.await("the plan does not heed")
+	b.do(chromedp.ScrollIntoView(`//h2[contains(., "Drain plan")]`, chromedp.BySearch))
+	b.check("drain")
 }
 
 // heatMapMoves moves over the heat map by keys, and logs how long the frames took.

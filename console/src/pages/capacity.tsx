@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { Bag, get, post, Refusal } from "../api";
 import { className, count, plural, protoSeconds, seconds } from "../format";
 import { Badge, Card, Facts, Funnel, Link, Page, Problem, Table } from "../ui";
+import { DrainPlan } from "./drain";
 
 interface Shape {
   name: string;
@@ -123,6 +124,7 @@ export function CapacityPage() {
         {error && <Problem error={error} />}
         {answer && <Answer {...answer} />}
       </div>
+      <DrainPlan />
     </Page>
   );
 }
