@@ -89,8 +89,8 @@ func refusalOfError(err error) *cellv1.Refusal {
 	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
 }
 
-// ListClaims lists live claims as the shard has them, by claim_id; or the one claim
-// that the request names, live or ended.
+// ListClaims lists live claims as the shard has them, by claim_id; or the claims that the
+// request names, live or ended.
 func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	for _, id := range r.IDs("consumer_uuids", req.GetConsumerUuids()) {
 		q.ConsumerUUIDs = append(q.ConsumerUUIDs, id.String())
 	}
-	if id := req.GetClaimId(); id != "" {
-		q.ClaimIDs, q.Ended = []string{id}, true
+	if ids := req.GetClaimIds(); len(ids) > 0 {
+		q.ClaimIDs, q.Ended, q.Limit = ids, true, len(ids)
 	}
 	if req.GetHostUuid() != "" {
 		q.HostUUID = r.UUID("host_uuid", req.GetHostUuid())

@@ -253,7 +253,7 @@ func TestListClaimsByClaimID(t *testing.T) {
 		{"k2", cellgatev1.ClaimState_RELEASED, "host-00001"},
 		{"k3", cellgatev1.ClaimState_RELEASED, ""},
 	} {
-		got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: tt.id})
+		got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimIds: []string{tt.id}})
 		if err != nil || len(got.GetClaims()) != 1 {
 			t.Fatalf("%s: %v, %v", tt.id, got, err)
 		}
@@ -262,7 +262,7 @@ func TestListClaimsByClaimID(t *testing.T) {
 			t.Errorf("%s: %v", tt.id, c)
 		}
 	}
-	if got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: "k9"}); err != nil || len(got.GetClaims()) != 0 {
+	if got, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimIds: []string{"k9"}}); err != nil || len(got.GetClaims()) != 0 {
 		t.Errorf("k9: %v, %v", got, err)
 	}
 }

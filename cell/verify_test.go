@@ -92,7 +92,7 @@ func (a *testAgent) says(id string, why agentv1.Verdict_Reason) {
 // claimNow gives a claim as the shard has it.
 func (r *testCell) claimNow(id string) *cellgatev1.Claim {
 	r.t.Helper()
-	out, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimId: id})
+	out, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimIds: []string{id}})
 	if err != nil || len(out.GetClaims()) != 1 {
 		r.t.Fatalf("claim %s: %v, %v", id, out, err)
 	}

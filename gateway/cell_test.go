@@ -311,7 +311,7 @@ func (c *testCell) live() []*cellgatev1.Claim {
 // claim gives a claim, ended ones too; nil for none.
 func (c *testCell) claim(id string) *cellgatev1.Claim {
 	c.t.Helper()
-	for _, claim := range c.list(&cellv1.ListClaimsRequest{ClaimId: id}) {
+	for _, claim := range c.list(&cellv1.ListClaimsRequest{ClaimIds: []string{id}}) {
 		return claim
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 )
 
 // Replica is one scheduler of a cell: its connection, its breaker and its queues
-// of proposals and of operations.
+// of proposals, of operations and of claims to find.
 type Replica struct {
 	cell      *Cell
 	Addr      string
@@ -28,6 +28,7 @@ type Replica struct {
 	breaker   *breaker
 	proposer  proposer
 	committer committer
+	finder    finder
 	// told is what the breaker's changes are told to.
 	told *telemetry.Breaker
 	// stranger says why what answers at the address is not the configured cell;
@@ -50,6 +51,7 @@ func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica
 	}
 	r.proposer.init(r, cs)
 	r.committer.init(r, cs)
+	r.finder.init(r, cs)
 	r.breaker = newBreaker(cs.cfg.Breaker, func(ch change) { cs.breakerChanged(r, ch) })
 	return r
 }

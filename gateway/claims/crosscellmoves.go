@@ -79,7 +79,7 @@ func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFi
 				svc.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
 				continue
 			}
-			source, err := svc.claimIn(ctx, from, in.GetFromClaimId())
+			source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, in.GetFromClaimId())
 			switch {
 			case err != nil:
 				svc.log.DebugContext(ctx, "the source of a move was not found out", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
@@ -116,15 +116,6 @@ func live(c *cellgatev1.Claim) bool {
 	return c.GetState() == cellgatev1.ClaimState_PENDING || c.GetState() == cellgatev1.ClaimState_CONFIRMED
 }
 
-// claimIn gives a cell's claim, live or ended; nil for none.
-func (svc *Service) claimIn(ctx context.Context, c *cellclient.Cell, id string) (*cellgatev1.Claim, error) {
-	resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
-	if err != nil || len(resp.GetClaims()) == 0 {
-		return nil, err
-	}
-	return resp.GetClaims()[0], nil
-}
-
 // finishMove releases what a move left behind, while the new claim stands and the host that
 // it left does not report the instance.
 func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
@@ -132,9 +123,9 @@ func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	from, to := svc.cells.Named(f.GetCell()), svc.cells.Named(f.GetOtherCell())
 	// The source first: what is done to it after the new claim was found confirmed refuses the release.
 	var arrived *cellgatev1.Claim
-	left, err := svc.claimIn(ctx, from, f.GetClaimId())
+	left, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, f.GetClaimId())
 	if err == nil {
-		arrived, err = svc.claimIn(ctx, to, f.GetOtherClaimId())
+		arrived, err = to.FindClaim(ctx, svc.cfg.ClaimBudget, f.GetOtherClaimId())
 	}
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	if err == nil && (left.GetState() != confirmed || left.GetConsumerUuid() != f.GetConsumerUuid() || arrived.GetState() != confirmed || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {

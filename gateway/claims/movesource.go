@@ -55,7 +55,7 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 // sure after that that the claim which took over is confirmed still: standing says why it is
 // not.
 func (svc *Service) findSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
-	source, err := svc.claimIn(ctx, from, c.GetMovesClaimId())
+	source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, c.GetMovesClaimId())
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -59,17 +58,13 @@ func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseCla
 // none of those that answer did. A tombstone, which a release leaves of a claim that
 // never came, does not count.
 func (svc *Service) find(ctx context.Context, cells []*cellclient.Cell, claimID string) (*cellclient.Cell, *cellgatev1.Claim) {
-	made := func(c *cellgatev1.Claim) bool { return c.GetClaimId() == claimID && c.GetHostUuid() != "" }
-	has := func(claims []*cellgatev1.Claim) bool { return slices.ContainsFunc(claims, made) }
-	replies := cellclient.Search(ctx, svc.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
-		resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ClaimId: claimID}, cellv1.CellSchedulerClient.ListClaims)
-		return resp.GetClaims(), err
+	made := func(c *cellgatev1.Claim) bool { return c.GetHostUuid() != "" }
+	replies := cellclient.Search(ctx, svc.cells, cells, 0, made, func(ctx context.Context, c *cellclient.Cell) (*cellgatev1.Claim, error) {
+		return c.FindClaim(ctx, svc.cfg.ClaimBudget, claimID)
 	})
 	for _, r := range replies {
-		for _, c := range r.Got {
-			if made(c) {
-				return r.Cell, c
-			}
+		if made(r.Got) {
+			return r.Cell, r.Got
 		}
 	}
 	return nil, nil

@@ -39,17 +39,8 @@ func (r *Recorder) join(ctx context.Context, d *cellgatev1.Decision) {
 	}
 	found := map[string]*cellgatev1.Claim{}
 	for _, reply := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
-		ctx, cancel := context.WithTimeout(ctx, joinBudget)
-		defer cancel()
-		var list []*cellgatev1.Claim
-		for _, id := range byCell[c] {
-			got, err := cellclient.Call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimId: id}, cellv1.CellSchedulerClient.ListClaims)
-			if err != nil {
-				return list, err
-			}
-			list = append(list, got.GetClaims()...)
-		}
-		return list, nil
+		got, err := cellclient.Call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimIds: byCell[c]}, cellv1.CellSchedulerClient.ListClaims)
+		return got.GetClaims(), err
 	}) {
 		for _, claim := range reply.Got {
 			found[claim.GetClaimId()] = claim

@@ -6755,9 +6755,9 @@ type ListClaimsRequest struct {
 	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
 	// Answer claim_origins too.
 	WantOrigins bool `protobuf:"varint,6,opt,name=want_origins,json=wantOrigins,proto3" json:"want_origins,omitempty"`
-	// Narrow to this claim, live or ended. What a release left of a claim that never
+	// Narrow to these claims, live or ended. What a release left of a claim that never
 	// came is RELEASED and on no host.
-	ClaimId string `protobuf:"bytes,7,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	ClaimIds []string `protobuf:"bytes,7,rep,name=claim_ids,json=claimIds,proto3" json:"claim_ids,omitempty"`
 	// Answer needs too.
 	WantNeeds     bool `protobuf:"varint,8,opt,name=want_needs,json=wantNeeds,proto3" json:"want_needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -6836,11 +6836,11 @@ func (x *ListClaimsRequest) GetWantOrigins() bool {
 	return false
 }
 
-func (x *ListClaimsRequest) GetClaimId() string {
+func (x *ListClaimsRequest) GetClaimIds() []string {
 	if x != nil {
-		return x.ClaimId
+		return x.ClaimIds
 	}
-	return ""
+	return nil
 }
 
 func (x *ListClaimsRequest) GetWantNeeds() bool {
@@ -6852,7 +6852,7 @@ func (x *ListClaimsRequest) GetWantNeeds() bool {
 
 type ListClaimsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Live claims by claim_id; with the request's claim_id, that one.
+	// Live claims by claim_id; with the request's claim_ids, those of them that there are.
 	Claims []*v1.Claim `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
 	More   bool        `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	// With want_origins: one for each of claims, in their order.
@@ -8916,7 +8916,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x1f\n" +
 	"\vgroup_hosts\x18\x05 \x03(\tR\n" +
-	"groupHosts\"\xc8\x02\n" +
+	"groupHosts\"\xd2\x02\n" +
 	"\x11ListClaimsRequest\x126\n" +
 	"\x0econsumer_uuids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12$\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12'\n" +
@@ -8925,8 +8925,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1d\n" +
 	"\x05after\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x05after\x12!\n" +
-	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\x12\"\n" +
-	"\bclaim_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aclaimId\x12\x1d\n" +
+	"\fwant_origins\x18\x06 \x01(\bR\vwantOrigins\x12,\n" +
+	"\tclaim_ids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80\x02\"\x04r\x02\x18@R\bclaimIds\x12\x1d\n" +
 	"\n" +
 	"want_needs\x18\b \x01(\bR\twantNeeds\"\xf1\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
