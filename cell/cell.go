@@ -51,6 +51,7 @@ type Cell struct {
 	reconcile *reconcile.Reconciler
 	shapes    *proposals.Shapes
 	summary   *totals
+	packing   packing
 	health    *health.Monitor
 	// slots bounds the proposals computed at once.
 	slots chan struct{}

@@ -47,6 +47,7 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Hosts, r.HostsUp = int64(t.GetHosts()), int64(t.GetHostsUp())
 	r.HostsImported, r.HostsWithheld = int64(t.GetHostsImported()), int64(t.GetHostsWithheld())
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
+	r.Packing = c.packing.read(c)
 	r.QueuedUrgent, r.QueuedOther = c.queue.Waiting()
 	r.Pinned = c.versions.Count()
 	r.StoreAhead = c.table.StoreTime.Ahead()

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -146,6 +147,21 @@ func (r *Rows) Claim(id string) *shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.claims[id]
+}
+
+// SomeClaims yields live claims, most at most, beginning anywhere: of more claims than that another part each time. The
+// writer waits meanwhile.
+func (r *Rows) SomeClaims(most int) iter.Seq[*shard.Claim] {
+	return func(yield func(*shard.Claim) bool) {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		n := 0
+		for _, claim := range r.claims { // Go begins anywhere in a map
+			if n++; n > most || !yield(claim) {
+				return
+			}
+		}
+	}
 }
 
 // HasClaimOfConsumer reports whether a consumer has a live claim, of whatever instance.

@@ -230,7 +230,7 @@ func (b *browser) planDrain(api string) {
 	b.await("can move")
 	b.await(fmt.Sprintf("%s of cell1: %d instances", full.GetServiceHost(), full.GetInstances()))
 	b.await("the plan does not heed")
-	b.do(chromedp.ScrollIntoView(`//h2[contains(., "Drain plan")]`, chromedp.BySearch))
+	b.do(chromedp.ScrollIntoView(`//p[contains(., "does not heed")]`, chromedp.BySearch))
 	b.check("drain")
 }
 

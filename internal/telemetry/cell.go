@@ -185,6 +185,22 @@ type CellReading struct {
 	Findings     map[string]int
 	Compared     int
 	ReconcileAge time.Duration
+	Packing      PackingReading
+}
+
+// PackingReading is how well a cell's hosts are packed.
+type PackingReading struct {
+	// Empty hosts take instances and have none.
+	Empty int
+	// Density is the part in use of the hosts that are not empty, by class; none for a class that they do not have.
+	Density map[string]float64
+	Shapes  []ShapeReading
+}
+
+// ShapeReading is the room for a kind of instance: host by host, and if one host had all that is free.
+type ShapeReading struct {
+	Shape        string
+	Fits, Pooled int64
 }
 
 // Watch has the cell read; ok is false while there is nothing to read.
@@ -198,6 +214,14 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		emit(cellHostsUp, float64(r.HostsUp))
 		emit(cellHostsImported, float64(r.HostsImported))
 		emit(cellHostsWithheld, float64(r.HostsWithheld))
+		emit(cellHostsEmpty, float64(r.Packing.Empty))
+		for class, density := range r.Packing.Density {
+			emit(cellPackedRatio, density, class)
+		}
+		for _, s := range r.Packing.Shapes {
+			emit(cellShapeFits, float64(s.Fits), s.Shape)
+			emit(cellShapePooled, float64(s.Pooled), s.Shape)
+		}
 		emit(cellStoreAhead, r.StoreAhead.Seconds())
 		emit(cellClaims, float64(r.Pending), "pending")
 		emit(cellClaims, float64(r.Confirmed), "confirmed")

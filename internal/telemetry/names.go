@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"strings"
 
 	"cellgate/internal/fault"
@@ -233,6 +234,8 @@ var (
 	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
 	labelCold       = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
 	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
+	labelPacked     = Label{Name: "resource_class", Values: slices.Clone(schedule.PackedClasses[:])}
+	labelShape      = Label{Name: "shape", From: "the amounts of VCPU, PCPU, MEMORY_MB and DISK_GB of instances: the ten that are most frequent among 4,096 live claims"}
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
 	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
@@ -366,6 +369,10 @@ var (
 	cellHostsUp             = reading(inCell, "cellgate_cell_hosts_up", "Hosts that are enabled, not withheld, and whose agent was heard in time; of imported ones whose nova-compute was, while imports are fresh.")
 	cellHostsImported       = reading(inCell, "cellgate_cell_hosts_imported", "Hosts of cellgate_cell_hosts that no agent speaks for: an importer wrote them from Nova's tables.")
 	cellHostsWithheld       = reading(inCell, "cellgate_cell_hosts_withheld", "Hosts that an operator keeps new instances from: disabled, in maintenance or forced down (cellgate hosts, or Nova's compute service set).")
+	cellHostsEmpty          = reading(inCell, "cellgate_cell_hosts_empty", "Hosts that take instances and have none.")
+	cellPackedRatio         = reading(inCell, "cellgate_cell_packed_ratio", "Part in use of the capacity of the hosts that are not empty, taken together: 1 is full. Absent for a class that they do not have. Up to 15 s old.", labelPacked)
+	cellShapeFits           = reading(inCell, "cellgate_cell_shape_fits", "Instances of a shape that fit besides those there, host by host: only amounts count, on hosts that take instances. Up to 15 s old.", labelShape)
+	cellShapePooled         = reading(inCell, "cellgate_cell_shape_fits_pooled", "Instances of a shape that would fit if one host had all that is free on those hosts. 1 - cellgate_cell_shape_fits / this is fragmentation: the part of the free room that instances of this shape cannot use.", labelShape)
 	cellStoreAhead          = reading(inCell, "cellgate_cell_store_time_ahead_seconds", "Store time less the machine's clock, as of the last minute: below 0 where the machine's clock is ahead.")
 	cellClaims              = reading(inCell, "cellgate_cell_claims", "Live claims.", labelClaim)
 	cellLeasesExpired       = counter(inCell, "cellgate_cell_leases_expired_total", "Claims ended because nobody confirmed them in time.")

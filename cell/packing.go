@@ -1,0 +1,107 @@
+package cell
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cellgate/internal/telemetry"
+	"cellgate/schedule"
+)
+
+const (
+	// packingAge is for how long a count of the cell's packing is good: of 100,000 hosts and ten shapes it takes 50 ms.
+	packingAge = 15 * time.Second
+	// packedShapes is how many shapes have metrics.
+	packedShapes = 10
+	// sampledClaims is of how many live claims the shapes are taken.
+	sampledClaims = 4096
+)
+
+// packing counts how well the cell is packed, for metrics. Safe for concurrent use.
+type packing struct {
+	mu      sync.Mutex
+	counted time.Time
+	reading telemetry.PackingReading
+	// shown are the shapes that have metrics.
+	shown []schedule.Shape
+}
+
+// read gives the newest count, of packingAge at most.
+func (p *packing) read(c *Cell) telemetry.PackingReading {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := c.now(); p.counted.IsZero() || now.Sub(p.counted) >= packingAge {
+		p.counted = now
+		p.shown = frequentShapes(c.shapeCounts(), p.shown)
+		table, _ := c.versions.Newest()
+		p.reading = packingReading(table.Packing(p.shown), p.shown)
+	}
+	return p.reading
+}
+
+// shapeCounts counts the shapes of live claims. Of many claims it takes some, another part each time.
+func (c *Cell) shapeCounts() map[schedule.Shape]int {
+	counts := map[schedule.Shape]int{}
+	for claim := range c.rows.SomeClaims(sampledClaims) {
+		var s schedule.Shape
+		for i := range claim.Allocations {
+			a := &claim.Allocations[i]
+			if k := slices.Index(schedule.PackedClasses[:], a.ResourceClass); k >= 0 && a.ProviderUUID == claim.HostUUID {
+				s[k] += a.Amount
+			}
+		}
+		if s != (schedule.Shape{}) {
+			counts[s]++
+		}
+	}
+	return counts
+}
+
+// frequentShapes gives the most frequent shapes. One that was shown stays while it is among the first twice as many, so
+// that series do not come and go with the sample.
+func frequentShapes(counts map[schedule.Shape]int, shown []schedule.Shape) []schedule.Shape {
+	all := slices.SortedFunc(maps.Keys(counts), func(a, b schedule.Shape) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), slices.Compare(a[:], b[:]))
+	})
+	all = all[:min(len(all), 2*packedShapes)]
+	slices.SortStableFunc(all, func(a, b schedule.Shape) int {
+		return cmp.Compare(rank(slices.Contains(shown, a)), rank(slices.Contains(shown, b)))
+	})
+	return all[:min(len(all), packedShapes)]
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+func packingReading(of *schedule.Packing, shapes []schedule.Shape) telemetry.PackingReading {
+	out := telemetry.PackingReading{Empty: of.Empty, Density: map[string]float64{}}
+	for k, class := range schedule.PackedClasses {
+		if of.Capacity[k] > 0 {
+			out.Density[class] = float64(of.Used[k]) / float64(of.Capacity[k])
+		}
+	}
+	for i, s := range shapes {
+		out.Shapes = append(out.Shapes, telemetry.ShapeReading{Shape: shapeText(s), Fits: of.Rooms[i].Fits, Pooled: of.Rooms[i].Pooled})
+	}
+	return out
+}
+
+// shapeText is a shape as a label: "4 VCPU, 8192 MEMORY_MB, 80 DISK_GB".
+func shapeText(s schedule.Shape) string {
+	var parts []string
+	for k, n := range s {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, schedule.PackedClasses[k]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
