@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -53,13 +54,7 @@ func (r *reader) decision(path, cell string, kept *cellv1.KeptDecision) (shard.D
 	if in.GetDecidedAt() == nil {
 		r.Problem(path+".decided_at", "must be set")
 	}
-	d := shard.Decision{
-		ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(),
-		ProjectID: in.GetProjectId(), RequestID: in.GetRequestId(), Refusal: in.GetRefusal(),
-	}
-	for _, id := range r.IDs(path+".instance_uuids", in.GetInstanceUuids()) {
-		d.InstanceUUIDs = append(d.InstanceUUIDs, id.String())
-	}
+	d := shard.Decision{ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(), Terms: termsOf(in, r.IDs(path+".instance_uuids", in.GetInstanceUuids()))}
 	var err error
 	d.Body, err = proto.Marshal(kept)
 	if err != nil {
@@ -93,12 +88,7 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 		return nil, err
 	}
 	var r reader
-	q := shard.DecisionQuery{
-		ProjectID: req.GetProjectId(), RequestID: req.GetRequestId(), Refused: req.GetRefused(), Limit: pageSize(req.GetPageSize()),
-	}
-	if req.GetInstanceUuid() != "" {
-		q.InstanceUUID = r.UUID("instance_uuid", req.GetInstanceUuid())
-	}
+	q := shard.DecisionQuery{Limit: pageSize(req.GetPageSize()), Terms: termsAsked(req, &r), From: s.cfg.Name + "." + req.GetFrom()}
 	if req.GetBefore() != "" {
 		q.Before = s.cfg.Name + "." + req.GetBefore()
 	}
@@ -127,11 +117,15 @@ func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (s
 	if err != nil {
 		return shard.DecisionPage{}, replica.StoreFault(err)
 	}
-	q.Since = now.Add(-s.cfg.DecisionsKeep)
+	oldest := now.Add(-s.cfg.DecisionsKeep)
 	page, err := s.store.FindDecisions(ctx, q)
 	if err != nil {
 		return shard.DecisionPage{}, replica.StoreFault(err)
 	}
+	kept := len(page.Decisions)
+	page.Decisions = slices.DeleteFunc(page.Decisions, func(d shard.Decision) bool { return d.At.Before(oldest) })
+	// The newest come first: none that follows is kept either.
+	page.More = page.More && len(page.Decisions) == kept
 	return page, nil
 }
 

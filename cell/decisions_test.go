@@ -26,7 +26,9 @@ func decision(n int) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: "cell1." + ulidText(n), DecidedAt: timestamppb.Now(), RequestId: fmt.Sprint("req-", n), ProjectId: fmt.Sprint("p", n%2),
 		InstanceUuids: []string{strings.ToUpper(consumerUUID(n % 3))}, Message: "m",
-		Destinations: []*cellgatev1.Destinations{{InstanceUuid: consumerUUID(n % 3), Selected: &cellgatev1.Selection{ServiceHost: "host-00001"}}},
+		Destinations: []*cellgatev1.Destinations{{InstanceUuid: consumerUUID(n % 3), Selected: &cellgatev1.Selection{
+			ComputeNodeUuid: consumerUUID(100 + n%2), ServiceHost: fmt.Sprintf("host-%d", n%2), Cell: fmt.Sprint("cell", n%2),
+		}}},
 	}
 }
 
@@ -54,6 +56,8 @@ func TestDecisionsAreKeptAndFound(t *testing.T) {
 		all = append(all, decision(n))
 	}
 	all[3].Refusal, all[3].Destinations = string(fault.NoValidHost), nil
+	all[3].NoValidHost = &cellgatev1.NoValidHost{Rejects: []*cellgatev1.RejectCount{{Filter: "ResourceFilter", Detail: "MEMORY_MB", Hosts: 2}, {Filter: "ComputeFilter", Hosts: 1}}}
+	all[5].Refusal, all[5].Destinations = string(fault.Contended), nil
 	if err := r.decide(all...); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +80,18 @@ func TestDecisionsAreKeptAndFound(t *testing.T) {
 		{&cellv1.ListDecisionsRequest{InstanceUuid: consumerUUID(1)}, []int{4, 1}, false},
 		{&cellv1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(consumerUUID(1)), ProjectId: "p0"}, []int{4}, false},
 		{&cellv1.ListDecisionsRequest{RequestId: "req-2"}, []int{2}, false},
-		{&cellv1.ListDecisionsRequest{Refused: true}, []int{3}, false},
+		{&cellv1.ListDecisionsRequest{Refused: true}, []int{5, 3}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "NO_VALID_HOST"}, []int{3}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "CONTENDED", Refused: true}, []int{5}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "ResourceFilter"}, []int{3}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "MEMORY_MB"}, []int{3}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "VCPU"}, nil, false},
+		{&cellv1.ListDecisionsRequest{Host: "host-0"}, []int{4, 2, 0}, false},
+		{&cellv1.ListDecisionsRequest{Host: consumerUUID(101)}, []int{1}, false},
+		{&cellv1.ListDecisionsRequest{HostCell: "cell1"}, []int{1}, false},
+		{&cellv1.ListDecisionsRequest{HostCell: "cell0", ProjectId: "p0", PageSize: 2}, []int{4, 2}, true},
+		{&cellv1.ListDecisionsRequest{From: ulidText(4)}, []int{5, 4}, false},
+		{&cellv1.ListDecisionsRequest{From: ulidText(1), Before: ulidText(4), Host: "host-0"}, []int{2}, false},
 	} {
 		var want []string
 		for _, n := range c.want {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/decisions"
 	"cellgate/internal/fault"
@@ -359,14 +360,43 @@ func TestListDecisions(t *testing.T) {
 				}
 			}
 		}
+		times := map[string]*timestamppb.Timestamp{}
+		for _, id := range want {
+			d, err := w.decision(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			times[d.GetRequestId()] = d.GetDecidedAt()
+		}
+		first, err := w.decision(want[20]) // request 4
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen := first.GetDestinations()[0].GetSelected()
+		// on reports whether request i chose a host that is so.
+		on := func(is func(*cellgatev1.Selection) bool) func(i int) bool {
+			return func(i int) bool {
+				d, err := w.decision(want[24-i])
+				return err == nil && len(d.GetDestinations()) > 0 && is(d.GetDestinations()[0].GetSelected())
+			}
+		}
 		for name, tt := range map[string]struct {
 			req  *cellgatev1.ListDecisionsRequest
 			keep func(i int) bool
 		}{
-			"refused":  {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
-			"project":  {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
-			"request":  {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
-			"instance": {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
+			"reason, a kind":  {&cellgatev1.ListDecisionsRequest{Reason: "NO_VALID_HOST"}, func(i int) bool { return i%5 == 0 }},
+			"reason, a class": {&cellgatev1.ListDecisionsRequest{Reason: "VCPU", ProjectId: "p0"}, func(i int) bool { return i%10 == 0 }},
+			"reason, another": {&cellgatev1.ListDecisionsRequest{Reason: "CONTENDED"}, func(int) bool { return false }},
+			"host":            {&cellgatev1.ListDecisionsRequest{Host: chosen.GetServiceHost()}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
+			"host by uuid":    {&cellgatev1.ListDecisionsRequest{Host: strings.ToUpper(chosen.GetComputeNodeUuid())}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
+			"host's cell":     {&cellgatev1.ListDecisionsRequest{HostCell: chosen.GetCell()}, on(func(s *cellgatev1.Selection) bool { return s.GetCell() == chosen.GetCell() })},
+			"time":            {&cellgatev1.ListDecisionsRequest{Since: times["r10"], Until: times["r15"]}, func(i int) bool { return i >= 10 && i < 15 }},
+			"time by pages":   {&cellgatev1.ListDecisionsRequest{Until: times["r15"], PageSize: 2}, func(i int) bool { return i < 15 }},
+			"no time":         {&cellgatev1.ListDecisionsRequest{Since: times["r15"], Until: times["r15"]}, func(int) bool { return false }},
+			"refused":         {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
+			"project":         {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
+			"request":         {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
+			"instance":        {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
 		} {
 			var some []string
 			for k, id := range want {
@@ -404,6 +434,7 @@ func TestDecisionRefusals(t *testing.T) {
 		{"/v1/decisions?instance_uuid=x", http.StatusBadRequest, fault.InvalidRequest, "instance_uuid"},
 		{"/v1/decisions?page_token=x", http.StatusBadRequest, fault.InvalidRequest, "page_token"},
 		{"/v1/decisions?page_size=1001", http.StatusBadRequest, fault.InvalidRequest, "page_size"},
+		{"/v1/decisions?since=yesterday", http.StatusBadRequest, fault.InvalidRequest, "since"},
 		{"/v1/decisions?refused=perhaps", http.StatusBadRequest, fault.InvalidRequest, "refused"},
 		{"/v1/decisions?nothing=1", http.StatusBadRequest, fault.InvalidRequest, "nothing"},
 	} {

@@ -3,7 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -30,12 +30,9 @@ type Decisions interface {
 type Decision struct {
 	ID string
 	// At is its maker's time.
-	At            time.Time
-	InstanceUUIDs []string
-	ProjectID     string
-	RequestID     string
-	// Refusal is the kind of the error it was answered with; empty for none.
-	Refusal string
+	At time.Time
+	// Terms are what it is found by, in the words of who writes it; each once.
+	Terms []string
 	// Body is the decision whole, at most MaxDecisionBody bytes; the store does not
 	// read it.
 	Body []byte
@@ -49,19 +46,14 @@ const (
 	MaxDecisionPage = 4 << 20
 )
 
-// DecisionQuery narrows FindDecisions; zero fields do not. By ID, instance, project
-// or request nothing else is read; of several the store reads those of one.
+// DecisionQuery narrows FindDecisions; zero fields do not.
 type DecisionQuery struct {
-	ID           string
-	InstanceUUID string
-	ProjectID    string
-	RequestID    string
-	// Refused lists refusals only.
-	Refused bool
-	// Since leaves out those of before.
-	Since time.Time
-	// Before is the ID before which to go on.
-	Before string
+	ID string
+	// Terms are all among the decision's. The store reads the decisions that have the first one, and no others: the
+	// rarest belongs first.
+	Terms []string
+	// IDs from From on, and below Before. No others are read.
+	From, Before string
 	// Limit is the page's size; 0 means 100.
 	Limit int
 }
@@ -92,25 +84,16 @@ func (d *Decision) problem() string {
 	case len(d.Body) > MaxDecisionBody:
 		return fmt.Sprintf("body: is %d bytes, must be at most %d", len(d.Body), MaxDecisionBody)
 	}
-	for i, id := range d.InstanceUUIDs {
-		if !isID(id) {
-			return "instance_uuids[" + strconv.Itoa(i) + "]: " + idRule
-		}
+	if slices.Contains(d.Terms, "") {
+		return "terms: must not be empty"
 	}
-	return textProblem("project_id, request_id or refusal", d.ProjectID, d.RequestID, d.Refusal)
+	return textProblem("terms", d.Terms...)
 }
 
 // Matches reports whether a decision is one that the query asks for, paging aside.
 func (q *DecisionQuery) Matches(d *Decision) bool {
-	named := q.InstanceUUID == ""
-	for _, id := range d.InstanceUUIDs {
-		named = named || id == q.InstanceUUID
-	}
-	return named &&
-		(q.ID == "" || d.ID == q.ID) && (q.Before == "" || d.ID < q.Before) &&
-		(q.ProjectID == "" || d.ProjectID == q.ProjectID) &&
-		(q.RequestID == "" || d.RequestID == q.RequestID) &&
-		(!q.Refused || d.Refusal != "") && !d.At.Before(q.Since)
+	return (q.ID == "" || d.ID == q.ID) && d.ID >= q.From && (q.Before == "" || d.ID < q.Before) &&
+		!slices.ContainsFunc(q.Terms, func(term string) bool { return !slices.Contains(d.Terms, term) })
 }
 
 // TooMany reports whether what there is passes a bound by more than a twentieth: a

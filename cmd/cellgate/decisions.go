@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -25,6 +26,8 @@ func newDecisionsList(c *client) *cobra.Command {
 		Use:   "list",
 		Short: "List decisions, the newest first",
 		Example: `  cellgate decisions list --refused --limit 20
+  cellgate decisions list --reason MEMORY_MB --since 2h
+  cellgate decisions list --host compute7 --until 2026-11-24T22:00:00Z
   cellgate decisions list --instance 11111111-1111-4111-8111-111111111111 -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
@@ -35,12 +38,42 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.StringVar(&req.ProjectId, "project", "", "decisions on requests of this project")
 	f.StringVar(&req.RequestId, "request-id", "", "decisions on this request")
 	f.BoolVar(&req.Refused, "refused", false, "refusals only")
+	f.StringVar(&req.Reason, "reason", "", "refusals of this kind (NO_VALID_HOST), or that this filter or what it names (MEMORY_MB) had a part in")
+	f.StringVar(&req.Host, "host", "", "decisions that chose this host, by uuid or service host")
+	f.StringVar(&req.HostCell, "host-cell", "", "decisions that chose a host in this cell")
+	since := timeFlag(cmd, "since", "decisions from then on")
+	until := timeFlag(cmd, "until", "decisions before then")
 	limit := limitFlag(cmd, "decisions")
 	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if req.Since, err = since(); err == nil {
+			req.Until, err = until()
+		}
+		if err != nil {
+			return usage(cmd, err)
+		}
 		return list(c, cmd, limit, "decisions", cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ListDecisions, &req, showDecisions)
 	}
 	return cmd
+}
+
+// timeFlag adds a flag that is a time in RFC 3339, or how long ago as a duration; nil when it is not given.
+func timeFlag(cmd *cobra.Command, name, help string) func() (*timestamppb.Timestamp, error) {
+	text := cmd.Flags().String(name, "", help+": a time (2026-11-24T22:00:00Z), or how long ago (2h)")
+	return func() (*timestamppb.Timestamp, error) {
+		if *text == "" {
+			return nil, nil
+		}
+		if ago, err := time.ParseDuration(*text); err == nil && ago >= 0 {
+			return timestamppb.New(time.Now().Add(-ago)), nil
+		}
+		at, err := time.Parse(time.RFC3339, *text)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %q is neither a time in RFC 3339 (2026-11-24T22:00:00Z) nor a duration (2h)", name, *text)
+		}
+		return timestamppb.New(at), nil
+	}
 }
 
 func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {

@@ -89,7 +89,7 @@ func (d *document) method(service protoreflect.ServiceDescriptor, m protoreflect
 			name := string(f.Name())
 			switch {
 			case inPath[name] || name == rule.GetBody():
-			case f.Message() != nil:
+			case f.Message() != nil && f.Message().FullName() != "google.protobuf.Timestamp":
 				return fmt.Errorf("%s: the parameter %s is a message, which no query can carry", m.FullName(), name)
 			default:
 				parameters = append(parameters, d.parameter(f, "query", demanded(f)))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -56,11 +57,22 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 			return nil, err
 		}
 	}
+	before := from.After
+	if until := req.GetUntil(); until != nil {
+		if first := firstID(until.AsTime()); before == "" || first < before {
+			before = first
+		}
+	}
+	oldest := ""
+	if req.GetSince() != nil {
+		oldest = firstID(req.GetSince().AsTime())
+	}
 	size := cmp.Or(req.GetPageSize(), cellclient.DefaultPageSize)
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListDecisionsResponse, error) {
 		got, err := cellclient.Call(ctx, c, r.budget, &cellv1.ListDecisionsRequest{
 			InstanceUuid: cellclient.Canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
-			Refused: req.GetRefused(), PageSize: size, Before: from.After,
+			Refused: req.GetRefused(), PageSize: size, Before: before, From: oldest,
+			Reason: req.GetReason(), Host: cellclient.Canonical(req.GetHost()), HostCell: req.GetHostCell(),
 		}, cellv1.CellSchedulerClient.ListDecisions)
 		if err == nil && got.GetMore() && len(got.GetDecisions()) == 0 {
 			err = fault.New(fault.Internal, "cell %s has more decisions and gives none", c.Name())
@@ -95,6 +107,15 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 		resp.NextPageToken = cellclient.PageToken{List: list, After: ulidOf(rows[len(rows)-1])}.String()
 	}
 	return resp, nil
+}
+
+// firstID is the least ulid of a time, rounded up to milliseconds: that of all decisions from it on.
+func firstID(t time.Time) string {
+	var id ulid.ULID
+	ms := (t.UnixNano() + 999_999) / 1_000_000
+	// Before 1970 every decision is later; the greatest time of a ulid is in the year 10889.
+	_ = id.SetTime(uint64(max(0, ms)))
+	return id.String()
 }
 
 // Newest gives the id of the newest decision of the cells that answer; empty when they have none.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/cellclient"
@@ -31,12 +32,21 @@ func (r *Recorder) KeeperOf(id string) *cellclient.Cell {
 }
 
 // splitDecision gives the cell and the ulid of a decision_id.
-func splitDecision(id string) (cell, ulid string) {
+func splitDecision(id string) (cell, text string) {
 	i := strings.LastIndexByte(id, '.')
 	if i < 0 {
 		return "", id
 	}
 	return id[:i], id[i+1:]
+}
+
+// TimeOf is the time in a decision_id, in milliseconds; unless it has none.
+func TimeOf(id string, unless time.Time) time.Time {
+	_, text := splitDecision(id)
+	if of, err := ulid.ParseStrict(text); err == nil {
+		return ulid.Time(of.Time())
+	}
+	return unless
 }
 
 // cutDown makes a decision of most bytes at most, by leaving out what can be spared

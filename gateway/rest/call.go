@@ -181,6 +181,10 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
 				refuse(name, "%q is not a whole number of 32 bits", values[name][0])
 			}
+		case field.Kind() == protoreflect.MessageKind && field.Message().FullName() == "google.protobuf.Timestamp":
+			if _, err := time.Parse(time.RFC3339Nano, values[name][0]); err != nil {
+				refuse(name, "%q is not a time as 2006-01-02T15:04:05Z", values[name][0])
+			}
 		}
 	}
 	return bad

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/gateway/decisions"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	"cellgate/internal/wire"
@@ -65,7 +66,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 // decisionOf is what is written of any answer.
 func (s *selection) decisionOf(ctx context.Context, id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
-		DecisionId: id, DecidedAt: timestamppb.New(s.svc.now()), RequestId: s.req.GetRequestId(), Operation: s.operation,
+		DecisionId: id, DecidedAt: timestamppb.New(decisions.TimeOf(id, s.svc.now())), RequestId: s.req.GetRequestId(), Operation: s.operation,
 		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
 		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
 		TraceId: telemetry.TraceID(ctx),

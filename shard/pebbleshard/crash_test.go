@@ -174,8 +174,8 @@ func checkDecisions(t *testing.T, s *Store) {
 			d := &p.Decisions[i]
 			n++
 			want[string(nameKey(bodyKey, d.ID))] = true
-			for _, k := range namesOf(d) {
-				want[string(k)+d.ID] = true
+			for _, term := range d.Terms {
+				want[string(named(term))+d.ID] = true
 			}
 			before = d.ID
 		}
@@ -245,7 +245,7 @@ func (r *randomOps) decide(ctx context.Context, s *Store) error {
 	var ds []shard.Decision
 	for range 1 + r.rng.IntN(3) {
 		d := shardtest.NewDecision(r.rng.IntN(200))
-		d.ProjectID = fmt.Sprint("project-", r.rng.IntN(5))
+		d.Terms = append(d.Terms, fmt.Sprint("project:", r.rng.IntN(5)))
 		ds = append(ds, d)
 	}
 	if err := s.PutDecisions(ctx, ds, 1_000_000); err != nil {

@@ -118,8 +118,7 @@ func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (
 
 func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
 	row, err := proto.Marshal(&storagev1.Decision{
-		At: rowcodec.Nanos(d.At), InstanceUuids: d.InstanceUUIDs, ProjectId: d.ProjectID, RequestId: d.RequestID, Refusal: d.Refusal,
-		BodyBytes: int64(len(body)),
+		At: rowcodec.Nanos(d.At), Terms: d.Terms, BodyBytes: int64(len(body)),
 	})
 	if err == nil {
 		err = b.Set(nameKey(decisionKey, d.ID), row, nil)
@@ -127,9 +126,9 @@ func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
 	if err == nil {
 		err = b.Set(nameKey(bodyKey, d.ID), body, nil)
 	}
-	for _, k := range namesOf(d) {
+	for _, term := range d.Terms {
 		if err == nil {
-			err = b.Set(append(k, d.ID...), nil, nil)
+			err = b.Set(append(named(term), d.ID...), nil, nil)
 		}
 	}
 	return err
@@ -137,41 +136,18 @@ func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
 
 // unname takes a decision out of the indexes.
 func unname(b *pebble.Batch, d *shard.Decision) error {
-	for _, k := range namesOf(d) {
-		if err := b.Delete(append(k, d.ID...), nil); err != nil {
+	for _, term := range d.Terms {
+		if err := b.Delete(append(named(term), d.ID...), nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// The fields that decisions are found by.
-const (
-	byInstance = 'i'
-	byProject  = 'p'
-	byRequest  = 'r'
-)
-
-// named is the prefix of the decisions with a value in a field. Different values may
-// share one: who reads checks.
-func named(field byte, value string) []byte {
-	sum := sha256.Sum256([]byte(value))
-	return append([]byte{namedKey, field}, sum[:8]...)
-}
-
-// namesOf gives the index prefixes of a decision.
-func namesOf(d *shard.Decision) [][]byte {
-	var keys [][]byte
-	for _, id := range d.InstanceUUIDs {
-		keys = append(keys, named(byInstance, id))
-	}
-	if d.ProjectID != "" {
-		keys = append(keys, named(byProject, d.ProjectID))
-	}
-	if d.RequestID != "" {
-		keys = append(keys, named(byRequest, d.RequestID))
-	}
-	return keys
+// named is the prefix of the decisions with a term. Different terms may share one: who reads checks.
+func named(term string) []byte {
+	sum := sha256.Sum256([]byte(term))
+	return append([]byte{namedKey}, sum[:8]...)
 }
 
 // readDecision reads a decision without its body, and the body's size; nil when there
@@ -193,9 +169,7 @@ func decodeDecision(id string, row []byte) (*shard.Decision, int64, error) {
 	if err := proto.Unmarshal(row, m); err != nil {
 		return nil, 0, err
 	}
-	return &shard.Decision{
-		ID: id, At: rowcodec.Instant(m.At), InstanceUUIDs: m.InstanceUuids, ProjectID: m.ProjectId, RequestID: m.RequestId, Refusal: m.Refusal,
-	}, m.BodyBytes, nil
+	return &shard.Decision{ID: id, At: rowcodec.Instant(m.At), Terms: m.Terms}, m.BodyBytes, nil
 }
 
 // countDecisions counts them, at Open.

@@ -11,10 +11,13 @@ import (
 )
 
 // benchDecision is a decision as small requests have it: an instance of its own,
-// one of 1,000 projects, a body of 1.5 KB of which about half repeats.
+// one of 1,000 projects, one of 3,000 hosts, a body of 1.5 KB of which about half repeats.
 func benchDecision(n int) shard.Decision {
 	d := shardtest.NewDecision(n)
-	d.InstanceUUIDs, d.ProjectID = []string{shardtest.ConsumerID(n)}, fmt.Sprint("project-", n%1000)
+	d.Terms = []string{fmt.Sprint("req:", n), fmt.Sprint("instance:", n), fmt.Sprint("project:", n%1000), fmt.Sprint("host:", n%3000), fmt.Sprint("cell:", n%3)}
+	if n%10 == 0 {
+		d.Terms = append(d.Terms, "refused", "reason:NO_VALID_HOST")
+	}
 	for i := range 20 {
 		d.Body = fmt.Appendf(d.Body, "host %08x of cell cell1 has weight %d and claim %016x; ", (n+1)*(i+7)*2654435761, i, (n+3)*(i+1)*40503)
 	}
@@ -46,11 +49,13 @@ func BenchmarkFindDecisions(b *testing.B) {
 	b.Logf("%d bytes on disk", s.db.Metrics().DiskSpaceUsage())
 	for name, q := range map[string]shard.DecisionQuery{
 		"id":       {ID: shardtest.DecisionID(count / 2)},
-		"instance": {InstanceUUID: shardtest.ConsumerID(count / 3)},
-		"project":  {ProjectID: "project-7"},
+		"instance": {Terms: []string{fmt.Sprint("instance:", count/3)}},
+		"project":  {Terms: []string{"project:7"}},
+		"host":     {Terms: []string{"host:7"}},
 		"newest":   {},
-		"refused":  {Refused: true},
-		"rare":     {ProjectID: "project-7", RequestID: "req-7"},
+		"refused":  {Terms: []string{"refused"}},
+		"rare":     {Terms: []string{"req:7", "project:7"}},
+		"nowhere":  {Terms: []string{"reason:NO_VALID_HOST", "cell:9"}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

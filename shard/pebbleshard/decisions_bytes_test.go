@@ -24,7 +24,7 @@ func TestDecisionsStayWithinTheirBytes(t *testing.T) {
 		t.Helper()
 		body := make([]byte, each)
 		_, _ = rand.Read(body) // it never fails
-		d := shard.Decision{ID: fmt.Sprintf("a.%03d", n), At: time.Unix(int64(1000+n), 0), RequestID: "r", Body: body}
+		d := shard.Decision{ID: fmt.Sprintf("a.%03d", n), At: time.Unix(int64(1000+n), 0), Terms: []string{"r"}, Body: body}
 		if err := s.PutDecisions(t.Context(), []shard.Decision{d}, 1_000_000); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package pebbleshard
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -13,7 +14,7 @@ import (
 
 const defaultDecisions = 100
 
-// FindDecisions reads the index of what the query names, or all rows, from the end.
+// FindDecisions reads the index of the query's first term, or all rows, from the end.
 // What is not on the disk yet is found too.
 func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
 	if q.Limit <= 0 {
@@ -48,20 +49,18 @@ func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) 
 		}
 		return p.page, err
 	}
+	if q.Before != "" && q.From >= q.Before {
+		return p.page, nil
+	}
 	low := []byte{decisionKey}
-	switch {
-	case q.RequestID != "":
-		low = named(byRequest, q.RequestID)
-	case q.InstanceUUID != "":
-		low = named(byInstance, q.InstanceUUID)
-	case q.ProjectID != "":
-		low = named(byProject, q.ProjectID)
+	if len(q.Terms) > 0 {
+		low = named(q.Terms[0])
 	}
 	high := end(low)
 	if q.Before != "" {
-		high = append(append([]byte(nil), low...), q.Before...)
+		high = append(slices.Clip(low), q.Before...)
 	}
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: append(slices.Clip(low), q.From...), UpperBound: high})
 	if err != nil {
 		return p.page, err
 	}

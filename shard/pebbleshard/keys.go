@@ -25,7 +25,7 @@ import (
 //	l <incarnation>                             Lane
 //	d <decision id>                      Decision
 //	b <decision id>                      a decision's body
-//	n <field, 1> <hash, 8> <decision id> decisions by instance, project, request
+//	n <hash, 8> <decision id>            decisions by term
 //	m incarnation                               the last incarnation given out
 //	m time                               store time has not passed this, ns
 //	m sum                                the last commit, and the checksum of the rows after it

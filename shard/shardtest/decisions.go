@@ -22,21 +22,26 @@ const plenty = 1_000_000
 // request of its own.
 func NewDecision(n int) shard.Decision {
 	d := shard.Decision{
-		ID: DecisionID(n), At: time.Unix(int64(1000+n), 0).UTC(), InstanceUUIDs: []string{ConsumerID(n % 5)},
-		ProjectID: fmt.Sprintf("project-%d", n%3), RequestID: fmt.Sprintf("req-%d", n), Body: fmt.Appendf(nil, "what was decided in %d", n),
+		ID: DecisionID(n), At: time.Unix(int64(1000+n), 0).UTC(),
+		Terms: []string{instance(n % 5), fmt.Sprintf("project:%d", n%3), fmt.Sprintf("req:%d", n)}, Body: fmt.Appendf(nil, "what was decided in %d", n),
 	}
 	if n%4 == 0 {
-		d.Refusal = "NO_VALID_HOST"
+		d.Terms = append(d.Terms, "refused")
 	}
 	return d
 }
+
+// instance is the term of instance n.
+func instance(n int) string { return "instance:" + ConsumerID(n) }
+
+// by asks for terms.
+func by(terms ...string) shard.DecisionQuery { return shard.DecisionQuery{Terms: terms} }
 
 func decisionClauses() []clause {
 	return []clause{
 		{name: "ADecisionIsFoundAsItWasPut", test: func(s *suite) {
 			d := NewDecision(1)
-			d.InstanceUUIDs = []string{ConsumerID(1), ConsumerID(2)}
-			d.Refusal = "CONTENDED"
+			d.Terms = []string{instance(1), instance(2), "reason:CONTENDED"}
 			s.decide(d)
 			p := s.decisions(shard.DecisionQuery{ID: d.ID})
 			if len(p.Decisions) != 1 || !equalRows(&p.Decisions[0], &d) {
@@ -48,15 +53,15 @@ func decisionClauses() []clause {
 		}},
 		{name: "ADecisionIsReplacedByItsID", test: func(s *suite) {
 			first, second := NewDecision(1), NewDecision(1)
-			second.InstanceUUIDs, second.ProjectID, second.RequestID, second.Body = []string{ConsumerID(9)}, "other", "other", nil
+			second.Terms, second.Body = []string{instance(9), "other"}, nil
 			s.decide(first, NewDecision(2))
 			s.decide(first, second)
 			if p := s.decisions(shard.DecisionQuery{}); len(p.Decisions) != 2 || !equalRows(&p.Decisions[1], &second) {
 				s.Errorf("found %+v", p)
 			}
-			for _, q := range []shard.DecisionQuery{{InstanceUUID: ConsumerID(1)}, {ProjectID: first.ProjectID}, {RequestID: first.RequestID}} {
-				if p := s.decisions(q); len(p.Decisions) != 0 {
-					s.Errorf("%+v finds %+v", q, p)
+			for _, term := range first.Terms {
+				if p := s.decisions(by(term)); slices.Contains(idsOf(p), first.ID) {
+					s.Errorf("%s finds %+v", term, p)
 				}
 			}
 		}},
@@ -68,26 +73,36 @@ func decisionClauses() []clause {
 			s.decide(all...)
 			for _, q := range []shard.DecisionQuery{
 				{},
-				{Refused: true},
-				{InstanceUUID: ConsumerID(2)},
-				{ProjectID: "project-1"},
-				{RequestID: "req-7"},
-				{InstanceUUID: ConsumerID(2), ProjectID: "project-1"},
-				{ProjectID: "project-1", Refused: true},
-				{RequestID: "req-7", InstanceUUID: ConsumerID(3)},
-				{ID: DecisionID(8), Refused: true},
-				{ID: DecisionID(7), Refused: true},
-				{InstanceUUID: ConsumerID(99)},
-				{ProjectID: "project"},
+				by("refused"),
+				by(instance(2)),
+				by("project:1"),
+				by("req:7"),
+				by(instance(2), "project:1"),
+				by("project:1", instance(2)),
+				by("project:1", "refused"),
+				by("refused", "project:1"),
+				by("req:7", instance(3)),
+				by(instance(2), "project:2", "refused"),
+				{ID: DecisionID(8), Terms: []string{"refused"}},
+				{ID: DecisionID(7), Terms: []string{"refused"}},
+				by(instance(99)),
+				by("project"),
+				by(instance(2), "nothing"),
 				{Before: DecisionID(20)},
-				{Before: DecisionID(20), InstanceUUID: ConsumerID(2)},
+				{Before: DecisionID(20), Terms: []string{instance(2)}},
 				{Before: DecisionID(1)},
 				{Before: "cell1.zzz"},
-				{Since: all[9].At},
-				{Since: all[9].At.Add(1), InstanceUUID: ConsumerID(2)},
-				{Since: all[9].At, ID: DecisionID(10)},
-				{Since: all[10].At, ID: DecisionID(10)},
-				{Since: all[29].At.Add(1)},
+				{From: DecisionID(10)},
+				{From: DecisionID(10) + "0", Terms: []string{instance(2)}},
+				{From: DecisionID(10), Before: DecisionID(20)},
+				{From: DecisionID(10), Before: DecisionID(20), Terms: []string{"refused", "project:1"}},
+				{From: DecisionID(10), Before: DecisionID(10)},
+				{From: DecisionID(20), Before: DecisionID(10), Terms: []string{instance(2)}},
+				{From: DecisionID(10), ID: DecisionID(10)},
+				{From: DecisionID(11), ID: DecisionID(10)},
+				{From: DecisionID(30) + "0"},
+				{From: "cell1."},
+				{From: "zzz"},
 			} {
 				var want []string
 				for i := len(all); i > 0; i-- {
@@ -169,11 +184,11 @@ func decisionClauses() []clause {
 		}},
 		{name: "ABadDecisionIsRefusedByFieldAndNoneIsKept", test: func(s *suite) {
 			for field, spoil := range map[string]func(*shard.Decision){
-				"decisions[1].id":                func(d *shard.Decision) { d.ID = "" },
-				"decisions[1].at":                func(d *shard.Decision) { d.At = time.Time{} },
-				"decisions[1].instance_uuids[0]": func(d *shard.Decision) { d.InstanceUUIDs = []string{"a b"} },
-				"decisions[1].project_id, req":   func(d *shard.Decision) { d.Refusal = "\xff" },
-				"decisions[1].body":              func(d *shard.Decision) { d.Body = make([]byte, shard.MaxDecisionBody+1) },
+				"decisions[1].id":                       func(d *shard.Decision) { d.ID = "" },
+				"decisions[1].at":                       func(d *shard.Decision) { d.At = time.Time{} },
+				"decisions[1].terms: must not be empty": func(d *shard.Decision) { d.Terms = []string{"a", ""} },
+				"decisions[1].terms":                    func(d *shard.Decision) { d.Terms = []string{"\xff"} },
+				"decisions[1].body":                     func(d *shard.Decision) { d.Body = make([]byte, shard.MaxDecisionBody+1) },
 			} {
 				bad := NewDecision(2)
 				spoil(&bad)
@@ -214,7 +229,7 @@ func decisionClauses() []clause {
 			left(16, 30)
 			trim(21, 15)
 			left(21, 30)
-			for _, q := range []shard.DecisionQuery{{InstanceUUID: ConsumerID(0)}, {ProjectID: "project-0"}, {RequestID: "req-20"}} {
+			for _, q := range []shard.DecisionQuery{by(instance(0)), by("project:0"), by("req:20")} {
 				for _, id := range idsOf(s.decisions(q)) {
 					if id < DecisionID(21) {
 						s.Errorf("%+v still finds %s", q, id)
@@ -256,7 +271,7 @@ func decisionClauses() []clause {
 			left(4, 43)
 			put(44, 200)
 			left(161, 200)
-			for _, q := range []shard.DecisionQuery{{InstanceUUID: ConsumerID(0)}, {RequestID: "req-160"}} {
+			for _, q := range []shard.DecisionQuery{by(instance(0)), by("req:160")} {
 				for _, id := range idsOf(s.decisions(q)) {
 					if id < DecisionID(161) {
 						s.Errorf("%+v still finds %s", q, id)
@@ -327,7 +342,7 @@ func decisionClauses() []clause {
 						if err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(i*writers + w)}, plenty); err != nil {
 							s.Errorf("PutDecisions: %v", err)
 						}
-						p, err := s.FindDecisions(s.ctx, shard.DecisionQuery{InstanceUUID: ConsumerID(w)})
+						p, err := s.FindDecisions(s.ctx, by(instance(w)))
 						if err != nil || !slices.IsSortedFunc(p.Decisions, func(a, b shard.Decision) int { return -bytes.Compare([]byte(a.ID), []byte(b.ID)) }) {
 							s.Errorf("FindDecisions: %v, %v", idsOf(p), err)
 						}

@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	putDecisions = `INSERT INTO decisions (decision_key, decided_at, project_id, request_id, refusal, instance_uuids, body_bytes, body)
-SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::int8[]), unnest($8::bytea[])
-ON CONFLICT (decision_key) DO UPDATE SET decided_at = excluded.decided_at, project_id = excluded.project_id, request_id = excluded.request_id,
-refusal = excluded.refusal, instance_uuids = excluded.instance_uuids, body_bytes = excluded.body_bytes, body = excluded.body`
+	putDecisions = `INSERT INTO decisions (decision_key, decided_at, terms, body_bytes, body)
+SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::text[]), unnest($4::int8[]), unnest($5::bytea[])
+ON CONFLICT (decision_key) DO UPDATE SET decided_at = excluded.decided_at, terms = excluded.terms, body_bytes = excluded.body_bytes, body = excluded.body`
 	putNames = `INSERT INTO decision_names (name, decision_key)
 SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) DO NOTHING`
 	deleteNames     = `DELETE FROM decision_names WHERE (name, decision_key) IN (SELECT unnest($1::text[]), unnest($2::text[]))`
 	deleteDecisions = `DELETE FROM decisions WHERE decision_key = ANY($1::text[])`
 
-	decisionColumns = `decision_key, decided_at, project_id, request_id, refusal, instance_uuids`
+	decisionColumns = `decision_key, decided_at, terms`
 	readDecisions   = `SELECT ` + decisionColumns + ` FROM decisions WHERE decision_key = ANY($1::text[]) ORDER BY decision_key`
 	lockDecisions   = readDecisions + ` FOR UPDATE`
 	countDecisions  = `SELECT count(*), coalesce(sum(body_bytes), 0)::int8 FROM decisions`
@@ -34,32 +33,10 @@ SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) D
 WHERE decision_key > $1::text AND decision_key < $2::text ORDER BY decision_key LIMIT $3::int8`
 )
 
-// The fields that decisions are found by.
-const (
-	byInstance = "i"
-	byProject  = "p"
-	byRequest  = "r"
-)
-
-// named is what decision_names has of a value in a field. Different values may share
-// one: who reads checks.
-func named(field, value string) string {
-	sum := sha256.Sum256([]byte(value))
-	return field + hex.EncodeToString(sum[:8])
-}
-
-func namesOf(d *shard.Decision) []string {
-	var names []string
-	for _, id := range d.InstanceUUIDs {
-		names = append(names, named(byInstance, id))
-	}
-	if d.ProjectID != "" {
-		names = append(names, named(byProject, d.ProjectID))
-	}
-	if d.RequestID != "" {
-		names = append(names, named(byRequest, d.RequestID))
-	}
-	return names
+// named is what decision_names has of a term. Different terms may share one: who reads checks.
+func named(term string) string {
+	sum := sha256.Sum256([]byte(term))
+	return hex.EncodeToString(sum[:8])
 }
 
 // amount is a number of decisions and the bytes of their bodies as they are stored.
@@ -146,10 +123,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 		}
 		if _, err := c.Exec(ctx, putDecisions, keys,
 			column(rows, func(d *shard.Decision) int64 { return rowcodec.Nanos(d.At) }),
-			column(rows, func(d *shard.Decision) string { return d.ProjectID }),
-			column(rows, func(d *shard.Decision) string { return d.RequestID }),
-			column(rows, func(d *shard.Decision) string { return d.Refusal }),
-			column(rows, func(d *shard.Decision) string { return listText(d.InstanceUUIDs) }),
+			column(rows, func(d *shard.Decision) string { return listText(d.Terms) }),
 			column(bodies, func(b []byte) int64 { return int64(len(b)) }),
 			bodies); err != nil {
 			return err
@@ -214,8 +188,8 @@ func eachName(ctx context.Context, c *pgx.Conn, sql string, ds []*shard.Decision
 	type row struct{ name, key string }
 	var rows []row
 	for _, d := range ds {
-		for _, n := range namesOf(d) {
-			rows = append(rows, row{n, keyOf(d.ID)})
+		for _, term := range d.Terms {
+			rows = append(rows, row{named(term), keyOf(d.ID)})
 		}
 	}
 	if len(rows) == 0 {
@@ -254,13 +228,13 @@ func scanOld(rows pgx.Rows, to *[]oldDecision) error {
 // scanEachDecision reads rows of decisionColumns and of more.
 func scanEachDecision(rows pgx.Rows, more []any, take func(*shard.Decision)) error {
 	var d shard.Decision
-	var key, instances string
+	var key, terms string
 	var at int64
-	_, err := pgx.ForEachRow(rows, append([]any{&key, &at, &d.ProjectID, &d.RequestID, &d.Refusal, &instances}, more...), func() error {
+	_, err := pgx.ForEachRow(rows, append([]any{&key, &at, &terms}, more...), func() error {
 		one := d
 		one.ID, one.At = idOf(key), rowcodec.Instant(at)
 		var err error
-		if one.InstanceUUIDs, err = textList(instances); err == nil {
+		if one.Terms, err = textList(terms); err == nil {
 			take(&one)
 		}
 		return err

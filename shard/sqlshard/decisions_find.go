@@ -14,12 +14,12 @@ import (
 const defaultDecisions = 100
 
 const (
-	// The newest of one slot: all, or those with a name.
+	// The newest of one slot: all, or those with a term.
 	newestDecisions = `SELECT ` + decisionColumns + ` FROM decisions
-WHERE decision_key > $1::text AND decision_key < $2::text AND (NOT $3::bool OR refusal <> '')
-ORDER BY decision_key DESC LIMIT $4::int8`
+WHERE decision_key >= $1::text AND decision_key < $2::text
+ORDER BY decision_key DESC LIMIT $3::int8`
 	newestNamed = `SELECT decision_key FROM decision_names
-WHERE name = $4::text AND decision_key > $1::text AND decision_key < $2::text
+WHERE name = $4::text AND decision_key >= $1::text AND decision_key < $2::text
 ORDER BY decision_key DESC LIMIT $3::int8`
 
 	readBodies = `SELECT decision_key, body FROM decisions WHERE decision_key = ANY($1::text[])`
@@ -29,12 +29,12 @@ ORDER BY decision_key DESC LIMIT $3::int8`
 const decisionStep = 64
 
 // FindDecisions goes from the newest decision to the oldest, slots beside each other,
-// by what the query names or through all of them.
+// by the query's first term or through all of them.
 func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (page shard.DecisionPage, err error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultDecisions
 	}
-	if !keepable(q.ID + q.Before) {
+	if !keepable(q.ID + q.From + q.Before) {
 		return page, ctx.Err()
 	}
 	err = s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -82,13 +82,8 @@ func (f *decisionSearch) run(ctx context.Context) error {
 // "" when there are none.
 func (f *decisionSearch) step(ctx context.Context, before string) (found []*shard.Decision, last string, err error) {
 	name := ""
-	switch q := &f.query; {
-	case q.RequestID != "":
-		name = named(byRequest, q.RequestID)
-	case q.InstanceUUID != "":
-		name = named(byInstance, q.InstanceUUID)
-	case q.ProjectID != "":
-		name = named(byProject, q.ProjectID)
+	if len(f.query.Terms) > 0 {
+		name = named(f.query.Terms[0])
 	}
 	b := &pgx.Batch{}
 	for slot := range slots {
@@ -96,10 +91,11 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []*shar
 		if before == "" {
 			high = slotName(slot + 1)
 		}
+		low := slotName(slot) + f.query.From
 		if name == "" {
-			b.Queue(newestDecisions, slotName(slot), high, f.query.Refused, decisionStep)
+			b.Queue(newestDecisions, low, high, decisionStep)
 		} else {
-			b.Queue(newestNamed, slotName(slot), high, decisionStep, name)
+			b.Queue(newestNamed, low, high, decisionStep, name)
 		}
 	}
 	// A slot that gave all it was asked for may have more: nothing below what it gave

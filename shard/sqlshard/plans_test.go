@@ -53,8 +53,8 @@ func hot() []hotStatement {
 		{"namespaces, page by page (Load)", pageNamespaces, []any{"1", "", 500}},
 		{"what operators want of hosts, page by page (Load)", pageAdminStates, []any{"1", 500}},
 		{"claims of a project (FindClaims)", findKeys, []any{"1", "2", "project-1", 100}},
-		{"the newest decisions (FindDecisions)", newestDecisions, []any{"1", "2", false, 64}},
-		{"decisions of an instance (FindDecisions)", newestNamed, []any{"1", "2", 64, named(byInstance, "x")}},
+		{"the newest decisions (FindDecisions)", newestDecisions, []any{"1", "2", 64}},
+		{"decisions of an instance (FindDecisions)", newestNamed, []any{"1", "2", 64, named("instance:x")}},
 		{"old tombstones (Trim)", oldTombstones, []any{"1", int64(1) << 62}},
 		{"old entries (Trim)", oldEntries, []any{"r", 1, 0}},
 	}

@@ -7,15 +7,21 @@ import { Misses } from "./nearest";
 import { DecisionTable, Outcome } from "./overview";
 import { Weights } from "./weights";
 
+// reasons are some that refusals are searched by; a filter or a trait does as well.
+const reasons = ["NO_VALID_HOST", "CONTENDED", "CELL_UNAVAILABLE", "ALREADY_EXISTS", "VCPU", "MEMORY_MB", "DISK_GB", "TraitFilter", "AvailabilityZoneFilter", "AggregateFilter"];
+
+// utc is the local time of an input as the API reads it; "" for none.
+const utc = (local: string) => (local ? new Date(local).toISOString() : "");
+
 export function DecisionsPage({ query }: { query: URLSearchParams }) {
   const live = useLive();
-  const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", cell: "", refused: false });
+  const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", reason: query.get("reason") ?? "", host: query.get("host") ?? "", host_cell: "", cell: "", since: "", until: "", refused: false });
   const [followed, setFollowed] = useState(true);
   const [list, setList] = useState<{ decisions: Bag[]; next: string; away: string[] }>();
   const [error, setError] = useState<Refusal>();
   const read = async (token: string, signal?: AbortSignal) => {
     try {
-      const page = await get("/v1/decisions", { ...filter, page_size: 50, page_token: token }, signal);
+      const page = await get("/v1/decisions", { ...filter, since: utc(filter.since), until: utc(filter.until), page_size: 50, page_token: token }, signal);
       setList((old) => ({ decisions: token && old ? [...old.decisions, ...page.decisions] : page.decisions, next: page.next_page_token, away: page.unavailable_cells }));
       setError(undefined);
       if (token) setFollowed(false);
@@ -38,6 +44,17 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
           <label>Instance <input class="uuid" placeholder="uuid" value={filter.instance_uuid} onInput={(e) => setFilter({ ...filter, instance_uuid: e.currentTarget.value.trim() })} /></label>
           <label>Project <input value={filter.project_id} onInput={(e) => setFilter({ ...filter, project_id: e.currentTarget.value.trim() })} /></label>
           <label>Request id <input value={filter.request_id} onInput={(e) => setFilter({ ...filter, request_id: e.currentTarget.value.trim() })} /></label>
+          <label>Host <input placeholder="name or uuid" value={filter.host} onInput={(e) => setFilter({ ...filter, host: e.currentTarget.value.trim() })} /></label>
+          <label>In cell
+            <select value={filter.host_cell} onChange={(e) => setFilter({ ...filter, host_cell: e.currentTarget.value })}>
+              <option value="">any cell</option>
+              {live.cells?.map((c) => <option key={c.cell}>{c.cell}</option>)}
+            </select>
+          </label>
+          <label>Reason <input placeholder="kind, filter, class" list="reasons" value={filter.reason} onInput={(e) => setFilter({ ...filter, reason: e.currentTarget.value.trim() })} /></label>
+          <datalist id="reasons">{reasons.map((r) => <option key={r} value={r} />)}</datalist>
+          <label>From <input type="datetime-local" value={filter.since} onInput={(e) => setFilter({ ...filter, since: e.currentTarget.value })} /></label>
+          <label>Until <input type="datetime-local" value={filter.until} onInput={(e) => setFilter({ ...filter, until: e.currentTarget.value })} /></label>
           <label>Kept by
             <select value={filter.cell} onChange={(e) => setFilter({ ...filter, cell: e.currentTarget.value })}>
               <option value="">any cell</option>

@@ -1282,7 +1282,8 @@ func (x *WeigherScore) GetScore() float64 {
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// <cell>.<ulid>: ids of one cell sort by time.
-	DecisionId    string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// The time in decision_id.
 	DecidedAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Operation     Operation              `protobuf:"varint,4,opt,name=operation,proto3,enum=cellgate.v1.Operation" json:"operation,omitempty"`
@@ -1818,7 +1819,17 @@ type ListDecisionsRequest struct {
 	// 0 means 100.
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// A next_page_token of this list with the same filters.
-	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Refusals of this kind (NO_VALID_HOST), or for which this filter rejected hosts (TraitFilter), or what the filter names
+	// (MEMORY_MB, HW_CPU_X86_AVX512F).
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Decisions that chose this host: its uuid or service host.
+	Host string `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
+	// Decisions that chose a host in this cell.
+	HostCell string `protobuf:"bytes,10,opt,name=host_cell,json=hostCell,proto3" json:"host_cell,omitempty"`
+	// Decided at or after since, and before until: by the time in decision_id, in milliseconds.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1900,6 +1911,41 @@ func (x *ListDecisionsRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListDecisionsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetHostCell() string {
+	if x != nil {
+		return x.HostCell
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 type ListDecisionsResponse struct {
@@ -2513,7 +2559,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\n" +
 	"decisionId\"H\n" +
 	"\x13GetDecisionResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xa4\x02\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xef\x03\n" +
 	"\x14ListDecisionsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x120\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\finstanceUuid\x12'\n" +
@@ -2525,7 +2571,13 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\tpage_size\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xa1\x01\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12 \n" +
+	"\x06reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06reason\x12\x1c\n" +
+	"\x04host\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12%\n" +
+	"\thost_cell\x18\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostCell\x120\n" +
+	"\x05since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xa1\x01\n" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
@@ -2675,25 +2727,27 @@ var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	29, // 31: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
 	30, // 32: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
 	13, // 33: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	13, // 34: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 35: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 36: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	21, // 37: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
-	22, // 38: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
-	23, // 39: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
-	3,  // 40: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	3,  // 41: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	16, // 42: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	18, // 43: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 44: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	10, // 45: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
-	17, // 46: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	19, // 47: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	44, // [44:48] is the sub-list for method output_type
-	40, // [40:44] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	28, // 34: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 35: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
+	13, // 36: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 37: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 38: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	21, // 39: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	22, // 40: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	23, // 41: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	3,  // 42: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	3,  // 43: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	16, // 44: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	18, // 45: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 46: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	10, // 47: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	17, // 48: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	19, // 49: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	46, // [46:50] is the sub-list for method output_type
+	42, // [42:46] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }

@@ -169,20 +169,16 @@ CREATE TABLE IF NOT EXISTS custom_names (
   name {{key}} PRIMARY KEY
 );
 
--- decision_key is a slot and the decision's id, as claim_key.
+-- decision_key is a slot and the decision's id, as claim_key; terms a JSON list of what it is found by.
 CREATE TABLE IF NOT EXISTS decisions (
   decision_key {{key}} PRIMARY KEY,
   decided_at int8 NOT NULL,
-  project_id text NOT NULL,
-  request_id text NOT NULL,
-  refusal text NOT NULL,
-  instance_uuids text NOT NULL,
+  terms text NOT NULL,
   body_bytes int8 NOT NULL,
   body bytea NOT NULL
 );
 
--- Decisions by an instance (i), a project (p) or a request (r): the letter and a hash
--- of the name, which can be long. Who reads checks the row.
+-- Decisions by term: name is a hash of the term, which can be long. Who reads checks the row.
 CREATE TABLE IF NOT EXISTS decision_names (
   name {{key}} NOT NULL,
   decision_key {{key}} NOT NULL,

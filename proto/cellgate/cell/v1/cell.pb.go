@@ -7937,7 +7937,13 @@ type ListDecisionsRequest struct {
 	PageSize     int32                  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Only decisions older than this one, by the ulid of its id (cells' lists merge
 	// by it); empty means from the newest.
-	Before        string `protobuf:"bytes,6,opt,name=before,proto3" json:"before,omitempty"`
+	Before string `protobuf:"bytes,6,opt,name=before,proto3" json:"before,omitempty"`
+	// Only this one and newer ones, by the ulid of its id.
+	From string `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	// As in cellgate.v1.ListDecisionsRequest.
+	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Host          string `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
+	HostCell      string `protobuf:"bytes,10,opt,name=host_cell,json=hostCell,proto3" json:"host_cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8010,6 +8016,34 @@ func (x *ListDecisionsRequest) GetPageSize() int32 {
 func (x *ListDecisionsRequest) GetBefore() string {
 	if x != nil {
 		return x.Before
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetHostCell() string {
+	if x != nil {
+		return x.HostCell
 	}
 	return ""
 }
@@ -9009,7 +9043,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"decisionId\"b\n" +
 	"\x13GetDecisionResponse\x121\n" +
 	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\x12\x18\n" +
-	"\aranking\x18\x02 \x01(\fR\aranking\"\xfa\x01\n" +
+	"\aranking\x18\x02 \x01(\fR\aranking\"\xfe\x02\n" +
 	"\x14ListDecisionsRequest\x12,\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\finstanceUuid\x12'\n" +
 	"\n" +
@@ -9019,7 +9053,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\arefused\x18\x04 \x01(\bR\arefused\x12'\n" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1f\n" +
-	"\x06before\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06before\"`\n" +
+	"\x06before\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06before\x12\x1b\n" +
+	"\x04from\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\x04from\x12 \n" +
+	"\x06reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06reason\x12\x1c\n" +
+	"\x04host\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12%\n" +
+	"\thost_cell\x18\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostCell\"`\n" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +

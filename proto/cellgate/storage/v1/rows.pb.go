@@ -1922,14 +1922,11 @@ func (x *CustomName) GetGone() bool {
 
 // Decision is a decision's row without its body, which has its own.
 type Decision struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
-	InstanceUuids []string               `protobuf:"bytes,2,rep,name=instance_uuids,json=instanceUuids,proto3" json:"instance_uuids,omitempty"`
-	ProjectId     string                 `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Refusal       string                 `protobuf:"bytes,5,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
 	// Bytes of the body as it is stored.
-	BodyBytes     int64 `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
+	BodyBytes     int64    `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
+	Terms         []string `protobuf:"bytes,7,rep,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1971,39 +1968,18 @@ func (x *Decision) GetAt() int64 {
 	return 0
 }
 
-func (x *Decision) GetInstanceUuids() []string {
-	if x != nil {
-		return x.InstanceUuids
-	}
-	return nil
-}
-
-func (x *Decision) GetProjectId() string {
-	if x != nil {
-		return x.ProjectId
-	}
-	return ""
-}
-
-func (x *Decision) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *Decision) GetRefusal() string {
-	if x != nil {
-		return x.Refusal
-	}
-	return ""
-}
-
 func (x *Decision) GetBodyBytes() int64 {
 	if x != nil {
 		return x.BodyBytes
 	}
 	return 0
+}
+
+func (x *Decision) GetTerms() []string {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
 }
 
 // Lane is one incarnation of one replica.
@@ -2524,17 +2500,12 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"CustomName\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04gone\x18\x03 \x01(\bR\x04gone\"\xb8\x01\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"U\n" +
 	"\bDecision\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\x03R\x02at\x12%\n" +
-	"\x0einstance_uuids\x18\x02 \x03(\tR\rinstanceUuids\x12\x1d\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\x12\x18\n" +
-	"\arefusal\x18\x05 \x01(\tR\arefusal\x12\x1d\n" +
-	"\n" +
-	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\"l\n" +
+	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\x12\x14\n" +
+	"\x05terms\x18\a \x03(\tR\x05termsJ\x04\b\x02\x10\x06\"l\n" +
 	"\x04Lane\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x14\n" +
