@@ -92,7 +92,7 @@ func TestBodiesThatAreNoObjectsAreNamed(t *testing.T) {
 			}
 		}
 	}
-	if n != 10 {
+	if n != 11 {
 		t.Errorf("%d calls have a body", n)
 	}
 }

@@ -52,11 +52,7 @@ func check(m proto.Message, options ...protovalidate.ValidationOption) error {
 		if path == "" {
 			path = "request"
 		}
-		problem := violation.Proto.GetMessage()
-		if problem == "" {
-			problem = "breaks the rule " + violation.Proto.GetRuleId()
-		}
-		fields = append(fields, fault.Field{Path: path, Problem: problem})
+		fields = append(fields, fault.Field{Path: path, Problem: problemOf(violation)})
 	}
 	return fault.InvalidFields(fields)
 }
