@@ -207,6 +207,24 @@ bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with r
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load cells, agents and a gateway of their own through REST and gRPC with k6; fails when a threshold does. SCENARIO=smoke|steady|knee|spike|soak|cell-loss|upgrade|pack-first, CELLS=3, HOSTS=1000 a cell, RATE=60, STEADY=seconds, TIMES=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
+.PHONY: peers
+peers: needs-peers build ## Measure claims a second of Placement (Debian; uwsgi, MariaDB) and of cellgate on the same hosts, in turns, and Nova's filters (15 minutes); installs them. Prints the table; raw results are in .cellgate/peers. PEERS_HOSTS=100,10000, PEERS_ORDERS=pack-first,spread,random, PEERS_SECONDS=3.
+	@mkdir -p .cellgate/peers
+	@go test -c -o $(BIN)/peers.test ./loadtest/peers
+	@cd loadtest/peers && CELLGATE_PEERS=$(CURDIR)/.cellgate/peers CELLGATE_PEERS_BINARY=$(BIN)/cellgate PEERS_HOSTS=$(PEERS_HOSTS) PEERS_ORDERS=$(PEERS_ORDERS) PEERS_SECONDS=$(PEERS_SECONDS) \
+	$(BIN)/peers.test -test.run '^TestPeers_' -test.timeout 2h >$(CURDIR)/.cellgate/peers/log || { cat $(CURDIR)/.cellgate/peers/log; exit 1; }
+	@cat .cellgate/peers/peers.md
+
+# Not the package placement-api: it starts a service of its own.
+.PHONY: needs-peers
+needs-peers:
+	@missing=; \
+	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, pymysql' 2>/dev/null || missing=" python3-nova python3-placement python3-pymysql"; \
+	command -v uwsgi >/dev/null || missing="$$missing uwsgi-core"; \
+	compgen -G '/usr/lib/uwsgi/plugins/python3*_plugin.so' >/dev/null || missing="$$missing uwsgi-plugin-python3"; \
+	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core mariadb-client-core"; \
+	$(call install,the measurement of the peers needs)
+
 .PHONY: bench-agents
 bench-agents: ## Measure how fresh a cell's picture of 10,000 hosts is: changes, bursts of 3,000, and a replica that is killed (4 minutes). AGENTS_HOSTS=1000, AGENTS_SECONDS=20.
 	@CELLGATE_BENCH_AGENTS=1 go test -count=1 -v -run '^TestBenchAgents$$' -timeout 30m ./cmd/cellgate

@@ -70,6 +70,7 @@ var rules = []rule{
 	{folder: "gateway/legacy/importer", may: []string{"gateway/legacy/novadb", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},
 	{folder: "agent", may: []string{"internal", "proto", "schedule"}, why: "an agent reaches its cell through the stream, never a store; it judges NUMA cells and devices by the filters of the core"},
 	{folder: "systemtest", why: "it has tests only, of all parts together"},
+	{folder: "loadtest", why: "what loads from outside has scripts and tests only"},
 	{folder: "samples", may: []string{"proto"}, why: "samples are data"},
 	{folder: "proto", why: "generated code knows nothing of the product"},
 	{folder: "internal/fault", stdOnly: true, why: "the shard contract imports it"},

@@ -139,13 +139,13 @@ func TestQuantilesAreOfTheSortedDurations(t *testing.T) {
 	for i := 200; i > 0; i-- {
 		d = append(d, time.Duration(i)*time.Millisecond)
 	}
-	if got, want := quantilesOf(d), (Quantiles{P50: 100, P95: 190, P99: 198, Max: 200}); got != want {
+	if got, want := QuantilesOf(d), (Quantiles{P50: 100, P95: 190, P99: 198, Max: 200}); got != want {
 		t.Errorf("quantiles = %+v, want %+v", got, want)
 	}
-	if got, want := quantilesOf([]time.Duration{time.Millisecond}), (Quantiles{1, 1, 1, 1}); got != want {
+	if got, want := QuantilesOf([]time.Duration{time.Millisecond}), (Quantiles{1, 1, 1, 1}); got != want {
 		t.Errorf("quantiles of one = %+v, want %+v", got, want)
 	}
-	if got := quantilesOf(nil); got != (Quantiles{}) {
+	if got := QuantilesOf(nil); got != (Quantiles{}) {
 		t.Errorf("quantiles of none = %+v", got)
 	}
 }

@@ -60,9 +60,9 @@ type Quantiles struct {
 	Max float64 `json:"max_ms"`
 }
 
-// quantilesOf sorts the durations. The p-quantile is the smallest duration that
+// QuantilesOf sorts the durations. The p-quantile is the smallest duration that
 // at least p of all are not above.
-func quantilesOf(d []time.Duration) Quantiles {
+func QuantilesOf(d []time.Duration) Quantiles {
 	if len(d) == 0 {
 		return Quantiles{}
 	}
@@ -105,7 +105,7 @@ func (c *calls) add(o *calls) {
 func (c *calls) result(over time.Duration) *Calls {
 	return &Calls{
 		Count: len(c.durations), PerSecond: rate(len(c.durations), over),
-		Latency: quantilesOf(c.durations), Errors: counted(c.errors),
+		Latency: QuantilesOf(c.durations), Errors: counted(c.errors),
 	}
 }
 
@@ -168,7 +168,7 @@ func (t *tally) result(l Load, over time.Duration) Result {
 		Callers: l.Callers, Shape: l.Shape, Seconds: over.Seconds(),
 		Requests: t.requests, Selections: t.selected, Refused: t.refused,
 		RequestsPerSecond: rate(t.requests, over), SelectionsPerSecond: rate(t.selected, over),
-		Latency: quantilesOf(t.selects.durations), Errors: counted(t.selects.errors), Cells: t.cells,
+		Latency: QuantilesOf(t.selects.durations), Errors: counted(t.selects.errors), Cells: t.cells,
 		Partial: t.partial, Inexact: t.inexact,
 	}
 	if t.unexpected > 0 {

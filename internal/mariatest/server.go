@@ -23,6 +23,7 @@ const account = serverproc.Account("nobody")
 // Server is a running MariaDB. Its methods are for one goroutine at a time.
 type Server struct {
 	serverproc.Process
+	durable bool
 }
 
 // queryLimit bounds the statements that tests run on their servers.
@@ -35,7 +36,7 @@ var shared serverproc.Shared[*Server]
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
-	return shared.Get(t, func() (*Server, error) { return start(bin) })
+	return shared.Get(t, func() (*Server, error) { return start(bin, false) })
 }
 
 // Stop stops the shared server and ends the process with the code.
@@ -49,7 +50,15 @@ func StopShared(code int) int { return shared.Stop(code) }
 func New(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
-	return serverproc.Own(t, func() (*Server, error) { return start(bin) })
+	return serverproc.Own(t, func() (*Server, error) { return start(bin, false) })
+}
+
+// NewDurable starts a server for one test, which stops it. It keeps what it committed as a MariaDB
+// in production does, with the settings of deploy/openstack: for measurements.
+func NewDurable(t testing.TB) *Server {
+	t.Helper()
+	bin := programs(t)
+	return serverproc.Own(t, func() (*Server, error) { return start(bin, true) })
 }
 
 // programs finds the server program, and skips the test where there is none.
@@ -66,8 +75,8 @@ func programs(t testing.TB) string {
 	return ""
 }
 
-func start(bin string) (*Server, error) {
-	s := &Server{}
+func start(bin string, durable bool) (*Server, error) {
+	s := &Server{durable: durable}
 	s.Process = serverproc.Process{
 		Name: "MariaDB", Account: account, End: syscall.SIGTERM, Last: syscall.SIGKILL, Ping: s.ping,
 		Command: func() *exec.Cmd { return exec.Command(bin, s.options()...) },
@@ -96,15 +105,18 @@ func (s *Server) initialise() error {
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
 // options make a small server that a killed machine would damage, and a killed
-// process does not.
+// process does not; or a durable one.
 func (s *Server) options() []string {
-	return []string{
+	all := []string{
 		"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port),
 		"--socket=" + s.Socket(), "--pid-file=" + filepath.Join(s.Dir, "pid"), "--tmpdir=" + s.Dir,
-		"--skip-name-resolve", "--skip-log-bin", "--performance-schema=OFF", "--innodb-buffer-pool-size=256M",
-		"--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
-		"--innodb-doublewrite=0", "--max-connections=200", "--character-set-server=utf8mb3",
+		"--skip-name-resolve", "--skip-log-bin", "--performance-schema=OFF", "--max-connections=200", "--character-set-server=utf8mb3",
 	}
+	if s.durable {
+		return append(all, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M", "--collation-server=utf8mb3_general_ci")
+	}
+	return append(all, "--innodb-buffer-pool-size=256M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0",
+		"--innodb-flush-method=nosync", "--innodb-doublewrite=0")
 }
 
 func (s *Server) ping(ctx context.Context) error {
