@@ -10,6 +10,7 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -28,8 +29,8 @@ func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, er
 	switch {
 	case err == nil:
 		d := got.GetDecision()
-		if d.Ranked, err = rankedHosts(id, got.GetRanking()); err != nil {
-			return nil, err
+		if d.Ranked, err = wire.DecodeRanking(got.GetRanking()); err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "decision %s cannot be shown", id)
 		}
 		r.join(ctx, d)
 		return d, nil

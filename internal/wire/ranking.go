@@ -1,4 +1,4 @@
-package decisions
+package wire
 
 import (
 	"cmp"
@@ -11,22 +11,22 @@ import (
 	"cellgate/schedule"
 )
 
-// rankedHosts are the hosts of a Ranking that was kept; none for no bytes.
-func rankedHosts(id string, kept []byte) ([]*cellgatev1.RankedHost, error) {
+// DecodeRanking gives the hosts of a Ranking, whose serialization is given; none for no bytes.
+func DecodeRanking(ranking []byte) ([]*cellgatev1.RankedHost, error) {
 	r := &cellv1.Ranking{}
-	if err := proto.Unmarshal(kept, r); err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the weights of decision %s are not readable", id)
+	if err := proto.Unmarshal(ranking, r); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "a ranking is not readable")
 	}
 	const uuidBytes = len(schedule.ID{})
 	hosts, weighers := len(r.GetCells()), len(r.GetWeighers())
 	for _, n := range []int{len(r.GetServiceHosts()), len(r.GetNodenames()), len(r.GetZones()), len(r.GetTies())} {
 		if n != hosts || len(r.GetUuids()) != hosts*uuidBytes {
-			return nil, fault.New(fault.Internal, "the weights of decision %s are not readable: %d hosts, %d in a column", id, hosts, n)
+			return nil, fault.New(fault.Internal, "a ranking is not readable: %d hosts, %d in a column", hosts, n)
 		}
 	}
 	own := r.GetOwnMultipliers()
 	if len(r.GetMultipliers()) != weighers || len(r.GetMin()) != weighers || len(r.GetMax()) != weighers || len(r.GetRaw()) != hosts*weighers || len(own) != 0 && len(own) != len(r.GetRaw()) {
-		return nil, fault.New(fault.Internal, "the weights of decision %s are not readable: columns of numbers are not of %d hosts and %d weighers", id, hosts, weighers)
+		return nil, fault.New(fault.Internal, "a ranking is not readable: columns of numbers are not of %d hosts and %d weighers", hosts, weighers)
 	}
 	out := make([]*cellgatev1.RankedHost, hosts)
 	for i := range out {
