@@ -208,7 +208,7 @@ load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load c
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
 .PHONY: peers
-peers: needs-peers build ## Measure claims a second of Placement (Debian; uwsgi, MariaDB) and of cellgate on the same hosts, in turns, and Nova's filters (15 minutes); installs them. Prints the table; raw results are in .cellgate/peers. PEERS_HOSTS=100,10000, PEERS_ORDERS=pack-first,spread,random, PEERS_SECONDS=3.
+peers: needs-peers build ## Measure claims a second of Placement (Debian; uwsgi, MariaDB) and of cellgate on the same hosts, in turns, and Nova's filters (15 minutes); installs them. Prints the table; raw results and the chart are in .cellgate/peers. PEERS_HOSTS=100,10000, PEERS_ORDERS=pack-first,spread,random, PEERS_SECONDS=3.
 	@mkdir -p .cellgate/peers
 	@go test -c -o $(BIN)/peers.test ./loadtest/peers
 	@cd loadtest/peers && CELLGATE_PEERS=$(CURDIR)/.cellgate/peers CELLGATE_PEERS_BINARY=$(BIN)/cellgate PEERS_HOSTS=$(PEERS_HOSTS) PEERS_ORDERS=$(PEERS_ORDERS) PEERS_SECONDS=$(PEERS_SECONDS) \

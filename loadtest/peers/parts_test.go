@@ -3,7 +3,9 @@ package peers
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -60,6 +62,31 @@ func TestReport_Markdown_HasARowAStep(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+func TestReport_Chart_IsXMLWithAPointAStep(t *testing.T) {
+	r := &report{}
+	for _, hosts := range []int{100, 10_000} {
+		for _, system := range []string{placementName, cellgateName} {
+			r.Steps = append(r.Steps, step{System: system, Hosts: hosts, Order: packFirst, Callers: 8, Rate: float64(hosts) / 10})
+		}
+	}
+	text, points := r.chart(), 0
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "circle" {
+			points++
+		}
+	}
+	if points != len(r.Steps) || strings.Contains(text, "NaN") {
+		t.Errorf("%d points for %d steps in\n%s", points, len(r.Steps), text)
 	}
 }
 

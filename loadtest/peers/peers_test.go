@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"testing"
@@ -41,13 +42,10 @@ func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 	server := startPlacement(t)
 	for _, n := range p.hosts {
 		for _, o := range p.orders {
-			steps, hosts, err := measureCellgate(t.Context(), os.Getenv(binaryEnv), n, o, p)
+			steps, hosts, err := measureCellgate(t.Context(), os.Getenv(binaryEnv), server, n, o, p)
 			r.Steps = append(r.Steps, steps...)
 			if err != nil {
 				t.Fatalf("cellgate, %d hosts, %s: %v", n, o, err)
-			}
-			if err := server.addHosts(t.Context(), hosts); err != nil {
-				t.Fatalf("providers: %v", err)
 			}
 			steps, err = measurePlacement(t.Context(), server, hosts, o, p)
 			r.Steps = append(r.Steps, steps...)
@@ -88,8 +86,8 @@ func yardstick(t *testing.T) bench.Yardstick {
 func mostOf(hosts []*cellgatev1.Host) int { return room(hosts) * 4 / 5 }
 
 // measureCellgate runs a cellgate of its own for the steps of an order, and gives its hosts as they are
-// when nothing is claimed.
-func measureCellgate(ctx context.Context, binary string, n int, o order, p plan) (steps []step, hosts []*cellgatev1.Host, err error) {
+// when nothing is claimed. Placement has the same hosts afterwards.
+func measureCellgate(ctx context.Context, binary string, server *placement, n int, o order, p plan) (steps []step, hosts []*cellgatev1.Host, err error) {
 	c, err := startCellgate(binary, n, o)
 	if err != nil {
 		return nil, nil, err
@@ -98,6 +96,9 @@ func measureCellgate(ctx context.Context, binary string, n int, o order, p plan)
 	defer http.DefaultClient.CloseIdleConnections()
 	if hosts, err = c.hosts(ctx); err != nil {
 		return nil, nil, err
+	}
+	if err := server.addHosts(ctx, hosts); err != nil {
+		return nil, nil, fmt.Errorf("providers of Placement: %w", err)
 	}
 	for _, callers := range callerSteps {
 		before, err := c.lostRaces(ctx)

@@ -180,6 +180,9 @@ type object = map[string]any
 // is in use and, where the host is disabled, Nova's trait for that.
 func (p *placement) addHosts(ctx context.Context, hosts []*cellgatev1.Host) error {
 	fresh := slices.DeleteFunc(slices.Clone(hosts), func(h *cellgatev1.Host) bool { return p.known[h.GetHostUuid()] })
+	if len(fresh) == 0 {
+		return nil
+	}
 	began := time.Now()
 	var done atomic.Int64
 	err := eachOf(slices.Values(fresh), makingCallers, func(h *cellgatev1.Host) error {

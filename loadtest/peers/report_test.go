@@ -115,7 +115,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// write leaves the report in a folder, as peers.md and as JSON with its date.
+// write leaves the report in a folder, as peers.md, peers.svg and as JSON with its date.
 func (r *report) write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -125,6 +125,9 @@ func (r *report) write(folder string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(folder, "peers-"+strings.ReplaceAll(r.Date, ":", "")+".json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "peers.svg"), []byte(r.chart()), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "peers.md"), []byte(r.markdown()), 0o644)
