@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -322,5 +323,55 @@ func TestPlanDrain_OverREST(t *testing.T) {
 	rec := w.send("POST", "/v1/plan_drain", `{"hosts": ["host001"]}`)
 	if body := rec.Body.String(); rec.Code != http.StatusOK || !strings.Contains(body, `"to_service_host":"host002"`) {
 		t.Errorf("%d %s", rec.Code, body)
+	}
+}
+
+// What a claim takes of child providers goes to a host that has such a provider free.
+func TestPlanDrain_ChildProviders_AreAskedFor(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, gpuHost(1), gpuHost(2), testHost(3, 4))}, patient)
+	for i := range 2 {
+		req := ask(1+i, 1)
+		req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources1:VGPU": "1"}
+		w.buildOn("host001", req)
+	}
+	taken := ask(3, 1)
+	taken.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources1:VGPU": "1"}
+	w.buildOn("host002", taken)
+	plan := w.planDrain("host001")
+	if len(plan.GetMoves()) != 1 || plan.GetMoves()[0].GetToServiceHost() != "host002" || plan.GetMoves()[0].GetInstance().GetResources()["VGPU"] != 1 || len(plan.GetUnplaced()) != 1 {
+		t.Fatal(plan)
+	}
+	if r := plan.GetUnplaced()[0].GetRefusal().GetRejects(); !slices.ContainsFunc(r, func(r *cellgatev1.RejectCount) bool { return r.GetFilter() == schedule.TreeFilter }) {
+		t.Errorf("rejects: %v", r)
+	}
+}
+
+// NUMA cells and devices of a claim are looked for on the destination.
+func TestPlanDrain_Hardware_IsLookedFor(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, numaHost(1), numaHost(2), testHost(3, 4))}, func(cfg *Config) {
+		patient(cfg)
+		cfg.Filters = append(schedule.DefaultFilters(), schedule.NUMAFilter, schedule.PCIFilter)
+		cfg.PCIAliases = []rules.PCIAlias{{Name: "gpu", VendorID: "10DE", ProductID: "1db6", DeviceType: "type-PCI"}}
+	})
+	build := func(n int, host string) {
+		r := ask(n, 1)
+		r.GetRequestSpec().Image = &cellgatev1.Image{Properties: map[string]string{"hw_numa_nodes": "2"}}
+		r.GetRequestSpec().GetFlavor().ExtraSpecs = map[string]string{"pci_passthrough:alias": "gpu:1"}
+		w.buildOn(host, r)
+	}
+	build(1, "host001")
+	plan := w.planDrain("host001")
+	if len(plan.GetMoves()) != 1 || plan.GetMoves()[0].GetToServiceHost() != "host002" || slices.Contains(plan.GetMoves()[0].GetInstance().GetUnknown(), cellgatev1.UnknownNeed_NEED_HARDWARE) {
+		t.Fatal(plan)
+	}
+	build(2, "host002") // its one device is taken then
+	plan = w.planDrain("host001")
+	if len(plan.GetUnplaced()) != 1 || plan.GetUnplaced()[0].GetRefusal().GetNearest()[0].GetMisses()[0].GetFilter() != schedule.PCIFilter {
+		t.Error(plan)
+	}
+	// Instances that are not of a request show no hardware.
+	w.cells[0].report(testHost(3, 4), instance(testUUID(1, 7), testUUID(0xa, 3)))
+	if i := w.planDrain("host003").GetMoves(); len(i) != 1 || !slices.Contains(i[0].GetInstance().GetUnknown(), cellgatev1.UnknownNeed_NEED_HARDWARE) {
+		t.Error(i)
 	}
 }

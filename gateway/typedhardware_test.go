@@ -12,24 +12,29 @@ import (
 	"cellgate/schedule"
 )
 
-// What the typed form's flavor asks of NUMA nodes and PCI devices is looked for on
-// hosts, for each instance of a request; without the filters it is named as ignored.
-func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
+// numaHost has two NUMA cells of two CPUs and 8 GiB, and one device.
+func numaHost(n int) schedule.Host {
 	const object = `"nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.name": `
 	const pages = `{` + object + `"NUMAPagesTopology", "nova_object.data": {"size_kb": 4, "total": 2097152, "used": 0, "reserved": 0}}`
 	node := func(id, cpus string) string {
 		return `{` + object + `"NUMACell", "nova_object.data": {"id": ` + id +
 			`, "cpuset": [` + cpus + `], "pcpuset": [` + cpus + `], "memory": 8192, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": [` + pages + `], "socket": ` + id + `}}`
 	}
-	wide := testHost(2, 1)
-	wide.View.RAMRatio = 1
-	wide.Facts = schedule.ParseFacts(schedule.FactTexts{
+	h := testHost(n, 1)
+	h.View.RAMRatio = 1
+	h.Facts = schedule.ParseFacts(schedule.FactTexts{
 		NUMATopology: `{` + object + `"NUMATopology", "nova_object.data": {"cells": [` +
 			node("0", "0, 1") + ", " + node("1", "2, 3") + `]}}`,
 		PCIPools: `[{"count": 1, "vendor_id": "10de", "product_id": "1db6", "numa_node": 0, "tags": {"dev_type": "type-PCI"}}]`,
 	})
+	return h
+}
+
+// What the typed form's flavor asks of NUMA nodes and PCI devices is looked for on
+// hosts, for each instance of a request; without the filters it is named as ignored.
+func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 	for _, check := range []bool{true, false} {
-		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, wide)}, func(cfg *Config) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, numaHost(2))}, func(cfg *Config) {
 			if cfg.Filters = schedule.DefaultFilters(); check {
 				cfg.Filters = append(cfg.Filters, schedule.NUMAFilter, schedule.PCIFilter)
 			}
