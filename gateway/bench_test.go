@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // BenchmarkSelect is one dry run over three cells of 1,000 hosts, gRPC in memory
@@ -42,6 +45,65 @@ func BenchmarkSelect(b *testing.B) {
 				for pb.Next() && run() {
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkSelectBesideExplain is BenchmarkSelect in turns of two seconds; in every other one a request is explained. It
+// prints the time of a selection without and beside that, each the median of its turns, and by how much they differ.
+func BenchmarkSelectBesideExplain(b *testing.B) {
+	const turn = 2 * time.Second
+	for _, callers := range []int{1, 64} {
+		b.Run(map[int]string{1: "alone", 64: "64callers"}[callers], func(b *testing.B) {
+			cells := fleet(3, 0)
+			for i, c := range cells {
+				for h := range 1000 {
+					c.hosts = append(c.hosts, testHost(i*1000+h, 1+h%4))
+				}
+			}
+			w := start(b, cells, nil)
+			ctx := context.Background()
+			var n atomic.Int64
+			// during counts the selections of a turn, and gives the time of one.
+			during := func() float64 {
+				began := time.Now()
+				var done atomic.Int64
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for time.Since(began) < turn {
+							req := ask(int(n.Add(1)), 1)
+							req.DryRun = true
+							if _, err := w.scheduler.SelectDestinations(ctx, req); err != nil {
+								b.Error(err)
+								return
+							}
+							done.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				return float64(time.Since(began).Nanoseconds()) / float64(done.Load())
+			}
+			var without, with []float64
+			during() // warm
+			for b.Loop() {
+				without = append(without, during())
+				var explained sync.WaitGroup
+				explained.Go(func() {
+					if _, err := w.scheduler.ExplainDestinations(ctx, ask(int(n.Add(1)), 1)); err != nil {
+						b.Error(err)
+					}
+				})
+				with = append(with, during())
+				explained.Wait()
+			}
+			slices.Sort(without)
+			slices.Sort(with)
+			a, c := without[len(without)/2], with[len(with)/2]
+			b.ReportMetric(a, "ns/select-without")
+			b.ReportMetric(c, "ns/select-beside")
+			b.ReportMetric(100*(c/a-1), "%more")
 		})
 	}
 }

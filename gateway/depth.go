@@ -25,6 +25,12 @@ func checkDepth(req any) error {
 				return err
 			}
 		}
+	case *cellgatev1.PlanDrainRequest:
+		for i, s := range r.GetSpecs() {
+			if err := checkSpecDepth(fmt.Sprintf("specs[%d].nova_request_spec", i), s.GetNovaRequestSpec()); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

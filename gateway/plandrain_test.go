@@ -375,3 +375,41 @@ func TestPlanDrain_Hardware_IsLookedFor(t *testing.T) {
 		t.Error(i)
 	}
 }
+
+// With Nova's spec an instance goes where its traits are; the spec's own hosts are those of its first boot.
+func TestPlanDrain_WithSpecs_HeedsWhatClaimsDoNotKeep(t *testing.T) {
+	golden := testHost(3, 1)
+	golden.Traits = []string{"CUSTOM_GOLD"}
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 4), golden)}, patient)
+	w.buildOn("host001", ask(1, 2))
+	spec := novaAsk(t, 1, func(spec, flavor map[string]any) {
+		flavor["extra_specs"] = map[string]any{"trait:CUSTOM_GOLD": "required"}
+		spec["force_hosts"], spec["ignore_hosts"] = []any{"host001"}, []any{"host003"}
+	}).GetNovaRequestSpec()
+	none := novaAsk(t, 1, func(_, flavor map[string]any) {
+		flavor["extra_specs"] = map[string]any{"trait:CUSTOM_NOWHERE": "required"}
+	}).GetNovaRequestSpec()
+	client := cellgatev1.NewCapacityClient(w.conn)
+	plan, err := client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{
+		{InstanceUuid: testUUID(1, 1), NovaRequestSpec: spec}, {InstanceUuid: testUUID(1, 2), NovaRequestSpec: none}, {InstanceUuid: testUUID(1, 99), NovaRequestSpec: none},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.GetMoves()) != 1 || plan.GetMoves()[0].GetToServiceHost() != "host003" || len(plan.GetMoves()[0].GetInstance().GetUnknown()) != 0 {
+		t.Fatal(plan)
+	}
+	if u := plan.GetUnplaced(); len(u) != 1 || !strings.Contains(u[0].GetMessage(), "2 lack trait CUSTOM_NOWHERE") {
+		t.Errorf("unplaced: %v", u)
+	}
+	got, err := client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{{InstanceUuid: testUUID(1, 1), NovaRequestSpec: nested(maxDepth + 1)}}})
+	if e := mustFail(t, got, err, fault.InvalidRequest); len(e.Fields) != 1 || e.Fields[0].Path != "specs[0].nova_request_spec" {
+		t.Error(e)
+	}
+	// One that cannot be read spoils no plan.
+	odd := novaAsk(t, 1, func(spec, _ map[string]any) { spec["flavor"] = "x" }).GetNovaRequestSpec()
+	plan, err = client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{{InstanceUuid: testUUID(1, 1), NovaRequestSpec: odd}}})
+	if err != nil || len(plan.GetMoves()) != 1 || len(plan.GetUnplaced()) != 1 || !strings.Contains(plan.GetUnplaced()[0].GetMessage(), "flavor") {
+		t.Error(plan, err)
+	}
+}

@@ -229,8 +229,8 @@ func (b *browser) planDrain(api string) {
 	)
 	b.await("can move")
 	b.await(fmt.Sprintf("%s of cell1: %d instances", full.GetServiceHost(), full.GetInstances()))
-	b.await("the plan does not heed")
-	b.do(chromedp.ScrollIntoView(`//p[contains(., "does not heed")]`, chromedp.BySearch))
+	b.await("Not known, and not heeded")
+	b.do(chromedp.ScrollIntoView(`//p[contains(., "not heeded")]`, chromedp.BySearch))
 	b.check("drain")
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -21,7 +23,8 @@ func newDrain(t terminal) *cobra.Command {
 		Short: "Plan how to empty hosts: where each instance goes, in which order, and what does not fit",
 		Long: `Say where the instances of hosts would go, one after the other, and which find no host. They are placed on
 a copy of their cell's table as live migrations are placed; nothing is moved. HOST is a uuid, the name of
-a service host, or that of a node. "-o commands" prints the plan as a shell script: review it, then run it.
+a service host, or that of a node. Claims keep no traits, zone, image and hints: --specs brings them from
+Nova's table request_specs. "-o commands" prints the plan as a shell script: review it, then run it.
 The script disables the hosts first.`,
 		Example: `  cellgate drain --plan cell1-r01-h001
   cellgate drain --plan cell1-r01-h001 cell1-r01-h002 -o commands
@@ -33,6 +36,7 @@ The script disables the hosts first.`,
 	plan := cmd.Flags().Bool("plan", false, "plan only; required, since Nova moves instances and cellgate does not")
 	cold := cmd.Flags().Bool("cold", false, "with -o commands: cold migrations, each confirmed, and no live ones")
 	cmd.Flags().Int32Var(&req.MaxInstances, "max", 0, "instances tried, at most (0 for 10,000)")
+	specs := cmd.Flags().String("specs", "", "file with what Nova keeps of instances, a line each: the uuid and its spec; - for standard input")
 	c := newClient(cmd, t, "commands")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		form, err := c.output(cmd)
@@ -45,6 +49,15 @@ The script disables the hosts first.`,
 			return usage(cmd, errors.New("--cold: is for -o commands alone"))
 		}
 		req.Hosts = args
+		if *specs != "" {
+			text, err := readInput(*specs, t.in)
+			if err == nil {
+				req.Specs, err = readSpecs(text)
+			}
+			if err != nil {
+				return usage(cmd, fmt.Errorf("--specs: %w", err))
+			}
+		}
 		show := showDrain
 		if form == "commands" {
 			show = func(p *page, m *cellgatev1.PlanDrainResponse) { writeDrain(p, m, *cold) }
@@ -54,6 +67,26 @@ The script disables the hosts first.`,
 		}, show)
 	}
 	return cmd
+}
+
+// readSpecs reads rows of Nova's request_specs: a line each, the instance, blanks, and the spec as JSON.
+func readSpecs(text []byte) ([]*cellgatev1.InstanceSpec, error) {
+	var out []*cellgatev1.InstanceSpec
+	for n, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		at := strings.IndexByte(line, '{')
+		if at < 0 {
+			return nil, fmt.Errorf("line %d: has no JSON object", n+1)
+		}
+		spec := &structpb.Struct{}
+		if err := protojson.Unmarshal([]byte(line[at:]), spec); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, unprefixed(err))
+		}
+		out = append(out, &cellgatev1.InstanceSpec{InstanceUuid: strings.TrimSpace(line[:at]), NovaRequestSpec: spec})
+	}
+	return out, nil
 }
 
 func showDrain(p *page, m *cellgatev1.PlanDrainResponse) {
@@ -135,7 +168,7 @@ func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
 		needs = append(needs, text)
 	}
 	if len(needs) > 0 {
-		lines = append(lines, "Claims do not keep, and the plan does not heed: "+strings.Join(needs, ", "))
+		lines = append(lines, "Not known, and not heeded: "+strings.Join(needs, ", "))
 	}
 	if m.GetUntried() > 0 {
 		lines = append(lines, fmt.Sprintf("%s were not tried: %s", counted(int(m.GetUntried()), "instance"), map[cellgatev1.CapacityEnd]string{

@@ -26,7 +26,7 @@ func TestDrain_Plan_IsShownAndRunsAsAScript(t *testing.T) {
 	}
 	out, stderr, status := typed(t.Context(), "", "drain", "--plan", full.GetHostUuid(), "--addr", api)
 	first := m.GetMoves()[0].GetInstance()
-	if status != exitDone || !strings.Contains(out, first.GetInstanceUuid()+"  "+full.GetServiceHost()) || !strings.Contains(out, "the plan does not heed: required traits, ") {
+	if status != exitDone || !strings.Contains(out, first.GetInstanceUuid()+"  "+full.GetServiceHost()) || !strings.Contains(out, "Not known, and not heeded: required traits, ") {
 		t.Errorf("status %d\n%s%s", status, out, stderr)
 	}
 
@@ -106,5 +106,18 @@ func TestDrain_Script_QuotesWhatItIsGiven(t *testing.T) {
 	lines := ran(t, p.String())
 	if got := strings.Join(lines, "\n"); got != "cellgate hosts disable u1 --reason drain\nopenstack --os-compute-api-version 2.30 server migrate --live-migration --wait --host "+evil+" i1" {
 		t.Errorf("ran\n%s\nof\n%s", got, p.String())
+	}
+}
+
+func TestDrain_Specs_AreRowsOfNova(t *testing.T) {
+	got, err := readSpecs([]byte("1a5e0000-0000-4000-8000-000000000001\t{\"a\": {\"b\": 1}}\n\n 2a5e0000-0000-4000-8000-000000000001 {}\n"))
+	if err != nil || len(got) != 2 || got[0].GetInstanceUuid() != "1a5e0000-0000-4000-8000-000000000001" ||
+		got[0].GetNovaRequestSpec().GetFields()["a"].GetStructValue().GetFields()["b"].GetNumberValue() != 1 || got[1].GetInstanceUuid()[0] != '2' {
+		t.Errorf("%v, %v", got, err)
+	}
+	for text, want := range map[string]string{"x\ny": "line 1: has no JSON object", "u {}\nu {": "line 2: "} {
+		if _, err := readSpecs([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/selection"
@@ -50,7 +51,11 @@ func (svc *Service) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequ
 	if err := q.checkDrained(ctx, req.GetHosts()); err != nil {
 		return nil, err
 	}
-	d := &drain{question: q, left: cmp.Or(int(req.GetMaxInstances()), defaultDrain), out: &cellgatev1.PlanDrainResponse{
+	specs := map[string]*structpb.Struct{}
+	for _, s := range req.GetSpecs() {
+		specs[cellclient.Canonical(s.GetInstanceUuid())] = s.GetNovaRequestSpec()
+	}
+	d := &drain{question: q, specs: specs, left: cmp.Or(int(req.GetMaxInstances()), defaultDrain), out: &cellgatev1.PlanDrainResponse{
 		Exact: true, End: cellgatev1.CapacityEnd_ALL_TRIED, Seed: q.seed,
 	}}
 	if err := d.plan(ctx); err != nil {
@@ -119,6 +124,8 @@ func (q *question) similarHost(ctx context.Context, name string) string {
 type drain struct {
 	*question
 	out *cellgatev1.PlanDrainResponse
+	// specs are Nova's request specs, by instance.
+	specs map[string]*structpb.Struct
 	// left is how many more instances are tried, bytes what the plan has.
 	left, bytes int
 	// explained counts the shapes that near misses were looked for.

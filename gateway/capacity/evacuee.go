@@ -69,13 +69,20 @@ func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 			if e.id, err = schedule.ParseID(about.GetInstanceUuid()); err != nil {
 				return nil, fault.Wrap(fault.Internal, err, "claim %s of cell %s", claim.GetClaimId(), c.Name())
 			}
-			e.form, e.unreadable = d.formOf(ctx, c, e.id, claim, needs[i])
-			if e.unreadable == nil {
-				r := e.form.Request
-				hard := r.Group != nil && (r.Group.Policy == schedule.Affinity || r.Group.Policy == schedule.AntiAffinity)
-				e.bound = hard || r.Tree != nil || r.Nova != nil && (r.Nova.NUMA != nil || len(r.Nova.PCI) > 0)
-			} else if ctx.Err() != nil {
-				return nil, ctx.Err()
+			e.form, err = d.formOf(ctx, c, e.id, claim, needs[i])
+			switch kind := fault.KindOf(err); {
+			case err == nil:
+				e.bound = binds(e.form.Request)
+				if d.specs[e.id.String()] != nil {
+					about.Unknown = nil
+					if e.form.Request.Group != nil && needs[i].GetGroup() == nil { // other members are known by the spec alone
+						about.Unknown = []cellgatev1.UnknownNeed{cellgatev1.UnknownNeed_NEED_GROUP}
+					}
+				}
+			case kind == fault.InvalidRequest || kind == fault.NoValidHost:
+				e.unreadable = err
+			default:
+				return nil, err
 			}
 			list = append(list, e)
 		}
@@ -84,6 +91,12 @@ func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(rank(a.bound), rank(b.bound)), slices.Compare(a.id[:], b.id[:]))
 	})
 	return list, nil
+}
+
+// binds reports whether more than amounts decides which hosts will do.
+func binds(r *schedule.Request) bool {
+	hard := r.Group != nil && (r.Group.Policy == schedule.Affinity || r.Group.Policy == schedule.AntiAffinity)
+	return hard || r.Tree != nil || r.Nova != nil && (r.Nova.NUMA != nil || len(r.Nova.PCI) > 0)
 }
 
 func rank(first bool) int {
@@ -189,8 +202,52 @@ func describe(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, on *cellgatev1.DrainedH
 	return out
 }
 
-// formOf makes of a claim the request to move its instance within its cell.
+// formOf makes the request to move a claim's instance within its cell: of its spec, else of what the claim knows.
 func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+	form, err := d.translated(ctx, c, instance, claim, n)
+	if err != nil {
+		return nil, err
+	}
+	if r := form.Request; r.Group != nil {
+		form.Request = r.OfNewMembers()
+		form.Request.Moving = instance
+	}
+	return form, nil
+}
+
+func (d *drain) translated(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+	spec := d.specs[instance.String()]
+	if spec == nil {
+		return d.formOfClaim(ctx, c, instance, claim, n)
+	}
+	form, err := d.svc.Selector.Translate(ctx, &cellgatev1.SelectDestinationsRequest{
+		InstanceUuids: []string{instance.String()}, Operation: cellgatev1.Operation_LIVE_MIGRATE, DryRun: true,
+		Spec: &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: spec},
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Nova's conductor sets these anew for each move.
+	r := *form.Request
+	r.ForceHosts, r.ForceNodes, r.IgnoreHosts, r.Destination = nil, nil, nil, &schedule.Destination{Cell: c.UUID()}
+	if r.Nova != nil {
+		nova := *r.Nova
+		nova.Retry = nil
+		r.Nova = &nova
+	}
+	if g := n.GetGroup(); g != nil {
+		var fields wire.Fields
+		r.Group = &schedule.Group{UUID: fields.ID("group", g.GetUuid()), Policy: schedule.Policy(g.GetPolicy()), MaxPerHost: int(g.GetMaxServerPerHost()), Members: fields.IDs("members", g.GetMembers())}
+		if err := fields.Err(); err != nil {
+			return nil, err
+		}
+	}
+	form.Request = &r
+	return form, nil
+}
+
+// formOfClaim makes the request of what a claim knows.
+func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	form, err := d.svc.Selector.Translate(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{instance.String()}, Operation: cellgatev1.Operation_LIVE_MIGRATE, DryRun: true,
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: specOfClaim(c.Name(), claim, n.GetGroup())},
@@ -199,10 +256,6 @@ func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, clai
 		return nil, err
 	}
 	r := form.Request
-	if r.Group != nil {
-		r = r.OfNewMembers()
-		r.Moving = instance
-	}
 	if g := n.GetGuest(); g != nil {
 		var fields wire.Fields
 		guest, nova := fields.Guest(g), schedule.NovaRequest{}

@@ -36,6 +36,7 @@ var unbounded = map[string]string{
 	"cellgate.v1.ClaimRejection":                              "part of Decision",
 	"cellgate.v1.PutFactsRequest.facts":                       "its bytes are checked in the gateway, its depth where it is kept (shard.CanonicalFacts); its size is the message's",
 	"cellgate.v1.CapacityShape.nova_request_spec":             "as that of SelectDestinationsRequest",
+	"cellgate.v1.InstanceSpec.nova_request_spec":              "as that of SelectDestinationsRequest",
 	"cellgate.v1.SelectDestinationsRequest.nova_request_spec": "its depth and the number of its values are checked where it is read (schedule/nova); its size is the message's",
 }
 

@@ -77,7 +77,7 @@ function Plan({ plan }: { plan: Bag }) {
         <span class="quiet small">planned in {seconds(protoSeconds(plan.took))}</span>
       </span>}>
         <p>{plan.hosts.map((h: Bag, i: number) => <span key={h.host_uuid}>{i > 0 && ", "}{host(h.host_uuid, h.service_host)} of {h.cell}: {plural(h.instances, "instance")}</span>)}</p>
-        {unknown.length > 0 && <p class="quiet">Claims do not keep, and the plan does not heed: {unknown.map(([n, k]) => needs[n] + (k < all.length ? ` of ${count(k)}` : "")).join(", ")}.</p>}
+        {unknown.length > 0 && <p class="quiet">Not known, and not heeded: {unknown.map(([n, k]) => needs[n] + (k < all.length ? ` of ${count(k)}` : "")).join(", ")}.</p>}
         {plan.untried > 0 && <p><Badge tone="warn">{plural(plan.untried, "instance")} not tried</Badge> {ends[plan.end]}.</p>}
         {plan.moves.length > 0 && <Table label="Moves" head={[{ text: "Turn", right: true }, "Instance", "From", "To", "Resources", "Server group"]}>
           {plan.moves.slice(0, shown).map((m: Bag, k: number) => (

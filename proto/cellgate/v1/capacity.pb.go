@@ -1081,7 +1081,10 @@ type PlanDrainRequest struct {
 	// that have it. One that no cell has is refused, INVALID_REQUEST.
 	Hosts []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Instances tried, at most; 0 means 10,000. A plan of 3 MiB ends with LIMIT too: about 8,000 moves, or 3,000 refusals.
-	MaxInstances  int32 `protobuf:"varint,2,opt,name=max_instances,json=maxInstances,proto3" json:"max_instances,omitempty"`
+	MaxInstances int32 `protobuf:"varint,2,opt,name=max_instances,json=maxInstances,proto3" json:"max_instances,omitempty"`
+	// What instances ask for, where that is known: each of them is placed as its spec asks. Those of instances that are not
+	// on the hosts are not read.
+	Specs         []*InstanceSpec `protobuf:"bytes,3,rep,name=specs,proto3" json:"specs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1130,6 +1133,68 @@ func (x *PlanDrainRequest) GetMaxInstances() int32 {
 	return 0
 }
 
+func (x *PlanDrainRequest) GetSpecs() []*InstanceSpec {
+	if x != nil {
+		return x.Specs
+	}
+	return nil
+}
+
+// InstanceSpec is the request spec that Nova keeps of an instance.
+type InstanceSpec struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	// The column spec of Nova's table request_specs. Hosts that it forces, ignores or was retried from are not heeded, as
+	// Nova does when it moves an instance.
+	NovaRequestSpec *structpb.Struct `protobuf:"bytes,2,opt,name=nova_request_spec,json=novaRequestSpec,proto3" json:"nova_request_spec,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *InstanceSpec) Reset() {
+	*x = InstanceSpec{}
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceSpec) ProtoMessage() {}
+
+func (x *InstanceSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceSpec.ProtoReflect.Descriptor instead.
+func (*InstanceSpec) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *InstanceSpec) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *InstanceSpec) GetNovaRequestSpec() *structpb.Struct {
+	if x != nil {
+		return x.NovaRequestSpec
+	}
+	return nil
+}
+
 type PlanDrainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hosts []*DrainedHost         `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
@@ -1159,7 +1224,7 @@ type PlanDrainResponse struct {
 
 func (x *PlanDrainResponse) Reset() {
 	*x = PlanDrainResponse{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1236,7 @@ func (x *PlanDrainResponse) String() string {
 func (*PlanDrainResponse) ProtoMessage() {}
 
 func (x *PlanDrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[11]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1249,7 @@ func (x *PlanDrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanDrainResponse.ProtoReflect.Descriptor instead.
 func (*PlanDrainResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanDrainResponse) GetHosts() []*DrainedHost {
@@ -1280,7 +1345,7 @@ type DrainedHost struct {
 
 func (x *DrainedHost) Reset() {
 	*x = DrainedHost{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1357,7 @@ func (x *DrainedHost) String() string {
 func (*DrainedHost) ProtoMessage() {}
 
 func (x *DrainedHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[12]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1370,7 @@ func (x *DrainedHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainedHost.ProtoReflect.Descriptor instead.
 func (*DrainedHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainedHost) GetAsked() []string {
@@ -1368,7 +1433,7 @@ type DrainInstance struct {
 	// Its server group; empty for none.
 	GroupUuid   string `protobuf:"bytes,10,opt,name=group_uuid,json=groupUuid,proto3" json:"group_uuid,omitempty"`
 	GroupPolicy string `protobuf:"bytes,11,opt,name=group_policy,json=groupPolicy,proto3" json:"group_policy,omitempty"`
-	// Needs that a claim does not keep, so that the plan could not heed them.
+	// Needs that neither the claim nor a spec says, so that the plan could not heed them.
 	Unknown       []UnknownNeed `protobuf:"varint,12,rep,packed,name=unknown,proto3,enum=cellgate.v1.UnknownNeed" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1376,7 +1441,7 @@ type DrainInstance struct {
 
 func (x *DrainInstance) Reset() {
 	*x = DrainInstance{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1453,7 @@ func (x *DrainInstance) String() string {
 func (*DrainInstance) ProtoMessage() {}
 
 func (x *DrainInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[13]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1466,7 @@ func (x *DrainInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainInstance.ProtoReflect.Descriptor instead.
 func (*DrainInstance) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DrainInstance) GetInstanceUuid() string {
@@ -1500,7 +1565,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1577,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[14]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1590,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlannedMove) GetInstance() *DrainInstance {
@@ -1570,7 +1635,7 @@ type UnplacedInstance struct {
 
 func (x *UnplacedInstance) Reset() {
 	*x = UnplacedInstance{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1647,7 @@ func (x *UnplacedInstance) String() string {
 func (*UnplacedInstance) ProtoMessage() {}
 
 func (x *UnplacedInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[15]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1660,7 @@ func (x *UnplacedInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnplacedInstance.ProtoReflect.Descriptor instead.
 func (*UnplacedInstance) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UnplacedInstance) GetInstance() *DrainInstance {
@@ -1629,7 +1694,7 @@ type StayingInstance struct {
 
 func (x *StayingInstance) Reset() {
 	*x = StayingInstance{}
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1706,7 @@ func (x *StayingInstance) String() string {
 func (*StayingInstance) ProtoMessage() {}
 
 func (x *StayingInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_capacity_proto_msgTypes[16]
+	mi := &file_cellgate_v1_capacity_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1719,7 @@ func (x *StayingInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StayingInstance.ProtoReflect.Descriptor instead.
 func (*StayingInstance) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_capacity_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StayingInstance) GetInstance() *DrainInstance {
@@ -1748,11 +1813,15 @@ const file_cellgate_v1_capacity_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12/\n" +
 	"\x06source\x18\x04 \x01(\x0e2\x17.cellgate.v1.CellSourceR\x06source\x12\x14\n" +
 	"\x05hosts\x18\x05 \x01(\x05R\x05hosts\x12#\n" +
-	"\rtable_version\x18\x06 \x01(\tR\ftableVersion\"q\n" +
+	"\rtable_version\x18\x06 \x01(\tR\ftableVersion\"\xad\x01\n" +
 	"\x10PlanDrainRequest\x12,\n" +
 	"\x05hosts\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\xe8\a\x18\x01\"\ar\x05\x10\x01\x18\xff\x01R\x05hosts\x12/\n" +
 	"\rmax_instances\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fmaxInstances\"\xd0\x03\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fmaxInstances\x12:\n" +
+	"\x05specs\x18\x03 \x03(\v2\x19.cellgate.v1.InstanceSpecB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05specs\"\x8a\x01\n" +
+	"\fInstanceSpec\x12-\n" +
+	"\rinstance_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\finstanceUuid\x12K\n" +
+	"\x11nova_request_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x0fnovaRequestSpec\"\xd0\x03\n" +
 	"\x11PlanDrainResponse\x12.\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x18.cellgate.v1.DrainedHostR\x05hosts\x12.\n" +
 	"\x05moves\x18\x02 \x03(\v2\x18.cellgate.v1.PlannedMoveR\x05moves\x129\n" +
@@ -1853,7 +1922,7 @@ func file_cellgate_v1_capacity_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_capacity_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_cellgate_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_cellgate_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_cellgate_v1_capacity_proto_goTypes = []any{
 	(CapacityMode)(0),                // 0: cellgate.v1.CapacityMode
 	(CapacityEnd)(0),                 // 1: cellgate.v1.CapacityEnd
@@ -1870,63 +1939,66 @@ var file_cellgate_v1_capacity_proto_goTypes = []any{
 	(*CellCapacity)(nil),             // 12: cellgate.v1.CellCapacity
 	(*CapacityCell)(nil),             // 13: cellgate.v1.CapacityCell
 	(*PlanDrainRequest)(nil),         // 14: cellgate.v1.PlanDrainRequest
-	(*PlanDrainResponse)(nil),        // 15: cellgate.v1.PlanDrainResponse
-	(*DrainedHost)(nil),              // 16: cellgate.v1.DrainedHost
-	(*DrainInstance)(nil),            // 17: cellgate.v1.DrainInstance
-	(*PlannedMove)(nil),              // 18: cellgate.v1.PlannedMove
-	(*UnplacedInstance)(nil),         // 19: cellgate.v1.UnplacedInstance
-	(*StayingInstance)(nil),          // 20: cellgate.v1.StayingInstance
-	nil,                              // 21: cellgate.v1.AggregateChange.MetadataEntry
-	nil,                              // 22: cellgate.v1.DrainInstance.ResourcesEntry
-	(*RequestSpec)(nil),              // 23: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),          // 24: google.protobuf.Struct
-	(*durationpb.Duration)(nil),      // 25: google.protobuf.Duration
-	(*RejectCount)(nil),              // 26: cellgate.v1.RejectCount
-	(CellOutcome)(0),                 // 27: cellgate.v1.CellOutcome
-	(CellSource)(0),                  // 28: cellgate.v1.CellSource
-	(*NoValidHost)(nil),              // 29: cellgate.v1.NoValidHost
+	(*InstanceSpec)(nil),             // 15: cellgate.v1.InstanceSpec
+	(*PlanDrainResponse)(nil),        // 16: cellgate.v1.PlanDrainResponse
+	(*DrainedHost)(nil),              // 17: cellgate.v1.DrainedHost
+	(*DrainInstance)(nil),            // 18: cellgate.v1.DrainInstance
+	(*PlannedMove)(nil),              // 19: cellgate.v1.PlannedMove
+	(*UnplacedInstance)(nil),         // 20: cellgate.v1.UnplacedInstance
+	(*StayingInstance)(nil),          // 21: cellgate.v1.StayingInstance
+	nil,                              // 22: cellgate.v1.AggregateChange.MetadataEntry
+	nil,                              // 23: cellgate.v1.DrainInstance.ResourcesEntry
+	(*RequestSpec)(nil),              // 24: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),          // 25: google.protobuf.Struct
+	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
+	(*RejectCount)(nil),              // 27: cellgate.v1.RejectCount
+	(CellOutcome)(0),                 // 28: cellgate.v1.CellOutcome
+	(CellSource)(0),                  // 29: cellgate.v1.CellSource
+	(*NoValidHost)(nil),              // 30: cellgate.v1.NoValidHost
 }
 var file_cellgate_v1_capacity_proto_depIdxs = []int32{
 	5,  // 0: cellgate.v1.EstimateCapacityRequest.shapes:type_name -> cellgate.v1.CapacityShape
 	0,  // 1: cellgate.v1.EstimateCapacityRequest.mode:type_name -> cellgate.v1.CapacityMode
 	6,  // 2: cellgate.v1.EstimateCapacityRequest.changes:type_name -> cellgate.v1.HypotheticalChanges
-	23, // 3: cellgate.v1.CapacityShape.request_spec:type_name -> cellgate.v1.RequestSpec
-	24, // 4: cellgate.v1.CapacityShape.nova_request_spec:type_name -> google.protobuf.Struct
+	24, // 3: cellgate.v1.CapacityShape.request_spec:type_name -> cellgate.v1.RequestSpec
+	25, // 4: cellgate.v1.CapacityShape.nova_request_spec:type_name -> google.protobuf.Struct
 	7,  // 5: cellgate.v1.HypotheticalChanges.added_hosts:type_name -> cellgate.v1.AddedHosts
 	8,  // 6: cellgate.v1.HypotheticalChanges.aggregates:type_name -> cellgate.v1.AggregateChange
 	9,  // 7: cellgate.v1.HypotheticalChanges.ratios:type_name -> cellgate.v1.RatioChange
-	21, // 8: cellgate.v1.AggregateChange.metadata:type_name -> cellgate.v1.AggregateChange.MetadataEntry
+	22, // 8: cellgate.v1.AggregateChange.metadata:type_name -> cellgate.v1.AggregateChange.MetadataEntry
 	11, // 9: cellgate.v1.EstimateCapacityResponse.shapes:type_name -> cellgate.v1.ShapeCapacity
 	13, // 10: cellgate.v1.EstimateCapacityResponse.cells:type_name -> cellgate.v1.CapacityCell
-	25, // 11: cellgate.v1.EstimateCapacityResponse.took:type_name -> google.protobuf.Duration
+	26, // 11: cellgate.v1.EstimateCapacityResponse.took:type_name -> google.protobuf.Duration
 	1,  // 12: cellgate.v1.ShapeCapacity.end:type_name -> cellgate.v1.CapacityEnd
 	12, // 13: cellgate.v1.ShapeCapacity.cells:type_name -> cellgate.v1.CellCapacity
-	26, // 14: cellgate.v1.ShapeCapacity.rejects:type_name -> cellgate.v1.RejectCount
-	27, // 15: cellgate.v1.CapacityCell.outcome:type_name -> cellgate.v1.CellOutcome
-	28, // 16: cellgate.v1.CapacityCell.source:type_name -> cellgate.v1.CellSource
-	16, // 17: cellgate.v1.PlanDrainResponse.hosts:type_name -> cellgate.v1.DrainedHost
-	18, // 18: cellgate.v1.PlanDrainResponse.moves:type_name -> cellgate.v1.PlannedMove
-	19, // 19: cellgate.v1.PlanDrainResponse.unplaced:type_name -> cellgate.v1.UnplacedInstance
-	20, // 20: cellgate.v1.PlanDrainResponse.staying:type_name -> cellgate.v1.StayingInstance
-	1,  // 21: cellgate.v1.PlanDrainResponse.end:type_name -> cellgate.v1.CapacityEnd
-	13, // 22: cellgate.v1.PlanDrainResponse.cells:type_name -> cellgate.v1.CapacityCell
-	25, // 23: cellgate.v1.PlanDrainResponse.took:type_name -> google.protobuf.Duration
-	22, // 24: cellgate.v1.DrainInstance.resources:type_name -> cellgate.v1.DrainInstance.ResourcesEntry
-	2,  // 25: cellgate.v1.DrainInstance.unknown:type_name -> cellgate.v1.UnknownNeed
-	17, // 26: cellgate.v1.PlannedMove.instance:type_name -> cellgate.v1.DrainInstance
-	17, // 27: cellgate.v1.UnplacedInstance.instance:type_name -> cellgate.v1.DrainInstance
-	29, // 28: cellgate.v1.UnplacedInstance.refusal:type_name -> cellgate.v1.NoValidHost
-	17, // 29: cellgate.v1.StayingInstance.instance:type_name -> cellgate.v1.DrainInstance
-	3,  // 30: cellgate.v1.StayingInstance.reason:type_name -> cellgate.v1.StayReason
-	4,  // 31: cellgate.v1.Capacity.EstimateCapacity:input_type -> cellgate.v1.EstimateCapacityRequest
-	14, // 32: cellgate.v1.Capacity.PlanDrain:input_type -> cellgate.v1.PlanDrainRequest
-	10, // 33: cellgate.v1.Capacity.EstimateCapacity:output_type -> cellgate.v1.EstimateCapacityResponse
-	15, // 34: cellgate.v1.Capacity.PlanDrain:output_type -> cellgate.v1.PlanDrainResponse
-	33, // [33:35] is the sub-list for method output_type
-	31, // [31:33] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	27, // 14: cellgate.v1.ShapeCapacity.rejects:type_name -> cellgate.v1.RejectCount
+	28, // 15: cellgate.v1.CapacityCell.outcome:type_name -> cellgate.v1.CellOutcome
+	29, // 16: cellgate.v1.CapacityCell.source:type_name -> cellgate.v1.CellSource
+	15, // 17: cellgate.v1.PlanDrainRequest.specs:type_name -> cellgate.v1.InstanceSpec
+	25, // 18: cellgate.v1.InstanceSpec.nova_request_spec:type_name -> google.protobuf.Struct
+	17, // 19: cellgate.v1.PlanDrainResponse.hosts:type_name -> cellgate.v1.DrainedHost
+	19, // 20: cellgate.v1.PlanDrainResponse.moves:type_name -> cellgate.v1.PlannedMove
+	20, // 21: cellgate.v1.PlanDrainResponse.unplaced:type_name -> cellgate.v1.UnplacedInstance
+	21, // 22: cellgate.v1.PlanDrainResponse.staying:type_name -> cellgate.v1.StayingInstance
+	1,  // 23: cellgate.v1.PlanDrainResponse.end:type_name -> cellgate.v1.CapacityEnd
+	13, // 24: cellgate.v1.PlanDrainResponse.cells:type_name -> cellgate.v1.CapacityCell
+	26, // 25: cellgate.v1.PlanDrainResponse.took:type_name -> google.protobuf.Duration
+	23, // 26: cellgate.v1.DrainInstance.resources:type_name -> cellgate.v1.DrainInstance.ResourcesEntry
+	2,  // 27: cellgate.v1.DrainInstance.unknown:type_name -> cellgate.v1.UnknownNeed
+	18, // 28: cellgate.v1.PlannedMove.instance:type_name -> cellgate.v1.DrainInstance
+	18, // 29: cellgate.v1.UnplacedInstance.instance:type_name -> cellgate.v1.DrainInstance
+	30, // 30: cellgate.v1.UnplacedInstance.refusal:type_name -> cellgate.v1.NoValidHost
+	18, // 31: cellgate.v1.StayingInstance.instance:type_name -> cellgate.v1.DrainInstance
+	3,  // 32: cellgate.v1.StayingInstance.reason:type_name -> cellgate.v1.StayReason
+	4,  // 33: cellgate.v1.Capacity.EstimateCapacity:input_type -> cellgate.v1.EstimateCapacityRequest
+	14, // 34: cellgate.v1.Capacity.PlanDrain:input_type -> cellgate.v1.PlanDrainRequest
+	10, // 35: cellgate.v1.Capacity.EstimateCapacity:output_type -> cellgate.v1.EstimateCapacityResponse
+	16, // 36: cellgate.v1.Capacity.PlanDrain:output_type -> cellgate.v1.PlanDrainResponse
+	35, // [35:37] is the sub-list for method output_type
+	33, // [33:35] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_capacity_proto_init() }
@@ -1946,7 +2018,7 @@ func file_cellgate_v1_capacity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_capacity_proto_rawDesc), len(file_cellgate_v1_capacity_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
