@@ -294,6 +294,32 @@ func TestUnheardCommitsAreLookedUp(t *testing.T) {
 	}
 }
 
+// A batch that cannot be encoded never had its COMMIT sent: nothing is to be looked up.
+func TestCommit_UnencodableArgument_IsNotUnheard(t *testing.T) {
+	s := newStand(t, testOptions(newDatabase(t)))
+	c, err := s.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	w := &writes{store: s.Store}
+	w.queue(reserveTime, int64(1)<<62)
+	w.queue("SELECT $1::int8", "no number")
+	if unheard, err := w.commit(t.Context(), c.Conn()); unheard || fault.KindOf(err) != fault.Internal {
+		t.Errorf("commit: unheard %v, %v, want an error of kind %s", unheard, err, fault.Internal)
+	}
+	if err := s.rollback(c.Conn()); err != nil {
+		t.Fatal(err)
+	}
+	var reserved int64
+	if err := c.QueryRow(t.Context(), reservedTime).Scan(&reserved); err != nil || reserved == 1<<62 {
+		t.Errorf("the batch was committed: %d, %v", reserved, err)
+	}
+}
+
 // A commit that cannot be looked up, since the server is gone, is an unknown outcome;
 // the lane looks it up before it goes on.
 func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {

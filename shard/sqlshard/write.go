@@ -3,11 +3,13 @@ package sqlshard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/internal/fault"
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
 )
@@ -103,6 +105,13 @@ func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unheard bool, err err
 			continue
 		}
 		_ = r.Close() // it has the same error
+		// Statements are prepared and encoded before the COMMIT is queued.
+		if unsent := (pgx.ErrPreprocessingBatch{}); errors.As(err, &unsent) {
+			if state(err) == "" && !c.IsClosed() {
+				err = fault.Wrap(fault.Internal, err, "a batch cannot be encoded")
+			}
+			return false, err
+		}
 		// An error that the server sends of a statement before the COMMIT ends the
 		// transaction. Any other one leaves it open, unless it says.
 		if state(err) != "" && i < n-1 || commitRefused(err) {
