@@ -2,18 +2,26 @@ package sqlshard
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// idleRefused: this process has warned that a server refuses the limit. A process opens a store
+// for each cell, and would say the same for each.
+var idleRefused atomic.Bool
+
 // tryIdleLimit reports whether the server ends a connection that stands still in a
 // transaction. One that does not have the setting keeps the locks of a process that stands
-// still; the log says so.
+// still; the log says so, once a process.
 func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	_, err := c.Exec(ctx, idleLimit(s.opts.IdleTimeout), pgx.QueryExecModeSimpleProtocol)
 	if err == nil || !s.server.mayRefuseIdle() || !settingRefused(err) {
 		return err == nil, err
+	}
+	if idleRefused.Swap(true) {
+		return false, nil
 	}
 	s.opts.Log.Warn("the database keeps the locks of a process that stands still in a transaction: it refuses idle_in_transaction_session_timeout", "err", err)
 	return false, nil

@@ -70,7 +70,7 @@ func TestALoadMayStandStill(t *testing.T) {
 }
 
 // A server that does not have the setting is used without; the log says what that
-// means, once.
+// means, once a process.
 func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 	srv := pgtest.Start(t)
 	for _, code := range []string{undefinedObject, invalidParameter, notSupported} {
@@ -82,6 +82,7 @@ func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 			return pgproxy.Fault{}
 		})
 		proxy.On(true)
+		idleRefused.Store(false)
 		var log strings.Builder
 		opts := testOptions(url)
 		opts.as, opts.Log = new(cockroach), slog.New(slog.NewTextHandler(&log, nil))
@@ -89,6 +90,7 @@ func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 		if err := s.apply(shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}); err != nil {
 			t.Errorf("%s: Apply: %v", code, err)
 		}
+		mustClose(t, openAt(t, opts))
 		s.pool.Reset()
 		if n := s.live(); n != 1 {
 			t.Errorf("%s: Load gives %d claims", code, n)
