@@ -58,19 +58,12 @@ func positions(ctx context.Context, c *pgx.Conn, lanes []laneRow) (shard.Cursor,
 	return at, err
 }
 
-// Tail reads the lanes, and then the entries of each after the cursor. It gives entries of all
+// Tail reads the lanes, and the entries of each after the cursor. It gives entries of all
 // lanes by their time, so that no lane waits for another's backlog. It fails when the lane that
 // this store opened last was fenced: who only reads would not hear of it.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		lanes, err := lanesOf(ctx, c.Conn())
-		if err != nil {
-			return err
-		}
-		if err := s.stands(lanes); err != nil {
-			return err
-		}
-		found, err := readAfter(ctx, c.Conn(), lanes, from, max(0, limit))
+		lanes, found, err := s.readAfter(ctx, c.Conn(), from, max(0, limit))
 		if err != nil {
 			return err
 		}
@@ -101,45 +94,83 @@ func trimmed(id shard.LaneID, seq uint64) error {
 	return fault.New(fault.Gone, "the journal does not have what follows entry %d of lane %s/%d", seq, id.Replica, id.Incarnation)
 }
 
-// readAfter reads at most limit entries of each lane after a cursor, and all that tell of
-// dropped lanes, in one trip. The entry at the cursor must be there, unless it was trimmed.
-func readAfter(ctx context.Context, c *pgx.Conn, lanes []laneRow, from shard.Cursor, limit int) ([]packedEntry, error) {
-	b := &pgx.Batch{}
-	for _, l := range lanes {
-		if from[l.id] < l.floor {
-			return nil, trimmed(l.id, from[l.id])
+// readAfter reads the lanes, at most limit entries of each after a cursor, and all that tell of
+// dropped lanes. It is one statement, unless there are lanes that this store does not know yet.
+// The entry at the cursor must be there, unless it was trimmed.
+func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, limit int) (lanes []laneRow, found []packedEntry, err error) {
+	var asked []shard.LaneID
+	if known := s.lanes.Load(); known != nil {
+		asked = *known
+	}
+	for {
+		lanes, entries, err := tailOnce(ctx, c, asked, from, limit)
+		if err != nil {
+			return nil, nil, err
 		}
+		if err := s.stands(lanes); err != nil {
+			return nil, nil, err
+		}
+		ids := column(lanes, func(l laneRow) shard.LaneID { return l.id })
+		if !slices.ContainsFunc(ids, func(id shard.LaneID) bool { return !slices.Contains(asked, id) }) {
+			for _, l := range lanes {
+				list, err := l.follow(from[l.id], entries[l.id])
+				if err != nil {
+					return nil, nil, err
+				}
+				found = append(found, list...)
+			}
+			s.lanes.Store(&ids)
+			return lanes, found, nil
+		}
+		asked = ids
+	}
+}
+
+// tailOnce reads all lanes, and entries of those that are named, from the one at the cursor on.
+func tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard.Cursor, limit int) (lanes []laneRow, entries map[shard.LaneID][]packedEntry, err error) {
+	args := make([]any, 0, tailParameters*len(asked))
+	for _, id := range asked {
 		most := int64(limit) + 1
-		if l.id == drops {
+		if id == drops {
 			most = math.MaxInt32
 		}
-		b.Queue(readEntries, l.id.Replica, int64(l.id.Incarnation), int64(from[l.id]), most)
+		args = append(args, id.Replica, int64(id.Incarnation), int64(from[id]), most)
 	}
-	var found []packedEntry
-	i := 0
-	return found, eachAnswer(c.SendBatch(ctx, b), len(lanes), func(rows pgx.Rows) error {
-		l := lanes[i]
-		i++
-		last := from[l.id]
-		there := last == l.floor
-		var seq, at int64
-		var body []byte
-		_, err := pgx.ForEachRow(rows, []any{&seq, &at, &body}, func() error {
-			if uint64(seq) == from[l.id] {
-				there = true
-				return nil
-			}
-			if last++; uint64(seq) != last || !there {
-				return trimmed(l.id, from[l.id])
-			}
-			found = append(found, packedEntry{l.id, last, at, bytes.Clone(body)})
+	rows, err := c.Query(ctx, readTail(len(asked)), args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries = make(map[shard.LaneID][]packedEntry, len(asked))
+	var nth, number, at int64
+	var replica *string
+	var fenced *bool
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&nth, &replica, &number, &at, &fenced, &body}, func() error {
+		if replica != nil && fenced != nil {
+			lanes = append(lanes, laneRow{shard.LaneID{Replica: *replica, Incarnation: uint64(number)}, uint64(at), *fenced})
 			return nil
-		})
-		if err == nil && !there {
-			return trimmed(l.id, from[l.id])
 		}
-		return err
+		id := asked[nth]
+		entries[id] = append(entries[id], packedEntry{id, uint64(number), at, bytes.Clone(body)})
+		return nil
 	})
+	return lanes, entries, err
+}
+
+// follow gives the entries after the cursor's. None may be missing.
+func (l laneRow) follow(cursor uint64, entries []packedEntry) ([]packedEntry, error) {
+	slices.SortFunc(entries, func(a, b packedEntry) int { return cmp.Compare(a.seq, b.seq) })
+	if len(entries) > 0 && entries[0].seq == cursor {
+		entries = entries[1:]
+	} else if cursor != l.floor {
+		return nil, trimmed(l.id, cursor)
+	}
+	for i, e := range entries {
+		if e.seq != cursor+uint64(i)+1 {
+			return nil, trimmed(l.id, cursor)
+		}
+	}
+	return entries, nil
 }
 
 // packedEntry is a row of the journal.

@@ -1,5 +1,10 @@
 package sqlshard
 
+import (
+	"fmt"
+	"strings"
+)
+
 // The statements of transactions, in the order in which they run. Lists are arrays:
 // a statement does not depend on how many rows it is for, and is prepared once a
 // connection. They are sorted, so that transactions lock in one order.
@@ -176,11 +181,33 @@ const (
 
 	readLanes = `SELECT replica, incarnation, floor, fenced FROM lanes`
 	lastEntry = `SELECT seq FROM journal WHERE replica = $1::text AND incarnation = $2::int8 ORDER BY seq DESC LIMIT 1`
-
-	// readEntries reads entry $3 without its body, if it is there, and those after it.
-	readEntries = `SELECT seq, written_at, CASE WHEN seq > $3::int8 THEN entry END FROM journal
-WHERE replica = $1::text AND incarnation = $2::int8 AND seq >= $3::int8 ORDER BY seq LIMIT $4::int8`
 )
+
+// tailLanes is the part of readTail that reads the lanes.
+const tailLanes = `SELECT -1::int8 AS nth, replica, incarnation AS number, floor AS at, fenced, NULL::bytea AS entry FROM lanes ORDER BY replica, incarnation`
+
+// tailParameters are what readTail takes for each lane: its replica and incarnation, an entry's
+// number, and how many to read.
+const tailParameters = 4
+
+// readTail reads all lanes, and entries of so many of them: the one that is named, without its
+// body, if it is there, and those after it. Each lane has a range of its own in the text:
+// CockroachDB joins with ranges from 21.2 on only. A row has the place of its lane in what was
+// asked for; that of a lane has a replica and whether it is fenced. The outermost WHERE is as in
+// readStanding.
+func readTail(lanes int) string {
+	var b, types strings.Builder
+	fmt.Fprintf(&b, "SELECT nth, replica, number, at, fenced, entry FROM (\n(%s)", tailLanes)
+	for n := range lanes {
+		p := tailParameters * n
+		fmt.Fprintf(&b, `
+UNION ALL (SELECT %d::int8, NULL::text, seq, written_at, NULL::bool, CASE WHEN seq > $%d::int8 THEN entry END FROM journal
+WHERE replica = $%d::text AND incarnation = $%d::int8 AND seq >= $%d::int8 ORDER BY seq LIMIT $%d::int8)`, n, p+3, p+1, p+2, p+3, p+4)
+		fmt.Fprintf(&types, " AND $%d::text IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL", p+1, p+2, p+3, p+4)
+	}
+	b.WriteString(") AS told WHERE true" + types.String())
+	return b.String()
+}
 
 // The store's own rows.
 const (

@@ -32,6 +32,8 @@ type Store struct {
 	decisions decisionCount
 	// own is the lane that was opened last; nil for none.
 	own atomic.Pointer[shard.LaneID]
+	// lanes are those that Tail met last; nil for none.
+	lanes atomic.Pointer[[]shard.LaneID]
 	// boundsIdle: the server takes idle_in_transaction_session_timeout.
 	boundsIdle bool
 

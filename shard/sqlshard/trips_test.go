@@ -138,3 +138,40 @@ func tableOf(st pgproxy.Statement) string {
 	}
 	return first
 }
+
+// What a replica does ten times a second, whatever moved: one statement reads what other lanes
+// wrote.
+func TestTail_AtTheWire_IsOneStatement(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		proxy, url := at.proxied(t, at.database(t))
+		s, other := newStand(t, at.options(url)), openAt(t, at.options(url))
+		t.Cleanup(func() { mustClose(t, other) })
+		lane, err := other.OpenLane(t.Context(), "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cursor shard.Cursor
+		wire := &traffic{}
+		for n, entries := range []int{2, 0, 3} {
+			for i := range entries {
+				if _, err := lane.Apply(t.Context(), []shard.Op{{PutHost: shardtest.BigHost(100*n + i)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wire.clear()
+			proxy.SetPlan(wire.note)
+			got, to, err := s.Tail(t.Context(), cursor, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy.SetPlan(nil)
+			cursor = to
+			if n == 0 {
+				continue // the lanes are not known yet, nor the statement prepared
+			}
+			if trips := wire.trips(); len(got) != entries || fmt.Sprint(trips) != "[[lanes]]" {
+				t.Errorf("reading %d entries gave %d in %v, want one statement", entries, len(got), trips)
+			}
+		}
+	})
+}
