@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -34,6 +36,9 @@ func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	progress("plan: %v", p)
+	// A run that is interrupted stops its servers and removes their data.
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	r, err := newReport(p)
 	if err != nil {
 		t.Fatal(err)
@@ -42,12 +47,12 @@ func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 	server := startPlacement(t)
 	for _, n := range p.hosts {
 		for _, o := range p.orders {
-			steps, hosts, err := measureCellgate(t.Context(), os.Getenv(binaryEnv), server, n, o, p)
+			steps, hosts, err := measureCellgate(ctx, os.Getenv(binaryEnv), server, n, o, p)
 			r.Steps = append(r.Steps, steps...)
 			if err != nil {
 				t.Fatalf("cellgate, %d hosts, %s: %v", n, o, err)
 			}
-			steps, err = measurePlacement(t.Context(), server, hosts, o, p)
+			steps, err = measurePlacement(ctx, server, hosts, o, p)
 			r.Steps = append(r.Steps, steps...)
 			if err != nil {
 				t.Fatalf("Placement, %d hosts, %s: %v", n, o, err)
@@ -59,7 +64,7 @@ func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 		}
 	}
 	progress("timing Nova's filters")
-	if r.Filters, err = timeFilters(t.Context(), p.hosts); err != nil {
+	if r.Filters, err = timeFilters(ctx, p.hosts); err != nil {
 		t.Fatal(err)
 	}
 	r.YardstickAfter, r.LoadAfter = yardstick(t), loadAverage()

@@ -76,7 +76,7 @@ func measure(ctx context.Context, c claimer, callers, most int, each time.Durati
 	began := time.Now()
 	for range callers {
 		all.Go(func() {
-			for time.Since(began) < each && begun.Add(1) <= int64(most) {
+			for ctx.Err() == nil && time.Since(began) < each && begun.Add(1) <= int64(most) {
 				consumer, start := uuid.NewString(), time.Now()
 				lost, err := claimWithin(ctx, c, consumer)
 				d := time.Since(start)
