@@ -49,7 +49,7 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(
 		newDev(t), newGateway(t), newCell(t), newAgent(t),
-		newSelect(t), newExplain(t), newCapacity(t), newDrain(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newFindings(t), newBench(t), newDoctor(t), newTry(t), newImport(t), newPlacement(t), newMigrate(), newToken(), newVersion(),
+		newSelect(t), newExplain(t), newCapacity(t), newDrain(t), newTop(t), newCells(t), newHosts(t), newClaims(t), newDecisions(t), newFindings(t), newBench(t), newDoctor(t), newTry(t), newImport(t), newPlacement(t), newMigrate(), newToken(), newVersion(),
 	)
 	completeTree(root)
 	return root

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cellgate/internal/testwait"
+)
+
+// A frame names cells, rates and refusals within 100 columns, and says so when the gateway is away.
+func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
+	dev := launch(t, false, "dev", "--cells", "2", "--hosts", "20", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
+	metrics := dev.await(`REST +(http://\S+)`)[1] + "/metrics"
+	api := dev.await(`gRPC   (\S+)`)[1]
+	typed(t.Context(), "", "select", "--addr", api, "--vcpus", "1")
+	typed(t.Context(), "", "select", "--addr", api, "--vcpus", "100000")
+	top := func() (string, int) {
+		out, _, status := typed(t.Context(), "", "top", "--addr", api, "--metrics", metrics, "--once", "--interval", "100ms")
+		return out, status
+	}
+	var out string
+	becomes(t, "top shows no refusal", func() bool {
+		out, _ = top()
+		return strings.Contains(out, "NO_VALID_HOST: No valid host")
+	})
+	fits(t, out)
+	for _, want := range []string{"2 of 2 cells available", "selections 0.0/s", "cell1  available  20/20", "cell2  available  20/20", "1/1", "LATEST REFUSALS", "refused 0.0/s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	t.Logf("\n%s", out)
+	dev.stop()
+	if out, status := top(); status != exitUnreachable || !strings.Contains(out, "The gateway does not answer") || !strings.Contains(out, "no rates: ") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	if _, stderr, status := typed(t.Context(), "", "top", "--interval", "1ms"); status != exitUsage || !strings.Contains(stderr, "--interval") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// q ends the wait, and the terminal gets its modes back.
+func TestQuitOnKey_KeyQ_EndsAndRestoresTheTerminal(t *testing.T) {
+	terminal, user := pseudoTerminal(t)
+	before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, restore := quitOnKey(t.Context(), terminal)
+	if _, err := user.WriteString("xq"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(testwait.Limit):
+		t.Fatal("q does not end it")
+	}
+	restore()
+	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
+		t.Errorf("%v: modes %+v, were %+v", err, after, before)
+	}
+}
+
+// pseudoTerminal gives a terminal, and the side where its user types.
+func pseudoTerminal(t *testing.T) (terminal, user *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("there are no pseudo-terminals: ", err)
+	}
+	t.Cleanup(func() { _ = user.Close() })
+	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	return terminal, user
+}
