@@ -35,7 +35,7 @@ Ctrl-C is pressed. Rates and durations are this gateway's since the frame before
 metrics (--metrics). While the gateway is away, its last answer stays, and the first line says so. One
 frame is printed with --once, or where the output is no terminal.`,
 		Example: `  cellgate top --once`,
-		Args: usageArgs(cobra.NoArgs),
+		Args:    usageArgs(cobra.NoArgs),
 	}
 	f := cmd.Flags()
 	metrics := f.String("metrics", "http://127.0.0.1:8080/metrics", "URL of the gateway's metrics; empty for none")
