@@ -46,9 +46,9 @@ type NearMiss struct {
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	Filter, Detail string
-	// Asked and Most are set for ResourceFilter on one class: what the request asks, and the most that would fit
-	// on the host now; 0 when nothing would.
-	Asked, Most int64
+	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class: what the request asks, and the most that
+	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would.
+	Asked, Most, MostWhenEmpty int64
 	// Changeable: the request could do without.
 	Changeable bool
 }

@@ -11,29 +11,31 @@ func (r *Request) miss(filter, detail string, host *row) Miss {
 	if filter == ResourceFilter {
 		if at := slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == detail }); at >= 0 {
 			m.Asked = r.Resources[at].N
-			m.Most = host.most(detail, m.Asked, r.Tree != nil)
+			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, r.Tree != nil)
 		}
 	}
 	m.Changeable = r.canRelax(&m)
 	return m
 }
 
-// most is the greatest amount of a class, at most asked, that fits on one provider of the host: the root, with
-// children any. 0 when none does.
-func (r *row) most(class string, asked int64, children bool) int64 {
-	best := int64(0)
+// most is the greatest amount of a class, at most asked, that fits on one provider of the host, now and when it is empty:
+// on the root, with children on any. 0 when none does.
+func (r *row) most(class string, asked int64, children bool) (now, empty int64) {
+	fits := func(x *Resource, free int64) int64 {
+		n := min(free, x.MaxUnit, asked)
+		if step := max(x.StepSize, 1); n > 0 {
+			n -= n % step
+		}
+		if n < max(x.MinUnit, 1) {
+			return 0
+		}
+		return n
+	}
 	consider := func(resources []Resource, used []int64) {
 		for i := range resources {
 			x := &resources[i]
-			if x.Class != class {
-				continue
-			}
-			n := min(x.Capacity-used[i], x.MaxUnit, asked)
-			if step := max(x.StepSize, 1); n > 0 {
-				n -= n % step
-			}
-			if n >= max(x.MinUnit, 1) {
-				best = max(best, n)
+			if x.Class == class {
+				now, empty = max(now, fits(x, x.Capacity-used[i])), max(empty, fits(x, x.Capacity))
 			}
 		}
 	}
@@ -43,7 +45,7 @@ func (r *row) most(class string, asked int64, children bool) int64 {
 			consider(r.host.Children[i].Resources, r.childUsed[i])
 		}
 	}
-	return best
+	return now, empty
 }
 
 // neededClasses are those that no instance can do without.

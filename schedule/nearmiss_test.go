@@ -123,7 +123,7 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 		t.Errorf("nearest are %v, want %v", order, want)
 	}
 	first := got.Nearest[0]
-	if len(first.Misses) != 1 || first.Misses[0] != (Miss{ResourceFilter, "MEMORY_MB", 1024, 900, true}) || first.Alike != 2 {
+	if len(first.Misses) != 1 || first.Misses[0] != (Miss{ResourceFilter, "MEMORY_MB", 1024, 900, 900, true}) || first.Alike != 2 {
 		t.Errorf("the nearest is %+v", first)
 	}
 	want := []Condition{

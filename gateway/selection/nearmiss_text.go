@@ -53,7 +53,12 @@ func missChange(x *cellgatev1.Miss, host *cellgatev1.NearMiss) string {
 }
 
 // asksTooMuch reports whether the request alone can do without a condition: no operator can help.
-func asksTooMuch(x *cellgatev1.Miss) bool { return x.GetChangeable() && x.GetAsked() == 0 }
+func asksTooMuch(x *cellgatev1.Miss) bool {
+	if x.GetAsked() > 0 {
+		return x.GetMostWhenEmpty() < x.GetAsked()
+	}
+	return x.GetChangeable()
+}
 
 // operatorChange says what operators could do, so that the host of a near miss passes.
 func operatorChange(m *cellgatev1.NearMiss) string {

@@ -44,3 +44,20 @@ func TestTenantMessage_OperatorsReasons_AreLeftOut(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// Room can be freed for what the empty host takes, and no more.
+func TestOperatorsFreeNoMoreThanAHostHas(t *testing.T) {
+	for _, tt := range []struct {
+		miss *cellgatev1.Miss
+		too  bool
+	}{
+		{&cellgatev1.Miss{Filter: schedule.ResourceFilter, Detail: "VCPU", Asked: 64, Most: 2, MostWhenEmpty: 64}, false},
+		{&cellgatev1.Miss{Filter: schedule.ResourceFilter, Detail: "VCPU", Asked: 9999, Most: 2, MostWhenEmpty: 64, Changeable: true}, true},
+		{&cellgatev1.Miss{Filter: schedule.ComputeFilter, Detail: "disabled"}, false},
+		{&cellgatev1.Miss{Filter: schedule.AffinityFilter, Changeable: true}, true},
+	} {
+		if got := asksTooMuch(tt.miss); got != tt.too {
+			t.Errorf("%v: %v", tt.miss, got)
+		}
+	}
+}

@@ -24,7 +24,7 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike),
 		}
 		for _, x := range m.Misses {
-			host.Misses = append(host.Misses, &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, Changeable: x.Changeable})
+			host.Misses = append(host.Misses, &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, MostWhenEmpty: x.MostWhenEmpty, Changeable: x.Changeable})
 		}
 		out.Nearest = append(out.Nearest, host)
 	}
@@ -49,7 +49,7 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()),
 		}
 		for _, x := range m.GetMisses() {
-			host.Misses = append(host.Misses, schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), Changeable: x.GetChangeable()})
+			host.Misses = append(host.Misses, schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), MostWhenEmpty: x.GetMostWhenEmpty(), Changeable: x.GetChangeable()})
 		}
 		out.Nearest = append(out.Nearest, host)
 	}

@@ -2326,7 +2326,9 @@ type Miss struct {
 	Asked int64 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
 	Most  int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	// The request could do without it.
-	Changeable    bool `protobuf:"varint,5,opt,name=changeable,proto3" json:"changeable,omitempty"`
+	Changeable bool `protobuf:"varint,5,opt,name=changeable,proto3" json:"changeable,omitempty"`
+	// Of an amount: the most that would fit on the host if it were empty.
+	MostWhenEmpty int64 `protobuf:"varint,6,opt,name=most_when_empty,json=mostWhenEmpty,proto3" json:"most_when_empty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2394,6 +2396,13 @@ func (x *Miss) GetChangeable() bool {
 		return x.Changeable
 	}
 	return false
+}
+
+func (x *Miss) GetMostWhenEmpty() int64 {
+	if x != nil {
+		return x.MostWhenEmpty
+	}
+	return 0
 }
 
 var File_cellgate_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2610,7 +2619,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"changeable\x18\b \x01(\bR\n" +
 	"changeable\x12\x14\n" +
-	"\x05alike\x18\t \x01(\x05R\x05alike\"\x80\x01\n" +
+	"\x05alike\x18\t \x01(\x05R\x05alike\"\xa8\x01\n" +
 	"\x04Miss\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2618,7 +2627,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x1e\n" +
 	"\n" +
 	"changeable\x18\x05 \x01(\bR\n" +
-	"changeable*v\n" +
+	"changeable\x12&\n" +
+	"\x0fmost_when_empty\x18\x06 \x01(\x03R\rmostWhenEmpty*v\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05BUILD\x10\x01\x12\b\n" +
