@@ -25,7 +25,7 @@ run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then ser
 # its revision.
 .PHONY: build
 build: ## Build bin/cellgate.
-	CGO_ENABLED=0 go build -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
+	CGO_ENABLED=0 tools/build.sh -buildvcs=auto -o $(BIN)/cellgate ./cmd/cellgate
 
 # schedule/nova starts no goroutine (a test of the import rules says so), and with the race
 # detector its thousands of cases take four minutes: it runs without.

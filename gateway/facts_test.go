@@ -30,6 +30,9 @@ func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
 	if m := got[0]; m.GetHostUuid() != host || m.GetNamespace() != "cinder" || m.GetFacts() != `{"free_gb":800,"pools":["<a>"]}` || m.GetIfGeneration() != -1 {
 		t.Errorf("the cell was told %v", m)
 	}
+	if rec := w.send("GET", "/v1/hosts/"+host+"/facts/nope", ""); rec.Code != 404 || !strings.Contains(rec.Body.String(), `has no facts in namespace \"nope\"`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
 	if rec := w.send("DELETE", "/v1/hosts/"+host+"/facts/cinder?cell=cell2", ""); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

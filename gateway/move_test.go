@@ -65,6 +65,10 @@ func TestMoveStandsBesideItsSourceUntilConfirmed(t *testing.T) {
 				if c := w.getClaim(); c.GetClaimId() != source.GetClaimId() {
 					t.Errorf("before the confirm GetClaim gives %s", c.GetClaimId())
 				}
+				both, err := w.claims.GetClaim(context.Background(), &cellgatev1.GetClaimRequest{ConsumerUuid: testUUID(0x1, 1)})
+				if err != nil || both.GetOtherClaim().GetClaimId() != moved.GetClaimId() {
+					t.Errorf("GetClaim has %v beside the source, %v", both.GetOtherClaim(), err)
+				}
 				list, err := w.claims.ListClaims(context.Background(), &cellgatev1.ListClaimsRequest{})
 				if err != nil || len(list.GetClaims()) != 2 {
 					t.Errorf("the list has %v, %v", list, err)

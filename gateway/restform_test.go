@@ -51,7 +51,7 @@ func TestOpenAPIDescribesTheErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls != 23 {
+	if calls != 24 {
 		t.Errorf("%d calls", calls)
 	}
 	var sent map[string]any

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -44,11 +45,11 @@ type claimsService struct {
 }
 
 func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
-	c, err := s.g.claims.Get(ctx, req)
+	c, other, err := s.g.claims.Get(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return &cellgatev1.GetClaimResponse{Claim: c}, nil
+	return &cellgatev1.GetClaimResponse{Claim: c, OtherClaim: other}, nil
 }
 
 func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
@@ -164,6 +165,19 @@ func (s *hostsService) DeleteHost(ctx context.Context, req *cellgatev1.DeleteHos
 
 func (s *hostsService) ResyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRequest) (*cellgatev1.ResyncHostsResponse, error) {
 	return s.g.resyncHosts(ctx, req)
+}
+
+func (s *hostsService) GetFacts(ctx context.Context, req *cellgatev1.GetFactsRequest) (*cellgatev1.GetFactsResponse, error) {
+	h, err := s.g.getHost(ctx, req.GetHostUuid())
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range h.GetNamespaces() {
+		if n.GetName() == req.GetNamespace() {
+			return &cellgatev1.GetFactsResponse{Namespace: n, Cell: h.GetCell()}, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "host %s has no facts in namespace %q", req.GetHostUuid(), req.GetNamespace()).With("cell", h.GetCell())
 }
 
 func (s *hostsService) PutFacts(ctx context.Context, req *cellgatev1.PutFactsRequest) (*cellgatev1.PutFactsResponse, error) {

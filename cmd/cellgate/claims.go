@@ -76,14 +76,25 @@ transaction; when the alternate has no room, the claim stays where it is.`,
 		Example: "  cellgate claims alternate " + instance + " " + claim + " 8d75c242-e8ae-4000-b1b2-e5da60bc781a",
 	}
 	ttl := alternate.Flags().Duration("ttl", 0, "the new lease (0 for the gateway's default)")
+	get := &cobra.Command{
+		Use:     "get INSTANCE",
+		Short:   "Show the live claim of an instance, and of a move both",
+		Example: "  cellgate claims get " + instance,
+		Args:    usageArgs(cobra.ExactArgs(1)),
+	}
+	cell := get.Flags().String("cell", "", "ask this cell only")
+	get.RunE = func(cmd *cobra.Command, args []string) error {
+		req := &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: *cell}
+		return ask(c, cmd, cellgatev1.NewClaimsClient, cellgatev1.ClaimsClient.GetClaim, req, func(p *page, m *cellgatev1.GetClaimResponse) {
+			all := []*cellgatev1.Claim{m.GetClaim()}
+			if other := m.GetOtherClaim(); other != nil {
+				all = append(all, other)
+			}
+			showClaims(p, &cellgatev1.ListClaimsResponse{Claims: all})
+		})
+	}
 	return []*cobra.Command{
-		newClaimVerb(c, &cobra.Command{
-			Use:     "get INSTANCE",
-			Short:   "Show the live claim of an instance",
-			Example: "  cellgate claims get " + instance,
-		}, 1, cellgatev1.ClaimsClient.GetClaim, func(args []string, cell string) *cellgatev1.GetClaimRequest {
-			return &cellgatev1.GetClaimRequest{ConsumerUuid: args[0], Cell: cell}
-		}, showClaim),
+		get,
 		newClaimVerb(c, &cobra.Command{
 			Use:     "confirm INSTANCE CLAIM",
 			Short:   "End a claim's lease: it stays until it is released",

@@ -115,6 +115,9 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 		return err
 	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
+		if err := resolveHost(ctx, conn, in); err != nil {
+			return all, err
+		}
 		setField(in, "page_token", "") // of an earlier call, with --watch
 		setField(in, "page_size", pageSize(limit.n, 0))
 		have, missing, next := 0, []string(nil), ""

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,6 +92,8 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		if len(*dumps) > 0 {
+			// Who closes the pipe of the report must not leave the server behind.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			loaded, failed := scratch.Load(ctx, *dumps, func(file string, done, total int64) {
 				fmt.Fprintf(t.err, "loading %s: %d %% of %d MiB\n", filepath.Base(file), done*100/max(total, 1), total>>20)
 			})

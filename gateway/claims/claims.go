@@ -31,33 +31,35 @@ func hasClaim(claims []*cellgatev1.Claim, id string) bool {
 	return slices.ContainsFunc(claims, func(c *cellgatev1.Claim) bool { return c.GetClaimId() == id })
 }
 
-// Get gives the live claim of a consumer. When two cells hold one, the one
-// that stands is given: of a move, the source until the move is confirmed
+// Get gives the live claim of a consumer, and of a move the other one. When there are two, the one
+// that stands is the first: of a move, the source until the move is confirmed
 // (CompareClaims). Once one is found the cells that
 // do not answer are waited for as long as a proposal is: another claim is the
 // exception.
-func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.Claim, error) {
+func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (best, other *cellgatev1.Claim, err error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	has := func(claims []*cellgatev1.Claim) bool { return len(claims) > 0 }
 	replies := cellclient.Search(ctx, svc.cells, cells, svc.cfg.ProposeBudget, has, svc.liveClaims(req.GetConsumerUuid()))
-	var best *cellgatev1.Claim
 	for _, r := range replies {
 		for _, c := range r.Got {
 			if ConfirmedApart(c, best) {
 				svc.LogDuplicate(ctx, best, c)
 			}
 			if best == nil || CompareClaims(c, best) < 0 {
-				best = c
+				best, c = c, best
+			}
+			if c != nil && Pair(c, best) {
+				other = c
 			}
 		}
 	}
 	if best == nil {
-		return nil, cellclient.NotFound(replies, "live claim of consumer "+req.GetConsumerUuid())
+		return nil, nil, cellclient.NotFound(replies, "live claim of consumer "+req.GetConsumerUuid())
 	}
-	return best, nil
+	return best, other, nil
 }
 
 // unpinReleased takes a released claim's hold of its group's pin away, in the

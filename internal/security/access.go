@@ -46,6 +46,7 @@ var access = map[string][]Role{
 	"cellgate.v1.Hosts/GetHost":   {Operator, Reader, Service},
 
 	"cellgate.v1.Hosts/PutFacts":    {Operator, Service},
+	"cellgate.v1.Hosts/GetFacts":    {Operator, Reader, Service},
 	"cellgate.v1.Hosts/DeleteFacts": {Operator, Service},
 	"cellgate.v1.Hosts/ResyncHosts": {Operator},
 	"cellgate.v1.Hosts/UpdateHost":  {Operator},

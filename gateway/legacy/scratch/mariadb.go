@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -42,7 +43,7 @@ func (m *mariaServer) prepare(ctx context.Context, dir string) (*exec.Cmd, error
 	}
 	install := exec.CommandContext(ctx, m.install, append(args, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")...)
 	install.Dir = dir
-	if err := run(install); err != nil {
+	if err := run(ctx, install); err != nil {
 		return nil, err
 	}
 	return exec.Command(m.server, append(args, "--skip-networking", "--socket="+m.socket(), "--pid-file="+filepath.Join(dir, "pid"),
@@ -62,12 +63,12 @@ func (m *mariaServer) ping(ctx context.Context) error {
 func (m *mariaServer) load(ctx context.Context, database string, dump io.Reader) error {
 	cmd := exec.CommandContext(ctx, m.client, "--no-defaults", "--socket="+m.socket(), "--user=root", "--max-allowed-packet=1G",
 		"--init-command=CREATE DATABASE IF NOT EXISTS "+database, "--execute", "SELECT 1")
-	if err := run(cmd); err != nil {
+	if err := run(ctx, cmd); err != nil {
 		return err
 	}
 	cmd = exec.CommandContext(ctx, m.client, "--no-defaults", "--socket="+m.socket(), "--user=root", "--max-allowed-packet=1G", database)
 	cmd.Stdin = &collated{from: bufio.NewReaderSize(dump, 1<<20)}
-	return run(cmd)
+	return run(ctx, cmd)
 }
 
 // collated gives the lines of a dump with MySQL's default collation, which MariaDB does not have,
@@ -140,3 +141,5 @@ func namesOf(rows *sql.Rows, err error) (names []string, _ error) {
 	}
 	return names, rows.Err()
 }
+
+func (m *mariaServer) end() os.Signal { return syscall.SIGTERM }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -40,7 +41,7 @@ func (p *postgresServer) prepare(ctx context.Context, dir string) (*exec.Cmd, er
 	data := filepath.Join(dir, "data")
 	cmd := exec.CommandContext(ctx, p.initdb, "--pgdata="+data, "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--auth=trust")
 	cmd.Dir = dir
-	if err := run(cmd); err != nil {
+	if err := run(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return exec.Command(p.server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"), nil
@@ -62,7 +63,7 @@ func (p *postgresServer) load(ctx context.Context, database string, dump io.Read
 	psql := func(database string, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, p.client, append([]string{"--no-psqlrc", "--quiet", "--host=" + p.dir, "--username=postgres", "--dbname=" + database, "--output=" + os.DevNull}, args...)...)
 	}
-	if err := run(psql("postgres", "--command=CREATE DATABASE "+database)); err != nil {
+	if err := run(ctx, psql("postgres", "--command=CREATE DATABASE "+database)); err != nil {
 		return err
 	}
 	cmd := psql(database)
@@ -100,3 +101,5 @@ func (p *postgresServer) open(database string) (*sql.DB, error) {
 func (p *postgresServer) url(database string) string {
 	return "postgres://postgres@/" + database + "?host=" + p.dir
 }
+
+func (p *postgresServer) end() os.Signal { return syscall.SIGINT }

@@ -20,6 +20,7 @@ type Databases struct {
 
 	dir    string
 	server *exec.Cmd
+	end    os.Signal
 	ended  chan error
 }
 
@@ -39,6 +40,8 @@ type server interface {
 	// open gives a pool of connections to a database, and url what says where it is.
 	open(database string) (*sql.DB, error)
 	url(database string) string
+	// end is the signal with which it ends at once, whoever is connected.
+	end() os.Signal
 }
 
 // Load starts a server for dumps of one kind, plain or compressed by gzip, and loads them. An
@@ -82,7 +85,7 @@ func Load(ctx context.Context, files []string, progress Loading) (found *Databas
 // Close ends the server and deletes its folder.
 func (d *Databases) Close() error {
 	if d.server != nil {
-		_ = d.server.Process.Signal(syscall.SIGINT) // it may have ended
+		_ = d.server.Process.Signal(d.end) // it may have ended
 		select {
 		case <-d.ended:
 		case <-time.After(30 * time.Second):
@@ -109,7 +112,7 @@ func (d *Databases) start(ctx context.Context, s server) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	d.server, d.ended = cmd, make(chan error, 1)
+	d.server, d.end, d.ended = cmd, s.end(), make(chan error, 1)
 	go func() { d.ended <- cmd.Wait() }() // ends with the server, which Close waits for
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -197,10 +200,15 @@ func program(names, folders []string) (string, bool) {
 }
 
 // run runs a command to its end; its error has the last that it said.
-func run(cmd *exec.Cmd) error {
+func run(ctx context.Context, cmd *exec.Cmd) error {
 	said := &strings.Builder{}
 	cmd.Stderr = said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what a script started, too
 	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		text := strings.TrimSpace(said.String())
 		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, text[max(0, len(text)-500):])
 	}

@@ -541,8 +541,10 @@ func (x *GetClaimRequest) GetCell() string {
 }
 
 type GetClaimResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Claim         *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Claim *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// While a move is under way: the claim on the host that the instance moves to, or comes from.
+	OtherClaim    *Claim `protobuf:"bytes,2,opt,name=other_claim,json=otherClaim,proto3" json:"other_claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,6 +582,13 @@ func (*GetClaimResponse) Descriptor() ([]byte, []int) {
 func (x *GetClaimResponse) GetClaim() *Claim {
 	if x != nil {
 		return x.Claim
+	}
+	return nil
+}
+
+func (x *GetClaimResponse) GetOtherClaim() *Claim {
+	if x != nil {
+		return x.OtherClaim
 	}
 	return nil
 }
@@ -1222,9 +1231,11 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\x06amount\x18\x03 \x01(\x05R\x06amount\"^\n" +
 	"\x0fGetClaimRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12\x1c\n" +
-	"\x04cell\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"<\n" +
+	"\x04cell\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"q\n" +
 	"\x10GetClaimResponse\x12(\n" +
-	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\xd6\x01\n" +
+	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\x123\n" +
+	"\vother_claim\x18\x02 \x01(\v2\x12.cellgate.v1.ClaimR\n" +
+	"otherClaim\"\xd6\x01\n" +
 	"\x11ListClaimsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12(\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bhostUuid\x12'\n" +
@@ -1330,29 +1341,30 @@ var file_cellgate_v1_claims_proto_depIdxs = []int32{
 	17, // 7: cellgate.v1.ClaimVerdict.at:type_name -> google.protobuf.Timestamp
 	2,  // 8: cellgate.v1.ClaimRejection.verdict:type_name -> cellgate.v1.ClaimVerdict
 	1,  // 9: cellgate.v1.GetClaimResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 10: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	1,  // 11: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
-	18, // 12: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
-	1,  // 13: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 14: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
-	1,  // 15: cellgate.v1.ReleaseClaimResponse.claim:type_name -> cellgate.v1.Claim
-	5,  // 16: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
-	7,  // 17: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
-	9,  // 18: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
-	11, // 19: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
-	13, // 20: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
-	15, // 21: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
-	6,  // 22: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
-	8,  // 23: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
-	10, // 24: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
-	12, // 25: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
-	14, // 26: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
-	16, // 27: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	1,  // 10: cellgate.v1.GetClaimResponse.other_claim:type_name -> cellgate.v1.Claim
+	1,  // 11: cellgate.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	1,  // 12: cellgate.v1.ConfirmClaimResponse.claim:type_name -> cellgate.v1.Claim
+	18, // 13: cellgate.v1.ClaimAlternateRequest.claim_ttl:type_name -> google.protobuf.Duration
+	1,  // 14: cellgate.v1.ClaimAlternateResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 15: cellgate.v1.TransferClaimResponse.claim:type_name -> cellgate.v1.Claim
+	1,  // 16: cellgate.v1.ReleaseClaimResponse.claim:type_name -> cellgate.v1.Claim
+	5,  // 17: cellgate.v1.Claims.GetClaim:input_type -> cellgate.v1.GetClaimRequest
+	7,  // 18: cellgate.v1.Claims.ListClaims:input_type -> cellgate.v1.ListClaimsRequest
+	9,  // 19: cellgate.v1.Claims.ConfirmClaim:input_type -> cellgate.v1.ConfirmClaimRequest
+	11, // 20: cellgate.v1.Claims.ClaimAlternate:input_type -> cellgate.v1.ClaimAlternateRequest
+	13, // 21: cellgate.v1.Claims.TransferClaim:input_type -> cellgate.v1.TransferClaimRequest
+	15, // 22: cellgate.v1.Claims.ReleaseClaim:input_type -> cellgate.v1.ReleaseClaimRequest
+	6,  // 23: cellgate.v1.Claims.GetClaim:output_type -> cellgate.v1.GetClaimResponse
+	8,  // 24: cellgate.v1.Claims.ListClaims:output_type -> cellgate.v1.ListClaimsResponse
+	10, // 25: cellgate.v1.Claims.ConfirmClaim:output_type -> cellgate.v1.ConfirmClaimResponse
+	12, // 26: cellgate.v1.Claims.ClaimAlternate:output_type -> cellgate.v1.ClaimAlternateResponse
+	14, // 27: cellgate.v1.Claims.TransferClaim:output_type -> cellgate.v1.TransferClaimResponse
+	16, // 28: cellgate.v1.Claims.ReleaseClaim:output_type -> cellgate.v1.ReleaseClaimResponse
+	23, // [23:29] is the sub-list for method output_type
+	17, // [17:23] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_claims_proto_init() }

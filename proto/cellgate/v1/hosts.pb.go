@@ -1514,6 +1514,110 @@ func (x *PutFactsResponse) GetCell() string {
 	return ""
 }
 
+type GetFactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFactsRequest) Reset() {
+	*x = GetFactsRequest{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFactsRequest) ProtoMessage() {}
+
+func (x *GetFactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFactsRequest.ProtoReflect.Descriptor instead.
+func (*GetFactsRequest) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetFactsRequest) GetHostUuid() string {
+	if x != nil {
+		return x.HostUuid
+	}
+	return ""
+}
+
+func (x *GetFactsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+type GetFactsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     *HostNamespace         `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Cell          string                 `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFactsResponse) Reset() {
+	*x = GetFactsResponse{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFactsResponse) ProtoMessage() {}
+
+func (x *GetFactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFactsResponse.ProtoReflect.Descriptor instead.
+func (*GetFactsResponse) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetFactsResponse) GetNamespace() *HostNamespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *GetFactsResponse) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
 type DeleteFactsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid  string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -1527,7 +1631,7 @@ type DeleteFactsRequest struct {
 
 func (x *DeleteFactsRequest) Reset() {
 	*x = DeleteFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1643,7 @@ func (x *DeleteFactsRequest) String() string {
 func (*DeleteFactsRequest) ProtoMessage() {}
 
 func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1656,7 @@ func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteFactsRequest) GetHostUuid() string {
@@ -1592,7 +1696,7 @@ type DeleteFactsResponse struct {
 
 func (x *DeleteFactsResponse) Reset() {
 	*x = DeleteFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1708,7 @@ func (x *DeleteFactsResponse) String() string {
 func (*DeleteFactsResponse) ProtoMessage() {}
 
 func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1721,7 @@ func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteFactsResponse) GetCell() string {
@@ -1765,6 +1869,12 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\rif_generation\x18\x05 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\"`\n" +
 	"\x10PutFactsResponse\x128\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1a.cellgate.v1.HostNamespaceR\tnamespace\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\"r\n" +
+	"\x0fGetFactsRequest\x12%\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\"`\n" +
+	"\x10GetFactsResponse\x128\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x1a.cellgate.v1.HostNamespaceR\tnamespace\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\"\xca\x01\n" +
 	"\x12DeleteFactsRequest\x12%\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
@@ -1772,7 +1882,7 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\")\n" +
 	"\x13DeleteFactsResponse\x12\x12\n" +
-	"\x04cell\x18\x01 \x01(\tR\x04cell2\x9e\x06\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell2\x98\a\n" +
 	"\x05Hosts\x12]\n" +
 	"\tListHosts\x12\x1d.cellgate.v1.ListHostsRequest\x1a\x1e.cellgate.v1.ListHostsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/hosts\x12c\n" +
 	"\aGetHost\x12\x1b.cellgate.v1.GetHostRequest\x1a\x1c.cellgate.v1.GetHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/hosts/{host_uuid}\x12o\n" +
@@ -1781,7 +1891,8 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
 	"DeleteHost\x12\x1e.cellgate.v1.DeleteHostRequest\x1a\x1f.cellgate.v1.DeleteHostResponse\"\x1d\x82\xd3\xe4\x93\x02\x17*\x15/v1/hosts/{host_uuid}\x12m\n" +
 	"\vResyncHosts\x12\x1f.cellgate.v1.ResyncHostsRequest\x1a .cellgate.v1.ResyncHostsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/hosts:resync\x12\x7f\n" +
-	"\bPutFacts\x12\x1c.cellgate.v1.PutFactsRequest\x1a\x1d.cellgate.v1.PutFactsResponse\"6\x82\xd3\xe4\x93\x020:\x05facts\x1a'/v1/hosts/{host_uuid}/facts/{namespace}\x12\x81\x01\n" +
+	"\bPutFacts\x12\x1c.cellgate.v1.PutFactsRequest\x1a\x1d.cellgate.v1.PutFactsResponse\"6\x82\xd3\xe4\x93\x020:\x05facts\x1a'/v1/hosts/{host_uuid}/facts/{namespace}\x12x\n" +
+	"\bGetFacts\x12\x1c.cellgate.v1.GetFactsRequest\x1a\x1d.cellgate.v1.GetFactsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/hosts/{host_uuid}/facts/{namespace}\x12\x81\x01\n" +
 	"\vDeleteFacts\x12\x1f.cellgate.v1.DeleteFactsRequest\x1a .cellgate.v1.DeleteFactsResponse\"/\x82\xd3\xe4\x93\x02)*'/v1/hosts/{host_uuid}/facts/{namespace}B'Z%cellgate/proto/cellgate/v1;cellgatev1b\x06proto3"
 
 var (
@@ -1797,7 +1908,7 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_hosts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(HostAdmin_State)(0),          // 0: cellgate.v1.HostAdmin.State
 	(*Host)(nil),                  // 1: cellgate.v1.Host
@@ -1819,55 +1930,60 @@ var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(*DeleteHostResponse)(nil),    // 17: cellgate.v1.DeleteHostResponse
 	(*PutFactsRequest)(nil),       // 18: cellgate.v1.PutFactsRequest
 	(*PutFactsResponse)(nil),      // 19: cellgate.v1.PutFactsResponse
-	(*DeleteFactsRequest)(nil),    // 20: cellgate.v1.DeleteFactsRequest
-	(*DeleteFactsResponse)(nil),   // 21: cellgate.v1.DeleteFactsResponse
-	nil,                           // 22: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*GetFactsRequest)(nil),       // 20: cellgate.v1.GetFactsRequest
+	(*GetFactsResponse)(nil),      // 21: cellgate.v1.GetFactsResponse
+	(*DeleteFactsRequest)(nil),    // 22: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 23: cellgate.v1.DeleteFactsResponse
+	nil,                           // 24: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
 	5,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
 	6,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	23, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	25, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
 	4,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
 	3,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
 	2,  // 5: cellgate.v1.Host.refused:type_name -> cellgate.v1.RefusedState
-	23, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
+	25, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
 	0,  // 7: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
-	23, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
-	23, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
-	24, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	22, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	25, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	25, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	26, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	24, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
 	1,  // 12: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
 	1,  // 13: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
 	13, // 14: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	25, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	27, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
 	0,  // 16: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
-	23, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
-	25, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	25, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	27, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
 	1,  // 19: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
-	24, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	26, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
 	4,  // 21: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	7,  // 22: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	9,  // 23: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	14, // 24: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
-	16, // 25: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
-	11, // 26: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	18, // 27: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	20, // 28: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	8,  // 29: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	10, // 30: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	15, // 31: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
-	17, // 32: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
-	12, // 33: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	19, // 34: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	21, // 35: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	4,  // 22: cellgate.v1.GetFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	7,  // 23: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	9,  // 24: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	14, // 25: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
+	16, // 26: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
+	11, // 27: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	18, // 28: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	20, // 29: cellgate.v1.Hosts.GetFacts:input_type -> cellgate.v1.GetFactsRequest
+	22, // 30: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	8,  // 31: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	10, // 32: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	15, // 33: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	17, // 34: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
+	12, // 35: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	19, // 36: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	21, // 37: cellgate.v1.Hosts.GetFacts:output_type -> cellgate.v1.GetFactsResponse
+	23, // 38: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -1881,7 +1997,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	Hosts_DeleteHost_FullMethodName  = "/cellgate.v1.Hosts/DeleteHost"
 	Hosts_ResyncHosts_FullMethodName = "/cellgate.v1.Hosts/ResyncHosts"
 	Hosts_PutFacts_FullMethodName    = "/cellgate.v1.Hosts/PutFacts"
+	Hosts_GetFacts_FullMethodName    = "/cellgate.v1.Hosts/GetFacts"
 	Hosts_DeleteFacts_FullMethodName = "/cellgate.v1.Hosts/DeleteFacts"
 )
 
@@ -57,6 +58,8 @@ type HostsClient interface {
 	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
 	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
+	// GetFacts gives one namespace of a host's facts.
+	GetFacts(ctx context.Context, in *GetFactsRequest, opts ...grpc.CallOption) (*GetFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error)
 }
@@ -129,6 +132,16 @@ func (c *hostsClient) PutFacts(ctx context.Context, in *PutFactsRequest, opts ..
 	return out, nil
 }
 
+func (c *hostsClient) GetFacts(ctx context.Context, in *GetFactsRequest, opts ...grpc.CallOption) (*GetFactsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFactsResponse)
+	err := c.cc.Invoke(ctx, Hosts_GetFacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *hostsClient) DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteFactsResponse)
@@ -168,6 +181,8 @@ type HostsServer interface {
 	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
 	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
+	// GetFacts gives one namespace of a host's facts.
+	GetFacts(context.Context, *GetFactsRequest) (*GetFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error)
 	mustEmbedUnimplementedHostsServer()
@@ -197,6 +212,9 @@ func (UnimplementedHostsServer) ResyncHosts(context.Context, *ResyncHostsRequest
 }
 func (UnimplementedHostsServer) PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutFacts not implemented")
+}
+func (UnimplementedHostsServer) GetFacts(context.Context, *GetFactsRequest) (*GetFactsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFacts not implemented")
 }
 func (UnimplementedHostsServer) DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteFacts not implemented")
@@ -330,6 +348,24 @@ func _Hosts_PutFacts_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Hosts_GetFacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostsServer).GetFacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Hosts_GetFacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostsServer).GetFacts(ctx, req.(*GetFactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Hosts_DeleteFacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteFactsRequest)
 	if err := dec(in); err != nil {
@@ -378,6 +414,10 @@ var Hosts_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutFacts",
 			Handler:    _Hosts_PutFacts_Handler,
+		},
+		{
+			MethodName: "GetFacts",
+			Handler:    _Hosts_GetFacts_Handler,
 		},
 		{
 			MethodName: "DeleteFacts",
