@@ -142,4 +142,4 @@ func namesOf(rows *sql.Rows, err error) (names []string, _ error) {
 	return names, rows.Err()
 }
 
-func (m *mariaServer) end() os.Signal { return syscall.SIGTERM }
+func (m *mariaServer) stopSignal() os.Signal { return syscall.SIGTERM }

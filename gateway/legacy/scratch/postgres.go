@@ -102,4 +102,4 @@ func (p *postgresServer) url(database string) string {
 	return "postgres://postgres@/" + database + "?host=" + p.dir
 }
 
-func (p *postgresServer) end() os.Signal { return syscall.SIGINT }
+func (p *postgresServer) stopSignal() os.Signal { return syscall.SIGINT }

@@ -40,8 +40,8 @@ type server interface {
 	// open gives a pool of connections to a database, and url what says where it is.
 	open(database string) (*sql.DB, error)
 	url(database string) string
-	// end is the signal with which it ends at once, whoever is connected.
-	end() os.Signal
+	// stopSignal is the signal with which it ends at once, whoever is connected.
+	stopSignal() os.Signal
 }
 
 // Load starts a server for dumps of one kind, plain or compressed by gzip, and loads them. An
@@ -112,7 +112,7 @@ func (d *Databases) start(ctx context.Context, s server) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	d.server, d.end, d.ended = cmd, s.end(), make(chan error, 1)
+	d.server, d.end, d.ended = cmd, s.stopSignal(), make(chan error, 1)
 	go func() { d.ended <- cmd.Wait() }() // ends with the server, which Close waits for
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
