@@ -90,6 +90,7 @@ transaction; when the alternate has no room, the claim stays where it is.`,
 			if other := m.GetOtherClaim(); other != nil {
 				all = append(all, other)
 			}
+			p.wide = true
 			showClaims(p, &cellgatev1.ListClaimsResponse{Claims: all})
 		})
 	}

@@ -34,6 +34,8 @@ var unbounded = map[string]string{
 	"cellgate.v1.DecisionClaim":                               "part of Decision",
 	"cellgate.v1.ClaimVerdict":                                "part of Decision",
 	"cellgate.v1.ClaimRejection":                              "part of Decision",
+	"cellgate.v1.RankedHost":                                  "part of Decision",
+	"cellgate.v1.WeigherScore":                                "part of Decision",
 	"cellgate.v1.PutFactsRequest.facts":                       "its bytes are checked in the gateway, its depth where it is kept (shard.CanonicalFacts); its size is the message's",
 	"cellgate.v1.CapacityShape.nova_request_spec":             "as that of SelectDestinationsRequest",
 	"cellgate.v1.InstanceSpec.nova_request_spec":              "as that of SelectDestinationsRequest",
