@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -170,8 +169,7 @@ func readTopMetrics(ctx context.Context, url string) (*topReading, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, resp.Body, topMaxMetrics))
+	families, err := telemetry.Parse(http.MaxBytesReader(nil, resp.Body, topMaxMetrics))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}

@@ -123,7 +123,9 @@ func useAll(p *Process) {
 	c.Stream()()
 	c.State(nil)
 	c.WatchStore(func() StoreReading { return StoreReading{Reruns: 1} })
-	c.Watch(func() (CellReading, bool) { return CellReading{Gate: "shadow", Hosts: 1}, true })
+	c.Watch(func() (CellReading, bool) {
+		return CellReading{Gate: "shadow", Hosts: 1, Packing: PackingReading{Density: map[string]float64{"VCPU": 1}, Shapes: []ShapeReading{{Shape: "VCPU=1", Fits: 1, Pooled: 2}}}}, true
+	})
 	bus := p.Bus([]string{"ping"})
 	bus.Answered("ping", "ok", time.Millisecond)
 	bus.Answered("made up", "MadeUp", time.Millisecond)

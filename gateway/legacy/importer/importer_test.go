@@ -393,7 +393,7 @@ func TestWhatCannotBeImportedIsNamed(t *testing.T) {
 			t.Fatalf("%d hosts, %+v", len(cell.hosts), r)
 		}
 		text := fmt.Sprint(r.LeftOut)
-		for _, want := range []string{"cpu_info must be at most", "disk_allocation_ratio is -1", "memory_mb is 1099511627776", instanceID(1), "host9", "vcpus is -1", `row 4 of instances: "none"`} {
+		for _, want := range []string{"cpu_info has 70000 bytes; at most", "disk_allocation_ratio is -1", "memory_mb is 1099511627776", instanceID(1), "host9", "vcpus is -1", `row 4 of instances: "none"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("nothing of %q in %s", want, text)
 			}

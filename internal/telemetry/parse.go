@@ -1,0 +1,15 @@
+package telemetry
+
+import (
+	"io"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Parse reads what a process answers at /metrics: the metrics by name.
+func Parse(text io.Reader) (map[string]*dto.MetricFamily, error) {
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	return p.TextToMetricFamilies(text)
+}
