@@ -224,7 +224,7 @@ func (r *tryReport) show(p *page) {
 	}
 	if replays.printBelow(); len(took) > 0 {
 		slices.Sort(took)
-		p.printf("%d of %d placed again, %d on Nova's host; median %v\n", len(took), len(r.Replays), same, took[len(took)/2].Round(time.Microsecond))
+		p.printf("%d of %d placed again, each alone on the hosts as they are now: %d on Nova's host; median %v\n", len(took), len(r.Replays), same, took[len(took)/2].Round(time.Microsecond))
 	}
 	p.printf("%s", strings.Join(append(problems, ""), "\n"))
 }

@@ -205,7 +205,37 @@ func jsonProblem(text []byte, err error) (path, problem, where string) {
 	if path = fieldAt(text, offsetOf(text, line, column)); path == "" {
 		return "", "is not the JSON that is asked for: " + problem, where
 	}
-	return path, problem, where
+	return path, inWords(problem), where
+}
+
+// wrongType and unknownField are how protojson says that a value is of another type, and that there is no such field.
+var (
+	wrongType    = regexp.MustCompile(`^invalid value for (\w+) field \S+: (.+)$`)
+	unknownField = regexp.MustCompile(`^unknown field "[^"]*"$`)
+)
+
+// inWords says of a field, which is named beside it, what protojson does.
+func inWords(problem string) string {
+	if unknownField.MatchString(problem) {
+		return "there is no such field"
+	}
+	m := wrongType.FindStringSubmatch(problem)
+	if m == nil {
+		return problem
+	}
+	switch kind, value := m[1], m[2]; kind {
+	case "int32", "int64", "uint32", "uint64":
+		return value + " is not a whole number of " + strings.TrimLeft(kind, "uint") + " bits"
+	case "double", "float":
+		return value + " is not a number"
+	case "bool":
+		return value + " is neither true nor false"
+	case "string":
+		return value + " is not a text"
+	case "enum":
+		return value + " is none of the values"
+	}
+	return problem
 }
 
 // oneofFault is that of a body with two fields of which there may be one, the
