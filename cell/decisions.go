@@ -22,19 +22,14 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	}
 	var r reader
 	ds := make([]shard.Decision, len(req.GetDecisions()))
-	if n := len(req.GetRankings()); n > 0 && n != len(ds) {
-		r.Problem("rankings", "are %d for %d decisions", n, len(ds))
-	}
 	for i, in := range req.GetDecisions() {
-		kept := &cellv1.KeptDecision{Decision: in}
-		if i < len(req.GetRankings()) {
-			kept.Ranking = req.GetRankings()[i]
+		if id, mine := in.GetDecisionId(), s.cfg.Name+"."; !strings.HasPrefix(id, mine) {
+			r.Problem(wire.ItemPath("decisions", i, ".decision_id"), "is %q, must begin with %q, the cell that keeps it", id, mine)
 		}
-		d, err := r.decision(wire.ItemPath("decisions", i, ""), s.cfg.Name, kept)
-		if err != nil {
-			return nil, err
+		if in.GetDecidedAt() == nil {
+			r.Problem(wire.ItemPath("decisions", i, ".decided_at"), "must be set")
 		}
-		ds[i] = d
+		ds[i] = shard.Decision{ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(), Terms: in.GetTerms(), Body: in.GetBody()}
 	}
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -43,24 +38,6 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 		return nil, replica.StoreFault(err)
 	}
 	return &cellv1.PutDecisionsResponse{}, nil
-}
-
-// decision reads a decision that this cell is to keep.
-func (r *reader) decision(path, cell string, kept *cellv1.KeptDecision) (shard.Decision, error) {
-	in := kept.GetDecision()
-	if !strings.HasPrefix(in.GetDecisionId(), cell+".") {
-		r.Problem(path+".decision_id", "is %q, must begin with %q, the cell that keeps it", in.GetDecisionId(), cell+".")
-	}
-	if in.GetDecidedAt() == nil {
-		r.Problem(path+".decided_at", "must be set")
-	}
-	d := shard.Decision{ID: in.GetDecisionId(), At: in.GetDecidedAt().AsTime(), Terms: termsOf(in, r.IDs(path+".instance_uuids", in.GetInstanceUuids()))}
-	var err error
-	d.Body, err = proto.Marshal(kept)
-	if err != nil {
-		return d, fault.Wrap(fault.Internal, err, "decision %s cannot be written", in.GetDecisionId())
-	}
-	return d, nil
 }
 
 // GetDecision reads one decision.
@@ -88,7 +65,11 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 		return nil, err
 	}
 	var r reader
-	q := shard.DecisionQuery{Limit: pageSize(req.GetPageSize()), Terms: termsAsked(req, &r), From: s.cfg.Name + "." + req.GetFrom()}
+	instance := ""
+	if req.GetInstanceUuid() != "" {
+		instance = r.UUID("instance_uuid", req.GetInstanceUuid())
+	}
+	q := shard.DecisionQuery{Limit: pageSize(req.GetPageSize()), Terms: wire.DecisionTermsAsked(req, instance), From: s.cfg.Name + "." + req.GetFrom()}
 	if req.GetBefore() != "" {
 		q.Before = s.cfg.Name + "." + req.GetBefore()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -33,7 +34,15 @@ func decision(n int) *cellgatev1.Decision {
 }
 
 func (r *testCell) decide(ds ...*cellgatev1.Decision) error {
-	_, err := r.cells.PutDecisions(context.Background(), &cellv1.PutDecisionsRequest{Decisions: ds})
+	req := &cellv1.PutDecisionsRequest{}
+	for _, d := range ds {
+		body, err := proto.Marshal(&cellv1.KeptDecision{Decision: d})
+		if err != nil {
+			return err
+		}
+		req.Decisions = append(req.Decisions, &cellv1.DecisionToKeep{DecisionId: d.GetDecisionId(), DecidedAt: d.GetDecidedAt(), Terms: wire.DecisionTerms(d), Body: body})
+	}
+	_, err := r.cells.PutDecisions(context.Background(), req)
 	return err
 }
 
@@ -106,9 +115,8 @@ func TestDecisionsAreKeptAndFound(t *testing.T) {
 func TestBadDecisionsNameTheirFields(t *testing.T) {
 	r := start(t, newStore(t))
 	for field, spoil := range map[string]func(*cellgatev1.Decision){
-		"decisions[1].decision_id":       func(d *cellgatev1.Decision) { d.DecisionId = "cell2." + ulidText(1) },
-		"decisions[1].decided_at":        func(d *cellgatev1.Decision) { d.DecidedAt = nil },
-		"decisions[1].instance_uuids[0]": func(d *cellgatev1.Decision) { d.InstanceUuids = []string{"x"} },
+		"decisions[1].decision_id": func(d *cellgatev1.Decision) { d.DecisionId = "cell2." + ulidText(1) },
+		"decisions[1].decided_at":  func(d *cellgatev1.Decision) { d.DecidedAt = nil },
 	} {
 		bad := decision(1)
 		spoil(bad)

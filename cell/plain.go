@@ -24,6 +24,9 @@ const (
 	plainGroupHosts = 65536
 	plainHost       = 255
 	plainDecided    = 1000
+	plainTerms      = 4096
+	plainTerm       = 2048
+	plainBody       = 2 << 20
 )
 
 // plain reports whether a request certainly keeps the rules of cell.proto and is not
@@ -74,8 +77,18 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 	return size <= rpc.MaxMessageBytes
 }
 
-// plainDecisions: the schema has no rules for what is in a decision.
+// plainDecisions is plain for decisions with fewer terms than cell.proto allows.
 func plainDecisions(m *cellv1.PutDecisionsRequest) bool {
+	for _, d := range m.GetDecisions() {
+		if len(d.GetDecisionId()) > plainName || len(d.GetBody()) > plainBody || len(d.GetTerms()) > plainTerms {
+			return false
+		}
+		for _, term := range d.GetTerms() {
+			if len(term) > plainTerm {
+				return false
+			}
+		}
+	}
 	n := len(m.GetDecisions())
 	return n >= 1 && n <= plainDecided && proto.Size(m) <= rpc.MaxMessageBytes
 }

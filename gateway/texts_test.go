@@ -108,8 +108,8 @@ func TestADecisionThatIsRefusedIsLostAlone(t *testing.T) {
 				return nil
 			}
 			for i, d := range req.(*cellv1.PutDecisionsRequest).GetDecisions() {
-				if strings.HasPrefix(d.GetRequestId(), "bad") {
-					return fault.Invalid(fmt.Sprintf("decisions[%d].request_id", i), "has a NUL")
+				if slices.ContainsFunc(d.GetTerms(), func(term string) bool { return strings.HasPrefix(term, "request:bad") }) {
+					return fault.Invalid(fmt.Sprintf("decisions[%d].terms", i), "has a NUL")
 				}
 			}
 			return nil

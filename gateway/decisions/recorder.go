@@ -16,6 +16,7 @@ import (
 	"cellgate/internal/rpc"
 	"cellgate/internal/telemetry"
 	"cellgate/internal/throttle"
+	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -142,11 +143,10 @@ type Recorder struct {
 	counts Counts
 }
 
-// kept is a decision that waits, with its Ranking as bytes, and the bytes of both.
+// kept is a decision that waits, and its bytes.
 type kept struct {
-	decision *cellgatev1.Decision
-	ranking  []byte
-	bytes    int
+	row   *cellv1.DecisionToKeep
+	bytes int
 }
 
 // queue is what waits for one cell, the oldest first. The recorder's mu guards it.
@@ -173,7 +173,7 @@ func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logg
 }
 
 // Put hands a decision over to be written in a cell; nil when none can keep it. It
-// never waits. The decision's parts must not be changed any more. ranking is what is kept of the weights; nil for none.
+// never waits. ranking is what is kept of the weights; nil for none.
 func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cellv1.Ranking) {
 	q := r.queues[c]
 	if q == nil {
@@ -181,14 +181,13 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cell
 		return
 	}
 	cutDown(d, maxDecisionBytes)
-	k := kept{decision: d}
-	if ranking != nil {
-		var err error
-		if k.ranking, err = proto.Marshal(ranking); err != nil {
-			r.log.Error("a decision is written without its weights", "decision", d.GetDecisionId(), "error", err)
-		}
+	row, err := rowOf(d, ranking)
+	if err != nil {
+		r.log.Error("a decision cannot be written", "decision", d.GetDecisionId(), "error", err)
+		r.lost(q.cell, 1, &r.counts.Failed, "it has no form")
+		return
 	}
-	k.bytes = proto.Size(d) + len(k.ranking)
+	k := kept{row: row, bytes: proto.Size(row)}
 	r.mu.Lock()
 	q.waiting = append(q.waiting, k)
 	q.bytes += k.bytes
@@ -199,6 +198,20 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cell
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// rowOf is how a cell keeps a decision, with its ranking; nil for none.
+func rowOf(d *cellgatev1.Decision, ranking *cellv1.Ranking) (*cellv1.DecisionToKeep, error) {
+	body := &cellv1.KeptDecision{Decision: d}
+	var err error
+	if ranking != nil {
+		if body.Ranking, err = proto.Marshal(ranking); err != nil {
+			return nil, err
+		}
+	}
+	row := &cellv1.DecisionToKeep{DecisionId: d.GetDecisionId(), DecidedAt: d.GetDecidedAt(), Terms: wire.DecisionTerms(d)}
+	row.Body, err = proto.Marshal(body)
+	return row, err
 }
 
 // dropOldest drops what waits for a cell beyond its share, and says how many. The caller holds r.mu.
@@ -255,7 +268,7 @@ func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, q *queue) {
 func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch []kept, open bool) bool {
 	req := &cellv1.PutDecisionsRequest{}
 	for _, k := range batch {
-		req.Decisions, req.Rankings = append(req.Decisions, k.decision), append(req.Rankings, k.ranking)
+		req.Decisions = append(req.Decisions, k.row)
 	}
 	_, err := cellclient.Call(ctx, c, r.budget, req, cellv1.CellSchedulerClient.PutDecisions)
 	n := len(batch)

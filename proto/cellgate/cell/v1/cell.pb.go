@@ -7551,10 +7551,8 @@ func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
 }
 
 type PutDecisionsRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Decisions []*v1.Decision         `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// By decision: a Ranking, serialized; empty for none. None at all, or one for each. The cell keeps it unread.
-	Rankings      [][]byte `protobuf:"bytes,2,rep,name=rankings,proto3" json:"rankings,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decisions     []*DecisionToKeep      `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7589,16 +7587,81 @@ func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
-func (x *PutDecisionsRequest) GetDecisions() []*v1.Decision {
+func (x *PutDecisionsRequest) GetDecisions() []*DecisionToKeep {
 	if x != nil {
 		return x.Decisions
 	}
 	return nil
 }
 
-func (x *PutDecisionsRequest) GetRankings() [][]byte {
+// DecisionToKeep is a decision as its gateway hands it to a cell, which does not read the body.
+type DecisionToKeep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in cellgate.v1.Decision.
+	DecisionId string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	DecidedAt  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	// What it is found by (wire.DecisionTerms).
+	Terms []string `protobuf:"bytes,3,rep,name=terms,proto3" json:"terms,omitempty"`
+	// A KeptDecision, serialized.
+	Body          []byte `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionToKeep) Reset() {
+	*x = DecisionToKeep{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionToKeep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionToKeep) ProtoMessage() {}
+
+func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
-		return x.Rankings
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionToKeep.ProtoReflect.Descriptor instead.
+func (*DecisionToKeep) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *DecisionToKeep) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *DecisionToKeep) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *DecisionToKeep) GetTerms() []string {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+func (x *DecisionToKeep) GetBody() []byte {
+	if x != nil {
+		return x.Body
 	}
 	return nil
 }
@@ -7611,7 +7674,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7623,7 +7686,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7636,7 +7699,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 // KeptDecision is how a cell keeps a decision.
@@ -7650,7 +7713,7 @@ type KeptDecision struct {
 
 func (x *KeptDecision) Reset() {
 	*x = KeptDecision{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7662,7 +7725,7 @@ func (x *KeptDecision) String() string {
 func (*KeptDecision) ProtoMessage() {}
 
 func (x *KeptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7675,7 +7738,7 @@ func (x *KeptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDecision.ProtoReflect.Descriptor instead.
 func (*KeptDecision) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *KeptDecision) GetDecision() *v1.Decision {
@@ -7719,7 +7782,7 @@ type Ranking struct {
 
 func (x *Ranking) Reset() {
 	*x = Ranking{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7731,7 +7794,7 @@ func (x *Ranking) String() string {
 func (*Ranking) ProtoMessage() {}
 
 func (x *Ranking) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7744,7 +7807,7 @@ func (x *Ranking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranking.ProtoReflect.Descriptor instead.
 func (*Ranking) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Ranking) GetWeighers() []string {
@@ -7840,7 +7903,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7852,7 +7915,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7865,7 +7928,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7886,7 +7949,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7898,7 +7961,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7911,7 +7974,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7950,7 +8013,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7962,7 +8025,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7975,7 +8038,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -8059,7 +8122,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8071,7 +8134,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8084,7 +8147,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -8109,7 +8172,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8121,7 +8184,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8134,7 +8197,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
 }
 
 type GetSummaryResponse struct {
@@ -8176,7 +8239,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8188,7 +8251,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8201,7 +8264,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -8335,7 +8398,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8347,7 +8410,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8360,7 +8423,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -9015,10 +9078,17 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12 \n" +
 	"\x06reason\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x06reason\x12\x18\n" +
 	"\x02by\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x02by\"\x14\n" +
-	"\x12RemoveHostResponse\"\x86\x01\n" +
-	"\x13PutDecisionsRequest\x12@\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\tdecisions\x12-\n" +
-	"\brankings\x18\x02 \x03(\fB\x11\xbaH\x0e\x92\x01\v\x10\xe8\a\"\x06z\x04\x18\x80\x80\x04R\brankings\"\x16\n" +
+	"\x12RemoveHostResponse\"b\n" +
+	"\x13PutDecisionsRequest\x12K\n" +
+	"\tdecisions\x18\x01 \x03(\v2 .cellgate.cell.v1.DecisionToKeepB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\tdecisions\"\xbf\x01\n" +
+	"\x0eDecisionToKeep\x12)\n" +
+	"\vdecision_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\n" +
+	"decisionId\x129\n" +
+	"\n" +
+	"decided_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12'\n" +
+	"\x05terms\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03(\x80\x10R\x05terms\x12\x1e\n" +
+	"\x04body\x18\x04 \x01(\fB\n" +
+	"\xbaH\az\x05\x18\x80\x80\x80\x01R\x04body\"\x16\n" +
 	"\x14PutDecisionsResponse\"[\n" +
 	"\fKeptDecision\x121\n" +
 	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\x12\x18\n" +
@@ -9124,7 +9194,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -9223,58 +9293,59 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*RemoveHostRequest)(nil),      // 94: cellgate.cell.v1.RemoveHostRequest
 	(*RemoveHostResponse)(nil),     // 95: cellgate.cell.v1.RemoveHostResponse
 	(*PutDecisionsRequest)(nil),    // 96: cellgate.cell.v1.PutDecisionsRequest
-	(*PutDecisionsResponse)(nil),   // 97: cellgate.cell.v1.PutDecisionsResponse
-	(*KeptDecision)(nil),           // 98: cellgate.cell.v1.KeptDecision
-	(*Ranking)(nil),                // 99: cellgate.cell.v1.Ranking
-	(*GetDecisionRequest)(nil),     // 100: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 101: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 102: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 103: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 104: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 105: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 106: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 107: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 108: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 109: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 110: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 111: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 112: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 113: cellgate.v1.HypotheticalChanges
-	(*v1.DrainedHost)(nil),         // 114: cellgate.v1.DrainedHost
-	(*v1.Claim)(nil),               // 115: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 116: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 117: cellgate.v1.NearMiss
-	(*v1.Allocation)(nil),          // 118: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 119: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 120: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 121: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 122: cellgate.v1.Cell
+	(*DecisionToKeep)(nil),         // 97: cellgate.cell.v1.DecisionToKeep
+	(*PutDecisionsResponse)(nil),   // 98: cellgate.cell.v1.PutDecisionsResponse
+	(*KeptDecision)(nil),           // 99: cellgate.cell.v1.KeptDecision
+	(*Ranking)(nil),                // 100: cellgate.cell.v1.Ranking
+	(*GetDecisionRequest)(nil),     // 101: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 102: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 103: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 104: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 105: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 106: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 107: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 108: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 109: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 110: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 111: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 112: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 113: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 114: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 115: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 116: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 117: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 118: cellgate.v1.NearMiss
+	(*v1.Allocation)(nil),          // 119: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 120: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 121: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 122: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 123: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	107, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	108, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	107, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	108, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	108, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	109, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	108, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	109, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	108, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	108, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	108, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	109, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	107, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	109, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	109, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	109, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	110, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	108, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	110, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	109, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	111, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
 	71,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	111, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	109, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	107, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	112, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	108, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	112, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	110, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	113, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	109, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	108, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	109, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -9318,28 +9389,28 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	56,  // 64: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
 	59,  // 65: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
 	52,  // 66: cellgate.cell.v1.TryPlacementsResponse.suggestion:type_name -> cellgate.cell.v1.HostSuggestion
-	113, // 67: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	111, // 68: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	114, // 69: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	114, // 67: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	112, // 68: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	115, // 69: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
 	65,  // 70: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
 	58,  // 71: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
 	44,  // 72: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
 	65,  // 73: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
 	66,  // 74: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
 	67,  // 75: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	115, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	116, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
 	71,  // 77: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	64,  // 78: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	62,  // 79: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
 	63,  // 80: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	111, // 81: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	112, // 81: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
 	61,  // 82: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
 	60,  // 83: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	116, // 84: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	117, // 85: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	117, // 84: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	118, // 85: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
 	69,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
 	68,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	118, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	119, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
 	70,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
 	73,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
 	74,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
@@ -9350,82 +9421,83 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	76,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
 	77,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
 	79,  // 98: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	118, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	107, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	119, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
 	78,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
 	75,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
 	32,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
 	24,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
 	26,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
 	29,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	118, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	107, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	108, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	108, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	107, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	119, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	109, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	109, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	108, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
 	83,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	115, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	116, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
 	84,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
 	64,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	115, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	116, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
 	64,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	87,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
 	78,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
 	75,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	119, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	120, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	108, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	107, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	119, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	121, // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.v1.Decision
-	121, // 127: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	121, // 128: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	121, // 129: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	122, // 130: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	106, // 131: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	108, // 132: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	108, // 133: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 134: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 135: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 136: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 137: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 138: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 139: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 140: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 141: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	100, // 142: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	102, // 143: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	104, // 144: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 145: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 146: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 147: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 148: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 149: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 150: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 151: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 152: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 153: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 154: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 155: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 156: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 157: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 158: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	97,  // 159: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	101, // 160: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	103, // 161: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	105, // 162: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 163: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 164: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 165: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 166: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 167: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 168: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 169: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	152, // [152:170] is the sub-list for method output_type
-	134, // [134:152] is the sub-list for method input_type
-	134, // [134:134] is the sub-list for extension type_name
-	134, // [134:134] is the sub-list for extension extendee
-	0,   // [0:134] is the sub-list for field type_name
+	120, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	121, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	109, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	120, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	97,  // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	109, // 127: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	122, // 128: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	122, // 129: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	122, // 130: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	123, // 131: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	107, // 132: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	109, // 133: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	109, // 134: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 135: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 136: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 137: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 138: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 139: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 140: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 141: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 142: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	101, // 143: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	103, // 144: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	105, // 145: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 146: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 147: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 148: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 149: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 150: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 151: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 152: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 153: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 154: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 155: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 156: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 157: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 158: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 159: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	98,  // 160: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	102, // 161: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	104, // 162: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	106, // 163: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 164: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 165: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 166: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 167: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 168: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 169: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 170: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	153, // [153:171] is the sub-list for method output_type
+	135, // [135:153] is the sub-list for method input_type
+	135, // [135:135] is the sub-list for extension type_name
+	135, // [135:135] is the sub-list for extension extendee
+	0,   // [0:135] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9462,7 +9534,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   107,
+			NumMessages:   108,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

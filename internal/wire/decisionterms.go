@@ -1,10 +1,10 @@
-package cell
+package wire
 
 import (
-	"cellgate/internal/wire"
+	"strings"
+
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
 )
 
 // What decisions are found by (shard.Decision.Terms): one of these and a value.
@@ -31,13 +31,13 @@ func (t *terms) add(kind, value string) {
 	}
 }
 
-// termsOf is what a decision on instances is found by.
-func termsOf(d *cellgatev1.Decision, instances []schedule.ID) []string {
+// DecisionTerms is what a decision is found by.
+func DecisionTerms(d *cellgatev1.Decision) []string {
 	t := terms{have: map[string]bool{}}
 	t.add(byRequest, d.GetRequestId())
 	t.add(byProject, d.GetProjectId())
-	for _, id := range wire.IDTexts(instances) {
-		t.add(byInstance, id)
+	for _, id := range d.GetInstanceUuids() {
+		t.add(byInstance, strings.ToLower(id))
 	}
 	for _, x := range d.GetDestinations() {
 		t.add(byHost, x.GetSelected().GetComputeNodeUuid())
@@ -55,13 +55,11 @@ func termsOf(d *cellgatev1.Decision, instances []schedule.ID) []string {
 	return t.list
 }
 
-// termsAsked is what decisions are asked for by, what fewest have first.
-func termsAsked(req *cellv1.ListDecisionsRequest, r *reader) []string {
+// DecisionTermsAsked is what decisions are asked for by, what fewest have first; instance is req's, in its one form.
+func DecisionTermsAsked(req *cellv1.ListDecisionsRequest, instance string) []string {
 	t := terms{have: map[string]bool{}}
 	t.add(byRequest, req.GetRequestId())
-	if req.GetInstanceUuid() != "" {
-		t.add(byInstance, r.UUID("instance_uuid", req.GetInstanceUuid()))
-	}
+	t.add(byInstance, instance)
 	t.add(byHost, req.GetHost())
 	t.add(byProject, req.GetProjectId())
 	t.add(byReason, req.GetReason())
