@@ -62,6 +62,9 @@ func nothing(p *page, what string, missing []string) {
 
 // footer says what a list lacks.
 func footer(p *page, what string, shown int, more bool, missing []string) {
+	if p.cut {
+		shown, more = p.first, true
+	}
 	if more {
 		p.printf("%d %s shown; there are more: --limit 0 shows all\n", shown, what)
 	}
@@ -114,12 +117,16 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 	if err := limit.check(cmd); err != nil {
 		return err
 	}
+	most := limit.n
+	if by, _ := cmd.Flags().GetString("sort"); by != "" && isTable(cmd) {
+		most = 0 // the first of all rows are not the first that come
+	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
 		if err := resolveHost(ctx, conn, in); err != nil {
 			return all, err
 		}
 		setField(in, "page_token", "") // of an earlier call, with --watch
-		setField(in, "page_size", pageSize(limit.n, 0))
+		setField(in, "page_size", pageSize(most, 0))
 		have, missing, next := 0, []string(nil), ""
 		err = eachPage(ctx, in, func(ctx context.Context, in I, _ ...grpc.CallOption) (M, error) {
 			return method(service(conn), ctx, in)
@@ -133,8 +140,8 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 				proto.Merge(all, page)
 			}
 			have += n
-			setField(in, "page_size", pageSize(limit.n, have))
-			return limit.n == 0 || have < limit.n
+			setField(in, "page_size", pageSize(most, have))
+			return most == 0 || have < most
 		})
 		if err == nil {
 			setField(all, "next_page_token", next)
@@ -145,5 +152,16 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 			}
 		}
 		return all, err
-	}, show)
+	}, func(p *page, m M) {
+		if most == 0 {
+			p.first = limit.n
+		}
+		show(p, m)
+	})
+}
+
+// isTable reports whether the answer is shown as a table, which --sort sorts.
+func isTable(cmd *cobra.Command) bool {
+	form, _ := cmd.Flags().GetString("output")
+	return form == "table" || form == "wide" || form == "name"
 }

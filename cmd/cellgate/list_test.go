@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -77,5 +78,14 @@ func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
 		if len(m.Hosts) != c.hosts || last != strconv.Itoa(c.hosts-1) || m.More != c.more || !slices.Equal(m.Cells, c.cells) || !slices.Equal(p.sizes, c.sizes) {
 			t.Errorf("--limit %s: %d hosts to %s, more %q, without %v, pages of %v; want %+v", c.limit, len(m.Hosts), last, m.More, m.Cells, p.sizes, c)
 		}
+	}
+	// The first of all, not the first that came, sorted.
+	out, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "name")
+	if status != exitDone || strings.Count(out, "\n") != 2 {
+		t.Errorf("%d, %q, %s", status, out, text)
+	}
+	out, text, status = typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "wide")
+	if status != exitDone || !strings.Contains(out, "2499") || !strings.Contains(out, "2498") || strings.Contains(out, "2497") || !strings.Contains(out, "2 hosts shown; there are more") {
+		t.Errorf("%d, %q, %s", status, out, text)
 	}
 }

@@ -24,6 +24,9 @@ type page struct {
 	// sort is what --sort says of the first table, unsorted why that cannot be.
 	sort     string
 	unsorted error
+	// first is how many sorted rows are shown, 0 for all; cut: there are more.
+	first int
+	cut   bool
 	// colored: states that somebody should look at have a colour.
 	colored bool
 	tables  int
@@ -71,6 +74,9 @@ func (t *table) print() {
 	p := t.page
 	if p.tables++; p.tables == 1 && p.sort != "" {
 		p.unsorted = t.sortBy(p.sort)
+		if p.first > 0 && len(t.rows) > p.first {
+			t.rows, p.cut = t.rows[:p.first], true
+		}
 	}
 	if p.names {
 		for _, r := range t.rows {
