@@ -160,17 +160,17 @@ func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// refusal gives the detail of a NO_VALID_HOST error; nil for any other.
+// refusal gives what an error says of hosts that were not found; nil for any other.
 func refusal(err error) *cellgatev1.NoValidHost {
 	var e *fault.Error
-	if !errors.As(err, &e) || e.Kind != fault.NoValidHost {
+	if !errors.As(err, &e) {
 		return nil
 	}
 	detail, _ := e.Detail.(*cellgatev1.NoValidHost)
 	return detail
 }
 
-// showRefusal prints the counts of a NO_VALID_HOST error; nothing for others.
+// showRefusal prints the counts of such an error; nothing for others.
 func showRefusal(p *page, err error) {
 	detail := refusal(err)
 	if detail == nil {

@@ -12,21 +12,20 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// noHost says why an instance found no host. With every cell searched that is
-// NO_VALID_HOST, with the counts; a cell that did not answer might have had a
-// host, so then it is CELL_UNAVAILABLE, or OVERLOADED when one had too much to do.
+// noHost says why an instance found no host, with the counts. With every cell searched that is
+// NO_VALID_HOST; a cell that did not answer might have had a host, so then it is CELL_UNAVAILABLE, or OVERLOADED, without
+// counts, when one had too much to do.
 func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error {
 	index := pending[m.result.Failed]
 	which := ""
 	if len(s.instances) > 1 {
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
-	if lost := s.lostReasons(); len(lost) > 0 {
+	lost := s.lostReasons()
+	if len(lost) > 0 {
 		if e := cellclient.Overloaded(s.lostErrors(), "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
 			return e.With("cells", s.lostNames())
 		}
-		return fault.New(fault.CellUnavailable, "no valid host was found%s in the cells that answered; these did not: %s",
-			which, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}
 	// What the failed instance saw, not what the first one did.
 	for i := range s.cells {
@@ -51,6 +50,9 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	s.addNearMisses(ctx, m, detail)
 	detail.TenantMessage = tenantMessage(detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
+	if len(lost) > 0 {
+		e = fault.New(fault.CellUnavailable, "%s; these cells did not answer, and may have one: %s", e.Message, strings.Join(lost, "; ")).With("cells", s.lostNames())
+	}
 	e.Detail = detail
 	return e
 }

@@ -1,0 +1,29 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// A dead cell does not take away what the others say of their hosts.
+func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, testHost(2, 4))}, nil)
+		w.cells[1].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "no") }, nil)
+		req := ask(1, 1)
+		req.GetRequestSpec().Flavor.Vcpus = 4000
+		e := w.refused(req, fault.CellUnavailable)
+		detail, _ := e.Detail.(*cellgatev1.NoValidHost)
+		if detail.GetHosts() != 1 || len(detail.GetRejects()) == 0 || detail.GetSmallestChange() == "" || detail.GetTenantMessage() == "" {
+			t.Errorf("the detail is %v", detail)
+		}
+		if !strings.HasPrefix(e.Message, "No valid host was found. 0 of 1 hosts: 1 has too little VCPU; these cells did not answer, and may have one: cell2 (") {
+			t.Errorf("the message is %q", e.Message)
+		}
+	})
+}
