@@ -113,6 +113,9 @@ func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1
 	for _, m := range misses {
 		switch m.GetFilter() {
 		case schedule.ResourceFilter:
+			if spec.Resources == nil {
+				spec.Resources = map[string]int32{}
+			}
 			spec.Resources[m.GetDetail()] = int32(m.GetMost())
 		case schedule.TraitFilter:
 			spec.RequiredTraits = slices.DeleteFunc(spec.RequiredTraits, func(x string) bool { return x == m.GetDetail() })

@@ -72,7 +72,7 @@ func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
 		if !strings.Contains(e.Message, "no host is large enough") && !strings.Contains(e.Message, "has too little") {
 			t.Errorf("%v", e)
 		}
-		if s := w.g.cells.FreshSummary(w.g.cells.All[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {
+		if s := w.g.cells.RoutingSummary(w.g.cells.All[0]); s == nil || s.GetLoading() || len(s.GetLargest()) == 0 {
 			t.Errorf("the cell is routed by %v", s)
 		}
 	})

@@ -13,10 +13,12 @@ import (
 // A dead cell does not take away what the others say of their hosts.
 func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, testHost(2, 4))}, nil)
+		full := testHost(1, 4)
+		full.Resources[0].Used = 1
+		w := start(t, []*testCell{newCell(1, full), newCell(2, testHost(2, 4))}, nil)
 		w.cells[1].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "no") }, nil)
 		req := ask(1, 1)
-		req.GetRequestSpec().Flavor.Vcpus = 4000
+		req.GetRequestSpec().Flavor.Vcpus = 64
 		e := w.refused(req, fault.CellUnavailable)
 		detail, _ := e.Detail.(*cellgatev1.NoValidHost)
 		if detail.GetHosts() != 1 || len(detail.GetRejects()) == 0 || detail.GetSmallestChange() == "" || detail.GetTenantMessage() == "" {

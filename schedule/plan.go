@@ -75,6 +75,9 @@ type Result struct {
 	Picks []Pick
 	// Failed is the index of the instance that found none; -1: all were picked.
 	Failed int
+	// GroupHosts are, with Failed, what hard affinity bound that instance to: the service hosts of all members, those
+	// picked before it included. Empty: to none, or there is no such filter.
+	GroupHosts []string
 	// Exact: each pick is what one scheduler over the hosts of the cells not
 	// lost by then would pick.
 	Exact bool

@@ -173,6 +173,9 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 	p.rounds = 0
 	if len(best) == 0 {
 		p.failed, p.phase = len(p.picks), done
+		if p.affinity {
+			p.result.GroupHosts = k.GroupHosts
+		}
 		return
 	}
 	chosen := p.chosen(best)

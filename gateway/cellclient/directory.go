@@ -83,11 +83,11 @@ func (c *Cell) wrongCellIn(s *cellv1.GetSummaryResponse) string {
 	return fmt.Sprintf("the address of cell %s (%s) answers as cell %s (%s)", c.Name(), c.cfg.UUID, s.GetCell(), s.GetCellUuid())
 }
 
-// FreshSummary gives the summary to route by; nil when there is none young
-// enough.
-func (cs *Cells) FreshSummary(c *Cell) *Summary {
+// RoutingSummary gives the summary to route by; nil when there is none young enough. Of a cell that cannot be asked
+// nothing newer can be learned: its last one counts.
+func (cs *Cells) RoutingSummary(c *Cell) *Summary {
 	s := c.summary.Load()
-	if s == nil || cs.now().Sub(s.At) > SummaryMaxAge {
+	if s == nil || cs.now().Sub(s.At) > SummaryMaxAge && c.Unusable() == nil {
 		return nil
 	}
 	return s

@@ -124,6 +124,8 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranke
 		if ranked {
 			known := m.result.Known
 			q.Known = &known
+		} else if hosts := m.result.GroupHosts; len(hosts) > 0 {
+			q.Known = &schedule.GlobalStats{GroupHosts: hosts, GroupHostsKnown: true}
 		}
 		for i, pick := range m.result.Picks {
 			if pick.Cell == k && !ranked {

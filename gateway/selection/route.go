@@ -35,7 +35,7 @@ func (s *selection) route(ctx context.Context) {
 			at.skip, at.final = "another cell is the requested destination", true
 		default:
 			// One that does not answer may say what it could hold before it knows.
-			if known := s.svc.cells.FreshSummary(c); known != nil && known.GetTotals().GetReason() == "" {
+			if known := s.svc.cells.RoutingSummary(c); known != nil && known.GetTotals().GetReason() == "" {
 				at.skip = cannotHold(r, known, s.svc.rules.DefaultZone())
 			}
 		}
@@ -51,8 +51,10 @@ func isDestination(d *schedule.Destination, c *cellclient.Cell) bool {
 	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell == c.UUID()
 }
 
+// elsewhere reports whether a request may go to one cell alone, and not to this one. The uuid of the requested cell is
+// known (resolveDestination), so a cell that never answered is another one.
 func elsewhere(d *schedule.Destination, c *cellclient.Cell) bool {
-	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && c.UUID() != "" && d.Cell != c.UUID()
+	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell != c.UUID()
 }
 
 // cannotHold says why no host of a cell could pass, however empty; "" when one

@@ -3,6 +3,7 @@ package selection
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -279,24 +280,31 @@ func (s *selection) progress() progress {
 
 // propose merges; before it lets "no host" stand it asks the cells too that were
 // left out by their summaries, which may be late, and all cells for what is there by
-// the last that any of their replicas did.
+// the last that any of their replicas did. A cell that then does not answer stays left out, if others do.
 func (s *selection) propose(ctx context.Context, pending []int) (*merged, error) {
 	m, err := s.merge(ctx, pending)
 	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
 		return m, err
 	}
-	doubtful := false
+	doubted := map[int]string{}
 	for i := range s.cells {
 		if s.cells[i].skip != "" && !s.cells[i].final {
-			s.cells[i].skip, doubtful = "", true
+			doubted[i], s.cells[i].skip = s.cells[i].skip, ""
 		}
 	}
-	if !doubtful && !m.mayBeStale {
+	if len(doubted) == 0 && !m.mayBeStale {
 		return m, nil
 	}
 	s.upToDate = true
 	defer func() { s.upToDate = false }()
-	return s.merge(ctx, pending)
+	m, err = s.merge(ctx, pending)
+	someAnswered := slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered })
+	for i, why := range doubted {
+		if s.cells[i].lost != nil && someAnswered { // its summary is the last that is known of it
+			s.cells[i].lost, s.cells[i].skip, s.cells[i].final = nil, why, true
+		}
+	}
+	return m, err
 }
 
 // pending lists the instances without a place.

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// inGroup asks for a server group of a policy.
+func inGroup(req *cellgatev1.SelectDestinationsRequest, policy schedule.Policy) *cellgatev1.SelectDestinationsRequest {
+	req.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xf, 1), Policy: string(policy)}
+	return req
+}
+
+// withChange is a request after the change that a refusal or an explanation names.
+func withChange(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1.Miss) *cellgatev1.SelectDestinationsRequest {
+	out := withChanges(req, misses)
+	for _, m := range misses {
+		switch m.GetFilter() {
+		case schedule.AffinityFilter, schedule.AntiAffinityFilter:
+			out.GetRequestSpec().InstanceGroup.Policy = "soft-" + out.GetRequestSpec().InstanceGroup.GetPolicy()
+		}
+	}
+	return out
+}
+
+// hostsWithout are the hosts that do not meet a condition, and those of them that meet all others.
+func hostsWithout(conditions []*cellgatev1.Condition, filter string) (hosts, alone int32) {
+	for _, c := range conditions {
+		if c.GetFilter() == filter {
+			hosts, alone = hosts+c.GetHosts(), alone+c.GetAlone()
+		}
+	}
+	return hosts, alone
+}
+
+// The host of a group's member is full: the hosts of all other cells lack the member as those of its own cell do, and the
+// change that is named makes the request fit.
+func TestRefusal_AffinityWithTheMemberInOneCell_AllCellsCountAndAdviseAsOne(t *testing.T) {
+	for _, op := range []cellgatev1.Operation{cellgatev1.Operation_BUILD, cellgatev1.Operation_LIVE_MIGRATE} {
+		t.Run(op.String(), func(t *testing.T) {
+			var hosts []schedule.Host
+			for i := range 9 {
+				hosts = append(hosts, testHost(i, 1))
+			}
+			w := start(t, inCells(hosts, 3), nil)
+			member := w.choose(inGroup(ask(1, 2), schedule.Affinity)).GetDestinations()
+			for i, d := range member {
+				if err := w.confirm(d.GetSelected(), testUUID(0x1, 1+i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			req, lacks := inGroup(ask(5, 1), schedule.Affinity), int32(8)
+			req.GetRequestSpec().GetFlavor().Vcpus = 16
+			if op == cellgatev1.Operation_LIVE_MIGRATE {
+				req = inGroup(ask(1, 1), schedule.Affinity)
+			}
+			req.Operation, req.DryRun = op, true
+			e := w.refused(req, fault.NoValidHost)
+			d, _ := e.Detail.(*cellgatev1.NoValidHost)
+			if n, _ := hostsWithout(d.GetConditions(), schedule.AffinityFilter); n != lacks {
+				t.Errorf("%d hosts lack a member, want %d: %v", n, lacks, d.GetConditions())
+			}
+			why, err := w.scheduler.ExplainDestinations(context.Background(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, alone := hostsWithout(why.GetConditions(), schedule.AffinityFilter)
+			if n != lacks || alone != lacks || why.GetPassed() != 0 || why.GetSmallestChange() != d.GetSmallestChange() || d.GetSmallestChange() == "" {
+				t.Errorf("explain: %d hosts lack a member, %d that alone, %d pass, change %q; the refusal's is %q", n, alone, why.GetPassed(), why.GetSmallestChange(), d.GetSmallestChange())
+			}
+			w.choose(withChange(req, d.GetNearest()[0].GetMisses()))
+		})
+	}
+}
+
+// A cell that was never reached, or is dead, fails no request that may not go there.
+func TestRefusal_OtherCellIsDead_RequestForOneCellHasNoValidHost(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) {
+		c.Cells = append(c.Cells, cellclient.CellConfig{Name: "cell9", Replicas: []string{"nowhere"}})
+		c.ProposeBudget = 200 * time.Millisecond
+	})
+	req := to(ask(1, 1), "cell1")
+	req.GetRequestSpec().GetFlavor().Vcpus = 17
+	e := w.refused(req, fault.NoValidHost)
+	if d, _ := e.Detail.(*cellgatev1.NoValidHost); outcomes(d.GetCells()) != "cell1 SEARCHED, cell9 SKIPPED" {
+		t.Errorf("%v", e)
+	}
+	why, err := w.scheduler.ExplainDestinations(context.Background(), req)
+	if err != nil || why.GetPartial() {
+		t.Errorf("%v %v", why, err)
+	}
+	anywhere := proto.CloneOf(req)
+	anywhere.GetRequestSpec().RequestedDestination = nil
+	w.refused(anywhere, fault.CellUnavailable)
+	if w.choose(to(ask(1, 1), "cell1")).GetPartial() {
+		t.Error("the answer is partial without a cell that it did not ask")
+	}
+}
+
+// A dead cell that has no host of the request's zone, by its last summary, cannot have one for it.
+func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
+	zoned := func(n int, zone string) schedule.Host {
+		h := testHost(n, 1)
+		h.Resources[0].Used = 1
+		h.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, n), Name: zone, Metadata: map[string]string{"availability_zone": zone}}}
+		return h
+	}
+	w := start(t, []*testCell{newCell(1, zoned(1, "az1")), newCell(2, zoned(2, "az2"))}, nil)
+	w.cells[1].hook(func(context.Context, string, any) error { return fault.New(fault.CellUnavailable, "no") }, nil)
+	req := ask(1, 1)
+	req.GetRequestSpec().GetFlavor().Vcpus = 16
+	inZone := proto.CloneOf(req)
+	inZone.GetRequestSpec().AvailabilityZone = "az1"
+	for _, open := range []bool{false, true} { // the dead cell's breaker
+		for open && w.g.cells.All[1].Unusable() == nil {
+			w.refused(to(ask(1, 1), "cell2"), fault.CellUnavailable)
+		}
+		w.refused(inZone, fault.NoValidHost)
+		w.refused(req, fault.CellUnavailable)
+	}
+}
