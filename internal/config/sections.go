@@ -270,7 +270,7 @@ type Cell struct {
 	MaxAgentHostsMiB  int           `yaml:"max_agent_hosts_mib" unit:"MiB" range:"1.." help:"MiB that the rows of those hosts take, at most"`
 	DecisionsKeep     time.Duration `yaml:"decisions_keep" range:">0s.." help:"how long decisions are kept"`
 	MaxDecisions      int           `yaml:"max_decisions" range:"1.." help:"decisions kept, at most"`
-	DecisionMiB       int           `yaml:"max_decision_mib" unit:"MiB" range:"16.." help:"MiB that the decisions kept take, compressed, at most"`
+	DecisionMiB       int           `yaml:"max_decision_mib" unit:"MiB" range:"16.." help:"MiB that the decisions kept take, at most: with an embedded shard before compression"`
 	JournalMiB        int           `yaml:"max_journal_mib" unit:"MiB" range:"16.." help:"MiB that the journal of the embedded shard takes, at most; older entries are dropped"`
 	EndedMiB          int           `yaml:"max_ended_mib" unit:"MiB" range:"16.." help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
 	MaxClockJump      time.Duration `yaml:"max_clock_jump" range:">0s.." help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`

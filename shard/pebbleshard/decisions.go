@@ -43,10 +43,6 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 	for i := range ds {
 		last[ds[i].ID] = i
 	}
-	bodies := make([][]byte, len(ds))
-	for i := range ds {
-		bodies[i] = rowcodec.Pack(ds[i].Body)
-	}
 	err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
 		var added amount
 		for i := range ds {
@@ -62,8 +58,8 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 			} else if err := unname(b, old); err != nil {
 				return amount{}, err
 			}
-			added.bytes += int64(len(bodies[i])) - size
-			if err := setDecision(b, &ds[i], bodies[i]); err != nil {
+			added.bytes += int64(len(ds[i].Body)) - size
+			if err := setDecision(b, &ds[i]); err != nil {
 				return amount{}, err
 			}
 		}
@@ -116,15 +112,15 @@ func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (
 	return b.Close()
 }
 
-func setDecision(b *pebble.Batch, d *shard.Decision, body []byte) error {
+func setDecision(b *pebble.Batch, d *shard.Decision) error {
 	row, err := proto.Marshal(&storagev1.Decision{
-		At: rowcodec.Nanos(d.At), Terms: d.Terms, BodyBytes: int64(len(body)),
+		At: rowcodec.Nanos(d.At), Terms: d.Terms, BodyBytes: int64(len(d.Body)),
 	})
 	if err == nil {
 		err = b.Set(nameKey(decisionKey, d.ID), row, nil)
 	}
 	if err == nil {
-		err = b.Set(nameKey(bodyKey, d.ID), body, nil)
+		err = b.Set(nameKey(bodyKey, d.ID), d.Body, nil)
 	}
 	for _, term := range d.Terms {
 		if err == nil {

@@ -1,6 +1,7 @@
 package pebbleshard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -9,7 +10,6 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
-	"cellgate/shard/rowcodec"
 )
 
 const defaultDecisions = 100
@@ -105,15 +105,15 @@ func (p *decisionPage) addMatching(d *shard.Decision) (bool, error) {
 		p.page.More = true
 		return false, nil
 	}
-	packed, closer, err := p.reader.Get(nameKey(bodyKey, d.ID))
+	body, closer, err := p.reader.Get(nameKey(bodyKey, d.ID))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, fault.New(fault.Internal, "decision %s has no body", d.ID)
 	}
 	if err != nil {
 		return false, err
 	}
-	d.Body, err = rowcodec.Unpack(packed)
-	if err = errors.Join(err, closer.Close()); err != nil {
+	d.Body = bytes.Clone(body)
+	if err := closer.Close(); err != nil {
 		return false, err
 	}
 	if p.bytes += len(d.Body); p.bytes > shard.MaxDecisionPage && len(p.page.Decisions) > 0 {

@@ -20,7 +20,7 @@
 // be written) and when it meets a damaged file (DamagedError), on whichever
 // goroutine: the store never panics for it, and its owner ends the process.
 //
-// Decisions are written beside that without waiting for a sync, bodies compressed:
+// Decisions are written beside that without waiting for a sync:
 // who decides on claims never waits for them, and their batches are whole or not
 // there. Their indexes hash what they name, so a reader checks the row.
 //

@@ -27,7 +27,7 @@ type Options struct {
 	MaxClockJump time.Duration
 	// Clock is the machine's time; nil means time.Now.
 	Clock func() time.Time
-	// MaxDecisionBytes bounds the bodies of decisions as they are stored, compressed:
+	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them:
 	// the oldest decisions are dropped for newer ones. 0 is no bound.
 	MaxDecisionBytes int64
 	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops
