@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/cell/replica"
-	"cellgate/internal/spell"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -69,14 +68,4 @@ func alsoDrained(changes *cellgatev1.HypotheticalChanges, hosts []*cellgatev1.Dr
 		out.DrainedHosts = append(out.DrainedHosts, h.GetHostUuid())
 	}
 	return out
-}
-
-// nearestHost gives the service host whose name is most like one that no host has; empty when none is alike.
-func (c *Cell) nearestHost(name string) string {
-	var names []string
-	for _, row := range c.rows.HostsInService() {
-		names = append(names, row.Host.ServiceHost)
-	}
-	slices.Sort(names) // of several that are as much alike, always the same
-	return spell.Nearest(name, names, 3)
 }

@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
+	"cellgate/internal/spell"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -33,6 +35,9 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	}
 	if err := r.Err(); err != nil {
 		return nil, err
+	}
+	if name := req.GetSimilarTo(); name != "" {
+		return &cellv1.ListHostsResponse{Similar: s.similarHost(name)}, nil
 	}
 	out := &cellv1.ListHostsResponse{}
 	size := pageSize(req.GetPageSize())
@@ -64,8 +69,21 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	return out, nil
 }
 
+// similarHost gives the service host whose name is most like a name, without regard to case; empty when none is alike.
+func (c *Cell) similarHost(name string) string {
+	names := map[string]string{}
+	for _, row := range c.rows.HostsInService() {
+		names[strings.ToLower(row.Host.ServiceHost)] = row.Host.ServiceHost
+	}
+	// Of several that are as much alike, always the same.
+	return names[spell.Nearest(strings.ToLower(name), slices.Sorted(maps.Keys(names)), 3)]
+}
+
 // matches reports whether a host passes the filters of a request.
 func matches(row *replica.HostRow, req *cellv1.ListHostsRequest) bool {
+	if names := req.GetNames(); len(names) > 0 && !slices.Contains(names, row.Host.ServiceHost) && !slices.Contains(names, row.Host.NodeName) {
+		return false
+	}
 	if part := req.GetNameContains(); part != "" &&
 		!strings.Contains(strings.ToLower(row.Host.ServiceHost), strings.ToLower(part)) {
 		return false

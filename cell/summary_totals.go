@@ -31,6 +31,8 @@ type totals struct {
 	classes map[string]*classTotals
 	// How many hosts have each.
 	traits, aggregates, zones, tenants, childTraits, childClasses counts
+	// aggregateNames are the names that hosts give aggregates, by uuid.
+	aggregateNames map[string]string
 }
 
 func newTotals(touched *replica.TouchedHosts) *totals {
@@ -38,6 +40,7 @@ func newTotals(touched *replica.TouchedHosts) *totals {
 		touched: touched,
 		hosts:   map[string]*countedHost{}, classes: map[string]*classTotals{},
 		traits: counts{}, aggregates: counts{}, zones: counts{}, tenants: counts{}, childTraits: counts{}, childClasses: counts{},
+		aggregateNames: map[string]string{},
 	}
 }
 
@@ -155,7 +158,11 @@ func (s *totals) label(h *shard.Host, by int) {
 		}
 	}
 	for _, a := range h.Aggregates {
-		s.aggregates.add(a.UUID, by)
+		if s.aggregates.add(a.UUID, by); by > 0 {
+			s.aggregateNames[a.UUID] = a.Name
+		} else if s.aggregates[a.UUID] == 0 {
+			delete(s.aggregateNames, a.UUID)
+		}
 		for _, t := range schedule.TenantsOf(&schedule.Aggregate{Metadata: a.Metadata}) {
 			s.tenants.add(t, by)
 		}
@@ -204,6 +211,9 @@ func (s *totals) message() *cellv1.GetSummaryResponse {
 	out.ChildTraits = slices.Sorted(maps.Keys(s.childTraits))
 	out.ChildClasses = slices.Sorted(maps.Keys(s.childClasses))
 	out.Aggregates = slices.Sorted(maps.Keys(s.aggregates))
+	for _, uuid := range out.Aggregates {
+		out.AggregateNames = append(out.AggregateNames, s.aggregateNames[uuid])
+	}
 	out.Tenants = slices.Sorted(maps.Keys(s.tenants))
 	out.AvailabilityZones = slices.Sorted(maps.Keys(s.zones))
 	t.AvailabilityZones = out.AvailabilityZones

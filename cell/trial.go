@@ -84,10 +84,6 @@ func (t *trial) step(in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResp
 	switch step := in.GetStep().(type) {
 	case *cellv1.TryPlacementsRequest_Start:
 		return t.start(step.Start)
-	case *cellv1.TryPlacementsRequest_Suggest:
-		return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Suggestion{Suggestion: &cellv1.HostSuggestion{
-			ServiceHost: t.cell.nearestHost(step.Suggest.GetName()),
-		}}}, nil
 	case *cellv1.TryPlacementsRequest_Fill:
 		if t.table != nil {
 			return t.fill(step.Fill)

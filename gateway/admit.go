@@ -84,7 +84,7 @@ func (l *lanes) each(tell func(lane telemetry.Lane, limit, taken int, refused ui
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.NumStreamWorkers(handlers), rpc.Plain(keepsSchema), rpc.Tap(g.admitCall),
-		grpc.ChainUnaryInterceptor(answerInTime, takeTexts, g.awaitTurn),
+		grpc.ChainUnaryInterceptor(answerInTime, takeTexts, g.awaitTurn, g.acceptNames),
 	}
 }
 

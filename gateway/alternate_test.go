@@ -98,7 +98,7 @@ func TestClaimAlternateRefusals(t *testing.T) {
 		{"no such claim", "x", full.GetComputeNodeUuid(), "", fault.NotFound, http.StatusNotFound, ""},
 		{"another cell", id, full.GetComputeNodeUuid(), "cell2", fault.NotFound, http.StatusNotFound, ""},
 		{"no such cell", id, full.GetComputeNodeUuid(), "cell9", fault.InvalidRequest, http.StatusBadRequest, "cell"},
-		{"no uuid", id, "x", "", fault.InvalidRequest, http.StatusBadRequest, "host_uuid"},
+		{"no such host", id, "x", "", fault.NotFound, http.StatusNotFound, ""},
 	} {
 		got, err := w.claims.ClaimAlternate(context.Background(), &cellgatev1.ClaimAlternateRequest{
 			ConsumerUuid: instance, ClaimId: tt.claim, HostUuid: tt.host, Cell: tt.Cell,

@@ -21,9 +21,20 @@ func (g *Gateway) listCells(ctx context.Context) []*cellgatev1.Cell {
 func (g *Gateway) getCell(ctx context.Context, name string) (*cellgatev1.Cell, error) {
 	c := g.cells.Named(name)
 	if c == nil {
-		return nil, fault.New(fault.NotFound, "there is no cell %q", name)
+		return nil, fault.New(fault.NotFound, "%s", g.cells.NoCell(name))
 	}
-	return g.showCells(ctx, []*cellclient.Cell{c})[0], nil
+	row := g.showCells(ctx, []*cellclient.Cell{c})[0]
+	if s := c.LastSummary(); s != nil && row.GetAvailable() {
+		row.Traits = mergeSorted(s.GetTraits(), s.GetChildTraits())
+		for i, uuid := range s.GetAggregates() {
+			a := &cellgatev1.CellAggregate{Uuid: uuid}
+			if i < len(s.GetAggregateNames()) { // a cell of an older release does not name them
+				a.Name = s.GetAggregateNames()[i]
+			}
+			row.Aggregates = append(row.Aggregates, a)
+		}
+	}
+	return row, nil
 }
 
 func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*cellgatev1.Cell {
@@ -50,6 +61,12 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*ce
 		out = append(out, row)
 	}
 	return out
+}
+
+func mergeSorted(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // zonesOf gives a cell's zones as selections call them, sorted: hosts that are in

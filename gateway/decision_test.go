@@ -384,19 +384,22 @@ func TestListDecisions(t *testing.T) {
 			req  *cellgatev1.ListDecisionsRequest
 			keep func(i int) bool
 		}{
-			"reason, a kind":  {&cellgatev1.ListDecisionsRequest{Reason: "NO_VALID_HOST"}, func(i int) bool { return i%5 == 0 }},
-			"reason, a class": {&cellgatev1.ListDecisionsRequest{Reason: "VCPU", ProjectId: "p0"}, func(i int) bool { return i%10 == 0 }},
-			"reason, another": {&cellgatev1.ListDecisionsRequest{Reason: "CONTENDED"}, func(int) bool { return false }},
-			"host":            {&cellgatev1.ListDecisionsRequest{Host: chosen.GetServiceHost()}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
-			"host by uuid":    {&cellgatev1.ListDecisionsRequest{Host: strings.ToUpper(chosen.GetComputeNodeUuid())}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
-			"host's cell":     {&cellgatev1.ListDecisionsRequest{HostCell: chosen.GetCell()}, on(func(s *cellgatev1.Selection) bool { return s.GetCell() == chosen.GetCell() })},
-			"time":            {&cellgatev1.ListDecisionsRequest{Since: times["r10"], Until: times["r15"]}, func(i int) bool { return i >= 10 && i < 15 }},
-			"time by pages":   {&cellgatev1.ListDecisionsRequest{Until: times["r15"], PageSize: 2}, func(i int) bool { return i < 15 }},
-			"no time":         {&cellgatev1.ListDecisionsRequest{Since: times["r15"], Until: times["r15"]}, func(int) bool { return false }},
-			"refused":         {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
-			"project":         {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
-			"request":         {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
-			"instance":        {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
+			"reason, a kind":                     {&cellgatev1.ListDecisionsRequest{Reason: "NO_VALID_HOST"}, func(i int) bool { return i%5 == 0 }},
+			"reason, a class":                    {&cellgatev1.ListDecisionsRequest{Reason: "VCPU", ProjectId: "p0"}, func(i int) bool { return i%10 == 0 }},
+			"reason, as a list shows it":         {&cellgatev1.ListDecisionsRequest{Reason: "NO_VALID_HOST ResourceFilter(VCPU)"}, func(i int) bool { return i%5 == 0 }},
+			"reason, a filter and what it names": {&cellgatev1.ListDecisionsRequest{Reason: "ResourceFilter(VCPU)"}, func(i int) bool { return i%5 == 0 }},
+			"reason, of another filter":          {&cellgatev1.ListDecisionsRequest{Reason: "TraitFilter(VCPU)"}, func(int) bool { return false }},
+			"reason, another":                    {&cellgatev1.ListDecisionsRequest{Reason: "CONTENDED"}, func(int) bool { return false }},
+			"host":                               {&cellgatev1.ListDecisionsRequest{Host: chosen.GetServiceHost()}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
+			"host by uuid":                       {&cellgatev1.ListDecisionsRequest{Host: strings.ToUpper(chosen.GetComputeNodeUuid())}, on(func(s *cellgatev1.Selection) bool { return s.GetServiceHost() == chosen.GetServiceHost() })},
+			"host's cell":                        {&cellgatev1.ListDecisionsRequest{HostCell: chosen.GetCell()}, on(func(s *cellgatev1.Selection) bool { return s.GetCell() == chosen.GetCell() })},
+			"time":                               {&cellgatev1.ListDecisionsRequest{Since: times["r10"], Until: times["r15"]}, func(i int) bool { return i >= 10 && i < 15 }},
+			"time by pages":                      {&cellgatev1.ListDecisionsRequest{Until: times["r15"], PageSize: 2}, func(i int) bool { return i < 15 }},
+			"no time":                            {&cellgatev1.ListDecisionsRequest{Since: times["r15"], Until: times["r15"]}, func(int) bool { return false }},
+			"refused":                            {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
+			"project":                            {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
+			"request":                            {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
+			"instance":                           {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
 		} {
 			var some []string
 			for k, id := range want {

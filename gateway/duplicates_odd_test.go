@@ -90,10 +90,10 @@ func TestI2_ConfirmedInACellDisabledSince(t *testing.T) {
 func TestFingerprintIgnoresTheSpellingOfGroupsAndAggregates(t *testing.T) {
 	for name, set := range map[string]func(*cellgatev1.RequestSpec, bool){
 		"group": func(r *cellgatev1.RequestSpec, up bool) {
-			r.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: spell("abcdef01-0000-4000-8000-00000000000e", up), Policy: "soft-affinity"}
+			r.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: spellOut("abcdef01-0000-4000-8000-00000000000e", up), Policy: "soft-affinity"}
 		},
 		"aggregate": func(r *cellgatev1.RequestSpec, up bool) {
-			r.ForbiddenAggregates = []string{spell("abcdef01-0000-4000-8000-00000000000d", up)}
+			r.ForbiddenAggregates = []string{spellOut("abcdef01-0000-4000-8000-00000000000d", up)}
 		},
 	} {
 		w := start(t, twoCells(), nil)
@@ -111,7 +111,7 @@ func TestFingerprintIgnoresTheSpellingOfGroupsAndAggregates(t *testing.T) {
 	}
 }
 
-func spell(s string, up bool) string {
+func spellOut(s string, up bool) string {
 	if up {
 		return strings.ToUpper(s)
 	}

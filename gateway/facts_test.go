@@ -45,7 +45,7 @@ func TestBadFactsAreNamed(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
 	host := testUUID(0xa, 0)
 	for _, tt := range []struct{ path, body, reason, field string }{
-		{"/v1/hosts/x/facts/cinder", `{}`, "INVALID_REQUEST", "host_uuid"},
+		{"/v1/hosts/x/facts/cinder", `{}`, "NOT_FOUND", ""},
 		{"/v1/hosts/" + host + "/facts/Cinder", `{}`, "INVALID_REQUEST", "namespace"},
 		{"/v1/hosts/" + host + "/facts/cinder?if_generation=-2", `{}`, "INVALID_REQUEST", "if_generation"},
 		{"/v1/hosts/" + host + "/facts/cinder?generation=2", `{}`, "INVALID_REQUEST", "generation"},

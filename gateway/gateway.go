@@ -32,6 +32,8 @@ type Config struct {
 	// Name is what people call this gateway: its machine, and where it listens. Cells that
 	// are under upgrade are told it.
 	Name string
+	// WebURL is where REST, the console and /metrics are served, as it listens; empty: nowhere.
+	WebURL string
 	// Cells in the order in which answers list them.
 	Cells []cellclient.CellConfig
 	// ProposeBudget bounds a cell's answer to one round of a merge (250 ms); it

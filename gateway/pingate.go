@@ -14,7 +14,7 @@ import (
 func (g *Gateway) updateCell(ctx context.Context, req *cellgatev1.UpdateCellRequest) (*cellgatev1.Cell, error) {
 	c := g.cells.Named(req.GetCell())
 	if c == nil {
-		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+		return nil, fault.New(fault.NotFound, "%s", g.cells.NoCell(req.GetCell()))
 	}
 	pin := req.GetGatePin()
 	if pin != cellgatev1.Gate_STATE_UNSPECIFIED && req.GetReason() == "" {

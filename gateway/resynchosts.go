@@ -14,7 +14,7 @@ func (g *Gateway) resyncHosts(ctx context.Context, req *cellgatev1.ResyncHostsRe
 	c := g.cells.Named(req.GetCell())
 	switch {
 	case c == nil:
-		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+		return nil, fault.New(fault.NotFound, "%s", g.cells.NoCell(req.GetCell()))
 	case g.gates[c].Only():
 		return nil, fault.Invalid("cell", "cell %s has no scheduler but one in the gateway (legacy_only): no agent reports to it", c.Name())
 	}

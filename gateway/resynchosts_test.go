@@ -48,7 +48,7 @@ func TestResyncThatIsRefused(t *testing.T) {
 			{&cellgatev1.ResyncHostsRequest{Cell: "nope", Reason: "a test"}, fault.NotFound},
 			{&cellgatev1.ResyncHostsRequest{Cell: "cell1", Reason: "a test", HostUuid: testUUID(0xa, 1)}, fault.NotFound},
 			{&cellgatev1.ResyncHostsRequest{Cell: "cell1"}, fault.InvalidRequest},
-			{&cellgatev1.ResyncHostsRequest{Cell: "cell1", Reason: "a test", HostUuid: "host-1"}, fault.InvalidRequest},
+			{&cellgatev1.ResyncHostsRequest{Cell: "cell1", Reason: "a test", HostUuid: "host-1"}, fault.NotFound},
 		} {
 			resp, err := w.hosts.ResyncHosts(t.Context(), c.req)
 			mustFail(t, resp, err, c.kind)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"strings"
 
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -17,6 +18,7 @@ type schedulerService struct {
 
 func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	resp, err := s.g.selector.Select(ctx, req)
+	err = s.g.nameUnknown(ctx, req.GetRequestSpec(), err)
 	if !req.GetDryRun() {
 		s.g.logCaller(ctx, "SelectDestinations", req, err)
 	}
@@ -24,7 +26,12 @@ func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgate
 }
 
 func (s *schedulerService) ExplainDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
-	return s.g.selector.Explain(ctx, req)
+	resp, err := s.g.selector.Explain(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp.UnknownValues = s.g.unknownValues(ctx, req.GetRequestSpec())
+	return resp, nil
 }
 
 func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
@@ -98,7 +105,7 @@ type cellsService struct {
 }
 
 func (s *cellsService) ListCells(ctx context.Context, _ *cellgatev1.ListCellsRequest) (*cellgatev1.ListCellsResponse, error) {
-	return &cellgatev1.ListCellsResponse{Cells: s.g.listCells(ctx)}, nil
+	return &cellgatev1.ListCellsResponse{Cells: s.g.listCells(ctx), WebUrl: s.g.cfg.WebURL}, nil
 }
 
 func (s *cellsService) GetCell(ctx context.Context, req *cellgatev1.GetCellRequest) (*cellgatev1.GetCellResponse, error) {
@@ -127,7 +134,13 @@ type capacityService struct {
 }
 
 func (s *capacityService) EstimateCapacity(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
-	return s.g.capacity.Estimate(ctx, req)
+	resp, err := s.g.capacity.Estimate(ctx, req)
+	for i, shape := range resp.GetShapes() {
+		if shape.GetInstances() == 0 {
+			shape.Message = strings.Join(append([]string{shape.GetMessage()}, s.g.unknownValues(ctx, req.GetShapes()[i].GetRequestSpec())...), "; ")
+		}
+	}
+	return resp, err
 }
 
 func (s *capacityService) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequest) (*cellgatev1.PlanDrainResponse, error) {

@@ -54,7 +54,7 @@ func TestBadWordsAboutAHostAreNamed(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
 	host := testUUID(0xa, 0)
 	for _, tt := range []struct{ path, body, reason, field string }{
-		{"/v1/hosts/x", `{"admin_state": "DISABLED", "reason": "r"}`, "INVALID_REQUEST", "host_uuid"},
+		{"/v1/hosts/x", `{"admin_state": "DISABLED", "reason": "r"}`, "NOT_FOUND", ""},
 		{"/v1/hosts/" + host, `{"reason": "r"}`, "INVALID_REQUEST", "admin_state"},
 		{"/v1/hosts/" + host, `{"admin_state": "BROKEN", "reason": "r"}`, "INVALID_REQUEST", "admin_state"},
 		{"/v1/hosts/" + host, `{"admin_state": "DISABLED"}`, "INVALID_REQUEST", "reason"},

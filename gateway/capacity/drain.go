@@ -17,6 +17,7 @@ import (
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/selection"
 	"cellgate/internal/fault"
+	"cellgate/internal/spell"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -95,9 +96,7 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 		}
 		problem := fmt.Sprintf("no cell that takes instances has a host %q", name)
 		if len(wrong) == 0 { // a search of every name: once is enough
-			if like := q.similarHost(ctx, name); like != "" {
-				problem += fmt.Sprintf("; did you mean %q?", like)
-			}
+			problem += spell.Meant(q.svc.Cells.SimilarHost(ctx, name))
 		}
 		for _, s := range skipped {
 			problem += "; " + s
@@ -105,19 +104,6 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 		wrong = append(wrong, fault.Field{Path: fmt.Sprintf("hosts[%d]", i), Problem: problem})
 	}
 	return fault.InvalidFields(wrong)
-}
-
-// similarHost gives the first cell's service host whose name is like name; empty for none.
-func (q *question) similarHost(ctx context.Context, name string) string {
-	if _, err := schedule.ParseID(name); err == nil {
-		return "" // uuids that are alike mean nothing
-	}
-	for _, c := range q.answering() {
-		if like, err := c.trial.SuggestHost(ctx, name); err == nil && like != "" {
-			return like
-		}
-	}
-	return ""
 }
 
 // drain is the work of PlanDrain.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -188,7 +187,7 @@ func madeUp(kind byte, n int) schedule.ID {
 func (q *question) start(ctx context.Context, names []string, assumed *cellv1.StartTrial) error {
 	for _, name := range names {
 		if q.svc.Cells.Named(name) == nil {
-			return fault.Invalid("cells", "there is no cell %q; the cells are %s", name, strings.Join(q.svc.Cells.Names(), ", "))
+			return fault.Invalid("cells", "%s", q.svc.Cells.NoCell(name))
 		}
 	}
 	for _, c := range q.svc.Cells.All {

@@ -2,12 +2,14 @@ package cellclient
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/spell"
 )
 
 // Reply is a cell's answer to a call that went to several.
@@ -95,9 +97,20 @@ func (cs *Cells) Selected(name string) ([]*Cell, error) {
 	}
 	c := cs.Named(name)
 	if c == nil {
-		return nil, fault.Invalid("cell", "there is no cell %q; the cells are %s", name, strings.Join(cs.Names(), ", "))
+		return nil, fault.Invalid("cell", "%s", cs.NoCell(name))
 	}
 	return []*Cell{c}, nil
+}
+
+// NoCell says that there is no cell of a name, and which may be meant.
+func (cs *Cells) NoCell(name string) string {
+	const most = 10
+	names := cs.Names()
+	like := spell.Meant(spell.Nearest(name, names, 3))
+	if n := len(names); n > most {
+		names = append(names[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return fmt.Sprintf("there is no cell %q; the cells are %s%s", name, strings.Join(names, ", "), like)
 }
 
 func (cs *Cells) Names() []string {

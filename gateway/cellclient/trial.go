@@ -78,12 +78,6 @@ func (t *Trial) Ask(ctx context.Context, ask *cellv1.AskTrial) (*cellv1.Proposal
 	return got.GetProposal(), err
 }
 
-// SuggestHost gives the service host whose name is most like one that no host has; empty when none is alike.
-func (t *Trial) SuggestHost(ctx context.Context, name string) (string, error) {
-	got, err := t.step(ctx, t.Cell.ClaimBudget, &cellv1.TryPlacementsRequest{Step: &cellv1.TryPlacementsRequest_Suggest{Suggest: &cellv1.SuggestHost{Name: name}}})
-	return got.GetSuggestion().GetServiceHost(), err
-}
-
 // step sends a step and waits for its answer, for budget at most. After an error the trial is over.
 func (t *Trial) step(ctx context.Context, budget time.Duration, in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResponse, error) {
 	var late atomic.Bool

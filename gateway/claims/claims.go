@@ -77,8 +77,12 @@ func (svc *Service) List(ctx context.Context, req *cellgatev1.ListClaimsRequest)
 	var err error
 	resp.NextPageToken, resp.UnavailableCells, err = svc.cells.Pages(req,
 		func(c *cellclient.Cell, size int32, from cellclient.PageToken) (int, cellclient.PageToken, bool, error) {
+			var consumers []string
+			if req.GetConsumerUuid() != "" {
+				consumers = []string{cellclient.Canonical(req.GetConsumerUuid())}
+			}
 			got, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
-				HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
+				ConsumerUuids: consumers, HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
 			}, cellv1.CellSchedulerClient.ListClaims)
 			if err != nil {
 				return 0, cellclient.PageToken{}, false, err

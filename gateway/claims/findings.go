@@ -16,7 +16,7 @@ import (
 // table, and adds what only the cells together show.
 func (svc *Service) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
 	if req.GetCell() != "" && svc.cells.Named(req.GetCell()) == nil {
-		return nil, fault.New(fault.NotFound, "there is no cell %q", req.GetCell())
+		return nil, fault.New(fault.NotFound, "%s", svc.cells.NoCell(req.GetCell()))
 	}
 	seen := svc.askFindings(ctx)
 	found, repaired := svc.moves.find(ctx, svc, seen)

@@ -16,12 +16,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/ingress"
+	"cellgate/internal/spell"
 )
 
 // body is a request's body. It keeps what was wrong with it: the generated
@@ -113,7 +115,7 @@ func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 				return b.bad
 			}
 			if err := f.UnmarshalOptions.Unmarshal(text, m); err != nil {
-				b.bad = jsonFault(b.field, text, err)
+				b.bad = jsonFault(b.field, text, m, err)
 			}
 		}
 		if b.bad == nil {
@@ -160,10 +162,21 @@ var position = regexp.MustCompile(`\(line (\d+):(\d+)\): `)
 // oneofSet is how protojson says that a oneof has a value already.
 var oneofSet = regexp.MustCompile(`oneof (\S+) is already set`)
 
-// jsonFault says what is wrong with a body, and in which field; the body is of the request's
+// ReadJSON reads a message of the API as a body is read; an error says what is wrong and in which field.
+func ReadJSON(text []byte, m proto.Message) error {
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return jsonFault("", text, m, err)
+	}
+	return nil
+}
+
+// jsonFault says what is wrong with a body, which is to be m, and in which field; the body is of the request's
 // field, or, when that is empty, the whole request.
-func jsonFault(field string, text []byte, err error) *fault.Error {
+func jsonFault(field string, text []byte, m proto.Message, err error) *fault.Error {
 	path, problem, where := jsonProblem(text, err)
+	if problem == noSuchField {
+		problem += spell.Meant(meantField(m.ProtoReflect().Descriptor(), path))
+	}
 	if m := oneofSet.FindStringSubmatch(problem); m != nil && field == "" && path != "" {
 		return oneofFault(path, m[1], where)
 	}
@@ -214,10 +227,38 @@ var (
 	unknownField = regexp.MustCompile(`^unknown field "[^"]*"$`)
 )
 
+const noSuchField = "there is no such field"
+
+// meantField gives the field that is most like the last of a path, of the message that the path leads to; empty when none is.
+func meantField(at protoreflect.MessageDescriptor, path string) string {
+	names := strings.Split(listIndex.ReplaceAllString(path, ""), ".")
+	for i, name := range names {
+		var fields []string
+		for k := range at.Fields().Len() {
+			fields = append(fields, at.Fields().Get(k).TextName())
+		}
+		if i == len(names)-1 {
+			return spell.Nearest(name, fields, 3)
+		}
+		field := at.Fields().ByName(protoreflect.Name(name))
+		if field == nil {
+			field = at.Fields().ByJSONName(name)
+		}
+		if field == nil || field.Message() == nil || field.IsMap() {
+			return ""
+		}
+		at = field.Message()
+	}
+	return ""
+}
+
+// listIndex is the index of an element in a path.
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
 // inWords says of a field, which is named beside it, what protojson does.
 func inWords(problem string) string {
 	if unknownField.MatchString(problem) {
-		return "there is no such field"
+		return noSuchField
 	}
 	m := wrongType.FindStringSubmatch(problem)
 	if m == nil {

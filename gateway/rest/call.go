@@ -22,6 +22,7 @@ import (
 	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
+	"cellgate/internal/spell"
 )
 
 // calls are the calls of the REST API.
@@ -168,7 +169,12 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 		case !ok && len(c.query) == 0:
 			refuse(name, "is unknown; there are no query parameters here")
 		case !ok:
-			refuse(name, "is unknown; the query parameters are %s", strings.Join(slices.Sorted(maps.Keys(c.query)), ", "))
+			known := slices.Sorted(maps.Keys(c.query))
+			if like := spell.Nearest(name, known, 3); like != "" {
+				refuse(name, "is unknown%s", spell.Meant(like))
+				break
+			}
+			refuse(name, "is unknown; the query parameters are %s", strings.Join(known, ", "))
 		case len(values[name]) > 1:
 			refuse(name, "is there %d times; it may be there once", len(values[name]))
 		case !utf8.ValidString(values[name][0]):

@@ -1,5 +1,7 @@
 package spell
 
+import "fmt"
+
 // Nearest gives the known name most like name, or "" when none is alike: with more than
 // len(name)/per changes it is another name.
 func Nearest(name string, known []string, per int) string {
@@ -32,4 +34,12 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Meant asks whether a name was meant, as the end of a sentence; "" for no name.
+func Meant(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", name)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"regexp"
 	"strings"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -55,6 +56,18 @@ func DecisionTerms(d *cellgatev1.Decision) []string {
 	return t.list
 }
 
+// shownReason is a reason as lists show it: NO_VALID_HOST TraitFilter(HW_CPU_X86_AVX2), where the kind and what the filter
+// names may be missing.
+var shownReason = regexp.MustCompile(`^(?:([A-Z_]+) )?([A-Za-z0-9_]+)(?:\((.*)\))?$`)
+
+// reasonParts are the terms of a reason; one for what is not as lists show it.
+func reasonParts(reason string) []string {
+	if m := shownReason.FindStringSubmatch(reason); m != nil {
+		return m[1:]
+	}
+	return []string{reason}
+}
+
 // DecisionTermsAsked is what decisions are asked for by, what fewest have first; instance is req's, in its one form.
 func DecisionTermsAsked(req *cellv1.ListDecisionsRequest, instance string) []string {
 	t := terms{have: map[string]bool{}}
@@ -62,7 +75,9 @@ func DecisionTermsAsked(req *cellv1.ListDecisionsRequest, instance string) []str
 	t.add(byInstance, instance)
 	t.add(byHost, req.GetHost())
 	t.add(byProject, req.GetProjectId())
-	t.add(byReason, req.GetReason())
+	for _, part := range reasonParts(req.GetReason()) {
+		t.add(byReason, part)
+	}
 	if req.GetRefused() {
 		t.list = append(t.list, byRefused)
 	}

@@ -133,7 +133,7 @@ func (x Gate_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Gate_State.Descriptor instead.
 func (Gate_State) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2, 0}
 }
 
 type HostDifference_Kind int32
@@ -192,7 +192,7 @@ func (x HostDifference_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostDifference_Kind.Descriptor instead.
 func (HostDifference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type Finding_Kind int32
@@ -279,7 +279,7 @@ func (x Finding_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_Kind.Descriptor instead.
 func (Finding_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13, 0}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type Cell struct {
@@ -316,6 +316,9 @@ type Cell struct {
 	HostsImported int32 `protobuf:"varint,16,opt,name=hosts_imported,json=hostsImported,proto3" json:"hosts_imported,omitempty"`
 	// Hosts of the others that an operator keeps new instances from (Hosts.UpdateHost).
 	HostsWithheld int32 `protobuf:"varint,17,opt,name=hosts_withheld,json=hostsWithheld,proto3" json:"hosts_withheld,omitempty"`
+	// The traits that some host or device of the cell has, and the aggregates that its hosts are in. GetCell alone shows them.
+	Traits        []string         `protobuf:"bytes,18,rep,name=traits,proto3" json:"traits,omitempty"`
+	Aggregates    []*CellAggregate `protobuf:"bytes,19,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +472,72 @@ func (x *Cell) GetHostsWithheld() int32 {
 	return 0
 }
 
+func (x *Cell) GetTraits() []string {
+	if x != nil {
+		return x.Traits
+	}
+	return nil
+}
+
+func (x *Cell) GetAggregates() []*CellAggregate {
+	if x != nil {
+		return x.Aggregates
+	}
+	return nil
+}
+
+type CellAggregate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CellAggregate) Reset() {
+	*x = CellAggregate{}
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CellAggregate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CellAggregate) ProtoMessage() {}
+
+func (x *CellAggregate) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CellAggregate.ProtoReflect.Descriptor instead.
+func (*CellAggregate) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CellAggregate) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *CellAggregate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Gate says who speaks for the hosts of a cell, and what keeps its agents from it.
 type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -509,7 +578,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +590,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[1]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +603,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Gate) GetState() Gate_State {
@@ -688,7 +757,7 @@ type GateReader struct {
 
 func (x *GateReader) Reset() {
 	*x = GateReader{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +769,7 @@ func (x *GateReader) String() string {
 func (*GateReader) ProtoMessage() {}
 
 func (x *GateReader) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[2]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +782,7 @@ func (x *GateReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateReader.ProtoReflect.Descriptor instead.
 func (*GateReader) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GateReader) GetGateway() string {
@@ -779,7 +848,7 @@ type HostDifference struct {
 
 func (x *HostDifference) Reset() {
 	*x = HostDifference{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +860,7 @@ func (x *HostDifference) String() string {
 func (*HostDifference) ProtoMessage() {}
 
 func (x *HostDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[3]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +873,7 @@ func (x *HostDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDifference.ProtoReflect.Descriptor instead.
 func (*HostDifference) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostDifference) GetKind() HostDifference_Kind {
@@ -844,7 +913,7 @@ type LaggingHost struct {
 
 func (x *LaggingHost) Reset() {
 	*x = LaggingHost{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +925,7 @@ func (x *LaggingHost) String() string {
 func (*LaggingHost) ProtoMessage() {}
 
 func (x *LaggingHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[4]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +938,7 @@ func (x *LaggingHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingHost.ProtoReflect.Descriptor instead.
 func (*LaggingHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LaggingHost) GetHost() string {
@@ -928,7 +997,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1009,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[5]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1022,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicaState) GetAddress() string {
@@ -1006,7 +1075,7 @@ type ResourceTotals struct {
 
 func (x *ResourceTotals) Reset() {
 	*x = ResourceTotals{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1087,7 @@ func (x *ResourceTotals) String() string {
 func (*ResourceTotals) ProtoMessage() {}
 
 func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[6]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1100,7 @@ func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
 func (*ResourceTotals) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResourceTotals) GetResourceClass() string {
@@ -1070,7 +1139,7 @@ type ListCellsRequest struct {
 
 func (x *ListCellsRequest) Reset() {
 	*x = ListCellsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1151,7 @@ func (x *ListCellsRequest) String() string {
 func (*ListCellsRequest) ProtoMessage() {}
 
 func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[7]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,19 +1164,22 @@ func (x *ListCellsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsRequest.ProtoReflect.Descriptor instead.
 func (*ListCellsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
 }
 
 type ListCellsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cells         []*Cell                `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cells []*Cell                `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
+	// Where the gateway that answers serves REST, the console and /metrics, as it listens: its host may be one that no
+	// other machine reaches, or 0.0.0.0. Empty: nowhere.
+	WebUrl        string `protobuf:"bytes,2,opt,name=web_url,json=webUrl,proto3" json:"web_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListCellsResponse) Reset() {
 	*x = ListCellsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1191,7 @@ func (x *ListCellsResponse) String() string {
 func (*ListCellsResponse) ProtoMessage() {}
 
 func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[8]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1204,7 @@ func (x *ListCellsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCellsResponse.ProtoReflect.Descriptor instead.
 func (*ListCellsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListCellsResponse) GetCells() []*Cell {
@@ -1140,6 +1212,13 @@ func (x *ListCellsResponse) GetCells() []*Cell {
 		return x.Cells
 	}
 	return nil
+}
+
+func (x *ListCellsResponse) GetWebUrl() string {
+	if x != nil {
+		return x.WebUrl
+	}
+	return ""
 }
 
 type GetCellRequest struct {
@@ -1151,7 +1230,7 @@ type GetCellRequest struct {
 
 func (x *GetCellRequest) Reset() {
 	*x = GetCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1242,7 @@ func (x *GetCellRequest) String() string {
 func (*GetCellRequest) ProtoMessage() {}
 
 func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[9]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1255,7 @@ func (x *GetCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellRequest.ProtoReflect.Descriptor instead.
 func (*GetCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetCellRequest) GetCell() string {
@@ -1195,7 +1274,7 @@ type GetCellResponse struct {
 
 func (x *GetCellResponse) Reset() {
 	*x = GetCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1286,7 @@ func (x *GetCellResponse) String() string {
 func (*GetCellResponse) ProtoMessage() {}
 
 func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[10]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1299,7 @@ func (x *GetCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCellResponse.ProtoReflect.Descriptor instead.
 func (*GetCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetCellResponse) GetCell() *Cell {
@@ -1244,7 +1323,7 @@ type UpdateCellRequest struct {
 
 func (x *UpdateCellRequest) Reset() {
 	*x = UpdateCellRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1335,7 @@ func (x *UpdateCellRequest) String() string {
 func (*UpdateCellRequest) ProtoMessage() {}
 
 func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[11]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1348,7 @@ func (x *UpdateCellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellRequest.ProtoReflect.Descriptor instead.
 func (*UpdateCellRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateCellRequest) GetCell() string {
@@ -1309,7 +1388,7 @@ type UpdateCellResponse struct {
 
 func (x *UpdateCellResponse) Reset() {
 	*x = UpdateCellResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1400,7 @@ func (x *UpdateCellResponse) String() string {
 func (*UpdateCellResponse) ProtoMessage() {}
 
 func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[12]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1413,7 @@ func (x *UpdateCellResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateCellResponse.ProtoReflect.Descriptor instead.
 func (*UpdateCellResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateCellResponse) GetCell() *Cell {
@@ -1376,7 +1455,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1467,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[13]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1480,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Finding) GetKind() Finding_Kind {
@@ -1523,7 +1602,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1614,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[14]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1627,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFindingsRequest) GetCell() string {
@@ -1584,7 +1663,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1675,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[15]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1688,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -1646,7 +1725,7 @@ type ReconciledCell struct {
 
 func (x *ReconciledCell) Reset() {
 	*x = ReconciledCell{}
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1737,7 @@ func (x *ReconciledCell) String() string {
 func (*ReconciledCell) ProtoMessage() {}
 
 func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_cells_proto_msgTypes[16]
+	mi := &file_cellgate_v1_cells_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1750,7 @@ func (x *ReconciledCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledCell.ProtoReflect.Descriptor instead.
 func (*ReconciledCell) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_cells_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReconciledCell) GetCell() string {
@@ -1720,7 +1799,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x05\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1739,7 +1818,14 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x0ereplica_states\x18\x0e \x03(\v2\x19.cellgate.v1.ReplicaStateR\rreplicaStates\x12%\n" +
 	"\x04gate\x18\x0f \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12%\n" +
 	"\x0ehosts_imported\x18\x10 \x01(\x05R\rhostsImported\x12%\n" +
-	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\"\x90\x06\n" +
+	"\x0ehosts_withheld\x18\x11 \x01(\x05R\rhostsWithheld\x12\x16\n" +
+	"\x06traits\x18\x12 \x03(\tR\x06traits\x12:\n" +
+	"\n" +
+	"aggregates\x18\x13 \x03(\v2\x1a.cellgate.v1.CellAggregateR\n" +
+	"aggregates\"7\n" +
+	"\rCellAggregate\x12\x12\n" +
+	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x06\n" +
 	"\x04Gate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x120\n" +
@@ -1813,9 +1899,10 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x03R\x04used\x12!\n" +
 	"\flargest_free\x18\x04 \x01(\x03R\vlargestFree\"\x12\n" +
-	"\x10ListCellsRequest\"<\n" +
+	"\x10ListCellsRequest\"U\n" +
 	"\x11ListCellsResponse\x12'\n" +
-	"\x05cells\x18\x01 \x03(\v2\x11.cellgate.v1.CellR\x05cells\"0\n" +
+	"\x05cells\x18\x01 \x03(\v2\x11.cellgate.v1.CellR\x05cells\x12\x17\n" +
+	"\aweb_url\x18\x02 \x01(\tR\x06webUrl\"0\n" +
 	"\x0eGetCellRequest\x12\x1e\n" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\"8\n" +
@@ -1902,74 +1989,76 @@ func file_cellgate_v1_cells_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_cells_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cellgate_v1_cells_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_cellgate_v1_cells_proto_goTypes = []any{
 	(BreakerState)(0),             // 0: cellgate.v1.BreakerState
 	(Gate_State)(0),               // 1: cellgate.v1.Gate.State
 	(HostDifference_Kind)(0),      // 2: cellgate.v1.HostDifference.Kind
 	(Finding_Kind)(0),             // 3: cellgate.v1.Finding.Kind
 	(*Cell)(nil),                  // 4: cellgate.v1.Cell
-	(*Gate)(nil),                  // 5: cellgate.v1.Gate
-	(*GateReader)(nil),            // 6: cellgate.v1.GateReader
-	(*HostDifference)(nil),        // 7: cellgate.v1.HostDifference
-	(*LaggingHost)(nil),           // 8: cellgate.v1.LaggingHost
-	(*ReplicaState)(nil),          // 9: cellgate.v1.ReplicaState
-	(*ResourceTotals)(nil),        // 10: cellgate.v1.ResourceTotals
-	(*ListCellsRequest)(nil),      // 11: cellgate.v1.ListCellsRequest
-	(*ListCellsResponse)(nil),     // 12: cellgate.v1.ListCellsResponse
-	(*GetCellRequest)(nil),        // 13: cellgate.v1.GetCellRequest
-	(*GetCellResponse)(nil),       // 14: cellgate.v1.GetCellResponse
-	(*UpdateCellRequest)(nil),     // 15: cellgate.v1.UpdateCellRequest
-	(*UpdateCellResponse)(nil),    // 16: cellgate.v1.UpdateCellResponse
-	(*Finding)(nil),               // 17: cellgate.v1.Finding
-	(*ListFindingsRequest)(nil),   // 18: cellgate.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),  // 19: cellgate.v1.ListFindingsResponse
-	(*ReconciledCell)(nil),        // 20: cellgate.v1.ReconciledCell
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*CellAggregate)(nil),         // 5: cellgate.v1.CellAggregate
+	(*Gate)(nil),                  // 6: cellgate.v1.Gate
+	(*GateReader)(nil),            // 7: cellgate.v1.GateReader
+	(*HostDifference)(nil),        // 8: cellgate.v1.HostDifference
+	(*LaggingHost)(nil),           // 9: cellgate.v1.LaggingHost
+	(*ReplicaState)(nil),          // 10: cellgate.v1.ReplicaState
+	(*ResourceTotals)(nil),        // 11: cellgate.v1.ResourceTotals
+	(*ListCellsRequest)(nil),      // 12: cellgate.v1.ListCellsRequest
+	(*ListCellsResponse)(nil),     // 13: cellgate.v1.ListCellsResponse
+	(*GetCellRequest)(nil),        // 14: cellgate.v1.GetCellRequest
+	(*GetCellResponse)(nil),       // 15: cellgate.v1.GetCellResponse
+	(*UpdateCellRequest)(nil),     // 16: cellgate.v1.UpdateCellRequest
+	(*UpdateCellResponse)(nil),    // 17: cellgate.v1.UpdateCellResponse
+	(*Finding)(nil),               // 18: cellgate.v1.Finding
+	(*ListFindingsRequest)(nil),   // 19: cellgate.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),  // 20: cellgate.v1.ListFindingsResponse
+	(*ReconciledCell)(nil),        // 21: cellgate.v1.ReconciledCell
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_cellgate_v1_cells_proto_depIdxs = []int32{
-	10, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
-	9,  // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
-	5,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
-	1,  // 3: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	21, // 4: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
-	1,  // 5: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
-	8,  // 6: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	7,  // 7: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
-	6,  // 8: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
-	21, // 9: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
-	21, // 10: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
-	22, // 11: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
-	22, // 12: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
-	2,  // 13: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	21, // 14: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 15: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	21, // 16: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 17: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 18: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 19: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 20: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 21: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	21, // 22: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	21, // 23: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 24: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	17, // 25: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	20, // 26: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	21, // 27: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	11, // 28: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	13, // 29: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	15, // 30: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	18, // 31: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	12, // 32: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	14, // 33: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	16, // 34: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	19, // 35: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	32, // [32:36] is the sub-list for method output_type
-	28, // [28:32] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	11, // 0: cellgate.v1.Cell.resources:type_name -> cellgate.v1.ResourceTotals
+	10, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
+	6,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
+	5,  // 3: cellgate.v1.Cell.aggregates:type_name -> cellgate.v1.CellAggregate
+	1,  // 4: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
+	22, // 5: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	1,  // 6: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
+	9,  // 7: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	8,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
+	7,  // 9: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
+	22, // 10: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
+	22, // 11: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
+	23, // 12: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
+	23, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
+	2,  // 14: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	22, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	22, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	22, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	22, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	18, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	21, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	22, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	12, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	14, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	16, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	19, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	13, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	15, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	17, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	20, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	33, // [33:37] is the sub-list for method output_type
+	29, // [29:33] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }
@@ -1977,14 +2066,14 @@ func file_cellgate_v1_cells_proto_init() {
 	if File_cellgate_v1_cells_proto != nil {
 		return
 	}
-	file_cellgate_v1_cells_proto_msgTypes[2].OneofWrappers = []any{}
+	file_cellgate_v1_cells_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_cells_proto_rawDesc), len(file_cellgate_v1_cells_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -594,14 +594,17 @@ func (x *GetClaimResponse) GetOtherClaim() *Claim {
 }
 
 type ListClaimsRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Cell      string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
-	HostUuid  string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
-	ProjectId string                 `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
+	// As in GetHostRequest.
+	HostUuid  string `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
+	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// 0 means 100.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// A next_page_token of this list with the same filters.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Claims of this consumer: one, while it moves two.
+	ConsumerUuid  string `protobuf:"bytes,6,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -667,6 +670,13 @@ func (x *ListClaimsRequest) GetPageSize() int32 {
 func (x *ListClaimsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListClaimsRequest) GetConsumerUuid() string {
+	if x != nil {
+		return x.ConsumerUuid
 	}
 	return ""
 }
@@ -842,8 +852,8 @@ type ClaimAlternateRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	ConsumerUuid string                 `protobuf:"bytes,1,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
 	ClaimId      string                 `protobuf:"bytes,2,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
-	// An alternate's compute_node_uuid, or a provider that its allocation_request
-	// takes of.
+	// An alternate's compute_node_uuid or name, as in GetHostRequest, or a provider that its
+	// allocation_request takes of.
 	HostUuid string `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	Cell     string `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
 	// The new lease; 300 s by default, 3600 s at most.
@@ -1235,16 +1245,17 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\x10GetClaimResponse\x12(\n" +
 	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\x123\n" +
 	"\vother_claim\x18\x02 \x01(\v2\x12.cellgate.v1.ClaimR\n" +
-	"otherClaim\"\xd6\x01\n" +
+	"otherClaim\"\x85\x02\n" +
 	"\x11ListClaimsRequest\x12\x1c\n" +
-	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12(\n" +
-	"\thost_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bhostUuid\x12'\n" +
+	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12%\n" +
+	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostUuid\x12'\n" +
 	"\n" +
 	"project_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tprojectId\x12'\n" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x95\x01\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x120\n" +
+	"\rconsumer_uuid\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconsumerUuid\"\x95\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
@@ -1254,11 +1265,12 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12\x1c\n" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"@\n" +
 	"\x14ConfirmClaimResponse\x12(\n" +
-	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\xfa\x01\n" +
+	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\"\xfc\x01\n" +
 	"\x15ClaimAlternateRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
-	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12%\n" +
-	"\thost_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12\x1c\n" +
+	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12'\n" +
+	"\thost_uuid\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x12\x1c\n" +
 	"\x04cell\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12G\n" +
 	"\tclaim_ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\bclaimTtl\"B\n" +
 	"\x16ClaimAlternateResponse\x12(\n" +

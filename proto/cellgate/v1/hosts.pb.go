@@ -865,6 +865,8 @@ func (x *ListHostsResponse) GetUnavailableCells() []string {
 	return nil
 }
 
+// A host_uuid of a request may be the name of a service host or of a node instead, compared exactly. A name that several
+// hosts have is refused, INVALID_REQUEST, with their uuids.
 type GetHostRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -1824,15 +1826,16 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"7\n" +
-	"\x0eGetHostRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\"8\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"9\n" +
+	"\x0eGetHostRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\"8\n" +
 	"\x0fGetHostResponse\x12%\n" +
-	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\x82\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"\x7f\n" +
 	"\x12ResyncHostsRequest\x12\x1e\n" +
 	"\x04cell\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\x12(\n" +
-	"\thost_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bhostUuid\x12\"\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x04cell\x12%\n" +
+	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostUuid\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x06reason\"O\n" +
 	"\x13ResyncHostsResponse\x128\n" +
@@ -1841,9 +1844,10 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x121\n" +
 	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xd6\x02\n" +
-	"\x11UpdateHostRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12I\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xd8\x02\n" +
+	"\x11UpdateHostRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x12I\n" +
 	"\vadmin_state\x18\x02 \x01(\x0e2\x1c.cellgate.v1.HostAdmin.StateB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\n" +
 	"adminState\x12 \n" +
@@ -1853,31 +1857,35 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\x04cell\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x12,\n" +
 	"\rif_generation\x18\a \x01(\x03B\a\xbaH\x04\"\x02(\x00R\fifGeneration\";\n" +
 	"\x12UpdateHostResponse\x12%\n" +
-	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"|\n" +
-	"\x11DeleteHostRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12\"\n" +
+	"\x04host\x18\x01 \x01(\v2\x11.cellgate.v1.HostR\x04host\"~\n" +
+	"\x11DeleteHostRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\x06reason\x12\x1c\n" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\"(\n" +
 	"\x12DeleteHostResponse\x12\x12\n" +
-	"\x04cell\x18\x01 \x01(\tR\x04cell\"\xfe\x01\n" +
-	"\x0fPutFactsRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\x04cell\x18\x01 \x01(\tR\x04cell\"\x80\x02\n" +
+	"\x0fPutFactsRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x128\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x125\n" +
 	"\x05facts\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x05facts\x12\x1c\n" +
 	"\x04cell\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\rif_generation\x18\x05 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\"`\n" +
 	"\x10PutFactsResponse\x128\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1a.cellgate.v1.HostNamespaceR\tnamespace\x12\x12\n" +
-	"\x04cell\x18\x02 \x01(\tR\x04cell\"r\n" +
-	"\x0fGetFactsRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\"t\n" +
+	"\x0fGetFactsRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x128\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\"`\n" +
 	"\x10GetFactsResponse\x128\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1a.cellgate.v1.HostNamespaceR\tnamespace\x12\x12\n" +
-	"\x04cell\x18\x02 \x01(\tR\x04cell\"\xca\x01\n" +
-	"\x12DeleteFactsRequest\x12%\n" +
-	"\thost_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x128\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\"\xcc\x01\n" +
+	"\x12DeleteFactsRequest\x12'\n" +
+	"\thost_uuid\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\x128\n" +
 	"\tnamespace\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15\x18?2\x11^[a-z][a-z0-9_]*$R\tnamespace\x12\x1c\n" +
 	"\x04cell\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x125\n" +
 	"\rif_generation\x18\x04 \x01(\x03B\x10\xbaH\r\"\v(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01R\fifGeneration\")\n" +

@@ -39,7 +39,7 @@ type RequestSpec struct {
 	AnyTraits []*TraitSet `protobuf:"bytes,6,rep,name=any_traits,json=anyTraits,proto3" json:"any_traits,omitempty"`
 	// The host must be in at least one aggregate of each set.
 	MemberOf []*AggregateSet `protobuf:"bytes,7,rep,name=member_of,json=memberOf,proto3" json:"member_of,omitempty"`
-	// Aggregate uuids the host must not be in.
+	// Aggregates the host must not be in, as in AggregateSet.
 	ForbiddenAggregates []string `protobuf:"bytes,8,rep,name=forbidden_aggregates,json=forbiddenAggregates,proto3" json:"forbidden_aggregates,omitempty"`
 	AvailabilityZone    string   `protobuf:"bytes,9,opt,name=availability_zone,json=availabilityZone,proto3" json:"availability_zone,omitempty"`
 	ProjectId           string   `protobuf:"bytes,10,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -466,7 +466,8 @@ func (x *TraitSet) GetTraits() []string {
 
 type AggregateSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Aggregate uuids.
+	// Uuids, or names. A name that several aggregates have is refused, INVALID_REQUEST, with their uuids; so is one that
+	// no host's aggregate has.
 	Aggregates    []string `protobuf:"bytes,1,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -709,7 +710,7 @@ var File_cellgate_v1_request_spec_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\x89\f\n" +
+	"\x1ecellgate/v1/request_spec.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\"\x8b\f\n" +
 	"\vRequestSpec\x12+\n" +
 	"\x06flavor\x18\x01 \x01(\v2\x13.cellgate.v1.FlavorR\x06flavor\x12(\n" +
 	"\x05image\x18\x02 \x01(\v2\x12.cellgate.v1.ImageR\x05image\x12j\n" +
@@ -718,9 +719,8 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\x10forbidden_traits\x18\x05 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\x80\x02\"\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\x0fforbiddenTraits\x12>\n" +
 	"\n" +
 	"any_traits\x18\x06 \x03(\v2\x15.cellgate.v1.TraitSetB\b\xbaH\x05\x92\x01\x02\x10@R\tanyTraits\x12@\n" +
-	"\tmember_of\x18\a \x03(\v2\x19.cellgate.v1.AggregateSetB\b\xbaH\x05\x92\x01\x02\x10@R\bmemberOf\x12C\n" +
-	"\x14forbidden_aggregates\x18\b \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\x80\b\"\x05r\x03\xb0\x01\x01R\x13forbiddenAggregates\x125\n" +
+	"\tmember_of\x18\a \x03(\v2\x19.cellgate.v1.AggregateSetB\b\xbaH\x05\x92\x01\x02\x10@R\bmemberOf\x12E\n" +
+	"\x14forbidden_aggregates\x18\b \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x80\b\"\ar\x05\x10\x01\x18\xff\x01R\x13forbiddenAggregates\x125\n" +
 	"\x11availability_zone\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x10availabilityZone\x12'\n" +
 	"\n" +
 	"project_id\x18\n" +
@@ -769,10 +769,10 @@ const file_cellgate_v1_request_spec_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\bTraitSet\x128\n" +
-	"\x06traits\x18\x01 \x03(\tB \xbaH\x1d\x92\x01\x1a\b\x01\x10\x80\x02\"\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\x06traits\"B\n" +
-	"\fAggregateSet\x122\n" +
+	"\x06traits\x18\x01 \x03(\tB \xbaH\x1d\x92\x01\x1a\b\x01\x10\x80\x02\"\x13r\x11\x18\xff\x012\f^[A-Z0-9_]+$R\x06traits\"D\n" +
+	"\fAggregateSet\x124\n" +
 	"\n" +
-	"aggregates\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\x80\b\"\x05r\x03\xb0\x01\x01R\n" +
+	"aggregates\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\b\x01\x10\x80\b\"\ar\x05\x10\x01\x18\xff\x01R\n" +
 	"aggregates\"6\n" +
 	"\n" +
 	"StringList\x12(\n" +

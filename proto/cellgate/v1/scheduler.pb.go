@@ -963,6 +963,8 @@ type ExplainDestinationsResponse struct {
 	Cells         []*CellReport `protobuf:"bytes,11,rep,name=cells,proto3" json:"cells,omitempty"`
 	IgnoredFields []string      `protobuf:"bytes,12,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
 	Seed          uint64        `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
+	// As in NoValidHost, also when hosts pass.
+	UnknownValues []string `protobuf:"bytes,14,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,6 +1088,13 @@ func (x *ExplainDestinationsResponse) GetSeed() uint64 {
 		return x.Seed
 	}
 	return 0
+}
+
+func (x *ExplainDestinationsResponse) GetUnknownValues() []string {
+	if x != nil {
+		return x.UnknownValues
+	}
+	return nil
 }
 
 // RankedHost is a host that passed, and how its weight came about.
@@ -1821,7 +1830,7 @@ type ListDecisionsRequest struct {
 	// A next_page_token of this list with the same filters.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Refusals of this kind (NO_VALID_HOST), or for which this filter rejected hosts (TraitFilter), or what the filter names
-	// (MEMORY_MB, HW_CPU_X86_AVX512F).
+	// (MEMORY_MB, HW_CPU_X86_AVX512F); or as it is shown: ResourceFilter(MEMORY_MB).
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Decisions that chose this host: its uuid or service host.
 	Host string `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
@@ -2035,6 +2044,9 @@ type NoValidHost struct {
 	// The refusal for the request's author, where the error's message is for operators: without counts, names of hosts and
 	// cells, and what operators did.
 	TenantMessage string `protobuf:"bytes,9,opt,name=tenant_message,json=tenantMessage,proto3" json:"tenant_message,omitempty"`
+	// Zones, traits, resource classes and hosts that the request names and no cell has, each with what may be meant: the
+	// zone "az01"; did you mean "az1"? They end the error's message too.
+	UnknownValues []string `protobuf:"bytes,10,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2130,6 +2142,13 @@ func (x *NoValidHost) GetTenantMessage() string {
 		return x.TenantMessage
 	}
 	return ""
+}
+
+func (x *NoValidHost) GetUnknownValues() []string {
+	if x != nil {
+		return x.UnknownValues
+	}
+	return nil
 }
 
 // Condition is one thing that a filter asks of hosts.
@@ -2475,7 +2494,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\x96\x04\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xbd\x04\n" +
 	"\x1bExplainDestinationsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
@@ -2492,7 +2511,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\tR\x16smallestOperatorChange\x12-\n" +
 	"\x05cells\x18\v \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
 	"\x0eignored_fields\x18\f \x03(\tR\rignoredFields\x12\x12\n" +
-	"\x04seed\x18\r \x01(\x04R\x04seed\"\xb5\x02\n" +
+	"\x04seed\x18\r \x01(\x04R\x04seed\x12%\n" +
+	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\"\xb5\x02\n" +
 	"\n" +
 	"RankedHost\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
@@ -2590,7 +2610,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xa0\x03\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xc7\x03\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
@@ -2602,7 +2622,9 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\anearest\x18\x06 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x12'\n" +
 	"\x0fsmallest_change\x18\a \x01(\tR\x0esmallestChange\x128\n" +
 	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\x12%\n" +
-	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\"g\n" +
+	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\x12%\n" +
+	"\x0eunknown_values\x18\n" +
+	" \x03(\tR\runknownValues\"g\n" +
 	"\tCondition\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +

@@ -3744,7 +3744,6 @@ type TryPlacementsRequest struct {
 	//	*TryPlacementsRequest_Start
 	//	*TryPlacementsRequest_Fill
 	//	*TryPlacementsRequest_Ask
-	//	*TryPlacementsRequest_Suggest
 	Step          isTryPlacementsRequest_Step `protobuf_oneof:"step"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3814,15 +3813,6 @@ func (x *TryPlacementsRequest) GetAsk() *AskTrial {
 	return nil
 }
 
-func (x *TryPlacementsRequest) GetSuggest() *SuggestHost {
-	if x != nil {
-		if x, ok := x.Step.(*TryPlacementsRequest_Suggest); ok {
-			return x.Suggest
-		}
-	}
-	return nil
-}
-
 type isTryPlacementsRequest_Step interface {
 	isTryPlacementsRequest_Step()
 }
@@ -3839,18 +3829,11 @@ type TryPlacementsRequest_Ask struct {
 	Ask *AskTrial `protobuf:"bytes,3,opt,name=ask,proto3,oneof"`
 }
 
-type TryPlacementsRequest_Suggest struct {
-	// May be sent at any time.
-	Suggest *SuggestHost `protobuf:"bytes,4,opt,name=suggest,proto3,oneof"`
-}
-
 func (*TryPlacementsRequest_Start) isTryPlacementsRequest_Step() {}
 
 func (*TryPlacementsRequest_Fill) isTryPlacementsRequest_Step() {}
 
 func (*TryPlacementsRequest_Ask) isTryPlacementsRequest_Step() {}
-
-func (*TryPlacementsRequest_Suggest) isTryPlacementsRequest_Step() {}
 
 type TryPlacementsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3859,7 +3842,6 @@ type TryPlacementsResponse struct {
 	//	*TryPlacementsResponse_Started
 	//	*TryPlacementsResponse_Filled
 	//	*TryPlacementsResponse_Proposal
-	//	*TryPlacementsResponse_Suggestion
 	Step          isTryPlacementsResponse_Step `protobuf_oneof:"step"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3929,15 +3911,6 @@ func (x *TryPlacementsResponse) GetProposal() *Proposal {
 	return nil
 }
 
-func (x *TryPlacementsResponse) GetSuggestion() *HostSuggestion {
-	if x != nil {
-		if x, ok := x.Step.(*TryPlacementsResponse_Suggestion); ok {
-			return x.Suggestion
-		}
-	}
-	return nil
-}
-
 type isTryPlacementsResponse_Step interface {
 	isTryPlacementsResponse_Step()
 }
@@ -3955,107 +3928,11 @@ type TryPlacementsResponse_Proposal struct {
 	Proposal *Proposal `protobuf:"bytes,3,opt,name=proposal,proto3,oneof"`
 }
 
-type TryPlacementsResponse_Suggestion struct {
-	Suggestion *HostSuggestion `protobuf:"bytes,4,opt,name=suggestion,proto3,oneof"`
-}
-
 func (*TryPlacementsResponse_Started) isTryPlacementsResponse_Step() {}
 
 func (*TryPlacementsResponse_Filled) isTryPlacementsResponse_Step() {}
 
 func (*TryPlacementsResponse_Proposal) isTryPlacementsResponse_Step() {}
-
-func (*TryPlacementsResponse_Suggestion) isTryPlacementsResponse_Step() {}
-
-// SuggestHost asks which host's name is most like a name that no host has.
-type SuggestHost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SuggestHost) Reset() {
-	*x = SuggestHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SuggestHost) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SuggestHost) ProtoMessage() {}
-
-func (x *SuggestHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SuggestHost.ProtoReflect.Descriptor instead.
-func (*SuggestHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *SuggestHost) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-type HostSuggestion struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A service host; empty when none is alike.
-	ServiceHost   string `protobuf:"bytes,1,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HostSuggestion) Reset() {
-	*x = HostSuggestion{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HostSuggestion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HostSuggestion) ProtoMessage() {}
-
-func (x *HostSuggestion) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HostSuggestion.ProtoReflect.Descriptor instead.
-func (*HostSuggestion) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *HostSuggestion) GetServiceHost() string {
-	if x != nil {
-		return x.ServiceHost
-	}
-	return ""
-}
 
 // StartTrial copies the table and makes the changes that are about its hosts. Others are of other cells.
 type StartTrial struct {
@@ -4069,7 +3946,7 @@ type StartTrial struct {
 
 func (x *StartTrial) Reset() {
 	*x = StartTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +3958,7 @@ func (x *StartTrial) String() string {
 func (*StartTrial) ProtoMessage() {}
 
 func (x *StartTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +3971,7 @@ func (x *StartTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTrial.ProtoReflect.Descriptor instead.
 func (*StartTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StartTrial) GetChanges() *v1.HypotheticalChanges {
@@ -4126,7 +4003,7 @@ type TrialStarted struct {
 
 func (x *TrialStarted) Reset() {
 	*x = TrialStarted{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4015,7 @@ func (x *TrialStarted) String() string {
 func (*TrialStarted) ProtoMessage() {}
 
 func (x *TrialStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4028,7 @@ func (x *TrialStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialStarted.ProtoReflect.Descriptor instead.
 func (*TrialStarted) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TrialStarted) GetTableVersion() string {
@@ -4202,7 +4079,7 @@ type FillTrial struct {
 
 func (x *FillTrial) Reset() {
 	*x = FillTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4091,7 @@ func (x *FillTrial) String() string {
 func (*FillTrial) ProtoMessage() {}
 
 func (x *FillTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4104,7 @@ func (x *FillTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillTrial.ProtoReflect.Descriptor instead.
 func (*FillTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FillTrial) GetPlacement() []byte {
@@ -4259,7 +4136,7 @@ type TrialFilled struct {
 
 func (x *TrialFilled) Reset() {
 	*x = TrialFilled{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +4148,7 @@ func (x *TrialFilled) String() string {
 func (*TrialFilled) ProtoMessage() {}
 
 func (x *TrialFilled) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +4161,7 @@ func (x *TrialFilled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialFilled.ProtoReflect.Descriptor instead.
 func (*TrialFilled) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TrialFilled) GetInstances() int32 {
@@ -4336,7 +4213,7 @@ type AskTrial struct {
 
 func (x *AskTrial) Reset() {
 	*x = AskTrial{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4348,7 +4225,7 @@ func (x *AskTrial) String() string {
 func (*AskTrial) ProtoMessage() {}
 
 func (x *AskTrial) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4361,7 +4238,7 @@ func (x *AskTrial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTrial.ProtoReflect.Descriptor instead.
 func (*AskTrial) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AskTrial) GetTakes() []*TrialTake {
@@ -4399,7 +4276,7 @@ type TrialTake struct {
 
 func (x *TrialTake) Reset() {
 	*x = TrialTake{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4288,7 @@ func (x *TrialTake) String() string {
 func (*TrialTake) ProtoMessage() {}
 
 func (x *TrialTake) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4301,7 @@ func (x *TrialTake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrialTake.ProtoReflect.Descriptor instead.
 func (*TrialTake) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TrialTake) GetPlacement() []byte {
@@ -4497,7 +4374,7 @@ type Proposal struct {
 
 func (x *Proposal) Reset() {
 	*x = Proposal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4509,7 +4386,7 @@ func (x *Proposal) String() string {
 func (*Proposal) ProtoMessage() {}
 
 func (x *Proposal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4522,7 +4399,7 @@ func (x *Proposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposal.ProtoReflect.Descriptor instead.
 func (*Proposal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Proposal) GetTableVersion() string {
@@ -4668,7 +4545,7 @@ type Forecast struct {
 
 func (x *Forecast) Reset() {
 	*x = Forecast{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4557,7 @@ func (x *Forecast) String() string {
 func (*Forecast) ProtoMessage() {}
 
 func (x *Forecast) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4570,7 @@ func (x *Forecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forecast.ProtoReflect.Descriptor instead.
 func (*Forecast) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Forecast) GetRest() []float64 {
@@ -4738,7 +4615,7 @@ type NearMisses struct {
 
 func (x *NearMisses) Reset() {
 	*x = NearMisses{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4750,7 +4627,7 @@ func (x *NearMisses) String() string {
 func (*NearMisses) ProtoMessage() {}
 
 func (x *NearMisses) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4763,7 +4640,7 @@ func (x *NearMisses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMisses.ProtoReflect.Descriptor instead.
 func (*NearMisses) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NearMisses) GetHosts() int32 {
@@ -4810,7 +4687,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +4699,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +4712,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Warning) GetKey() string {
@@ -4887,7 +4764,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4899,7 +4776,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4912,7 +4789,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Raised) GetStage() string {
@@ -4969,7 +4846,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +4858,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +4871,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -5055,7 +4932,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +4944,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +4957,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5136,7 +5013,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5148,7 +5025,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5161,7 +5038,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5218,7 +5095,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5230,7 +5107,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5243,7 +5120,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5359,7 +5236,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5371,7 +5248,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5384,7 +5261,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5433,7 +5310,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5322,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5335,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5487,7 +5364,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5376,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5389,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5540,7 +5417,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +5429,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +5442,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Failure) GetReason() string {
@@ -5591,7 +5468,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5603,7 +5480,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5616,7 +5493,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5645,7 +5522,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +5534,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +5547,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5841,7 +5718,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5853,7 +5730,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5866,7 +5743,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -6010,7 +5887,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6022,7 +5899,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6035,7 +5912,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -6105,7 +5982,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6117,7 +5994,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6130,7 +6007,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6188,7 +6065,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6200,7 +6077,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6213,7 +6090,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6249,7 +6126,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6261,7 +6138,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6274,7 +6151,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6340,7 +6217,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6352,7 +6229,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6365,7 +6242,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6438,7 +6315,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6327,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6340,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6504,7 +6381,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6516,7 +6393,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6529,7 +6406,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6556,7 +6433,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6568,7 +6445,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6581,7 +6458,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6608,7 +6485,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6620,7 +6497,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6633,7 +6510,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6681,7 +6558,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6693,7 +6570,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6706,7 +6583,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6766,7 +6643,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6778,7 +6655,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6791,7 +6668,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6868,7 +6745,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6880,7 +6757,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6893,7 +6770,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6947,7 +6824,7 @@ type ClaimNeeds struct {
 
 func (x *ClaimNeeds) Reset() {
 	*x = ClaimNeeds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6959,7 +6836,7 @@ func (x *ClaimNeeds) String() string {
 func (*ClaimNeeds) ProtoMessage() {}
 
 func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6972,7 +6849,7 @@ func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimNeeds.ProtoReflect.Descriptor instead.
 func (*ClaimNeeds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ClaimNeeds) GetGroup() *ClaimGroup {
@@ -7019,13 +6896,17 @@ type ListHostsRequest struct {
 	DefaultAvailabilityZone string `protobuf:"bytes,8,opt,name=default_availability_zone,json=defaultAvailabilityZone,proto3" json:"default_availability_zone,omitempty"`
 	// Hosts come with their namespaces. Only with host_uuid.
 	WantNamespaces bool `protobuf:"varint,9,opt,name=want_namespaces,json=wantNamespaces,proto3" json:"want_namespaces,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Narrow to the hosts whose service host or node has one of these names, exactly.
+	Names []string `protobuf:"bytes,10,rep,name=names,proto3" json:"names,omitempty"`
+	// Answer similar, and no hosts.
+	SimilarTo     string `protobuf:"bytes,11,opt,name=similar_to,json=similarTo,proto3" json:"similar_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7037,7 +6918,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7050,7 +6931,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -7116,18 +6997,34 @@ func (x *ListHostsRequest) GetWantNamespaces() bool {
 	return false
 }
 
+func (x *ListHostsRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *ListHostsRequest) GetSimilarTo() string {
+	if x != nil {
+		return x.SimilarTo
+	}
+	return ""
+}
+
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By service host, then uuid.
-	Hosts         []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	More          bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Hosts []*v1.Host `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	More  bool       `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// The service host whose name is most like similar_to, or is it but for case; empty when none is alike.
+	Similar       string `protobuf:"bytes,3,opt,name=similar,proto3" json:"similar,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7139,7 +7036,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7152,7 +7049,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -7167,6 +7064,13 @@ func (x *ListHostsResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ListHostsResponse) GetSimilar() string {
+	if x != nil {
+		return x.Similar
+	}
+	return ""
 }
 
 type PutFactsRequest struct {
@@ -7186,7 +7090,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7198,7 +7102,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7211,7 +7115,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7259,7 +7163,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +7175,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +7188,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7319,7 +7223,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7235,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7248,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7419,7 +7323,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7431,7 +7335,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7444,7 +7348,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7465,7 +7369,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7477,7 +7381,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7490,7 +7394,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7522,7 +7426,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7534,7 +7438,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7547,7 +7451,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 type PutDecisionsRequest struct {
@@ -7559,7 +7463,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7571,7 +7475,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7584,7 +7488,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*DecisionToKeep {
@@ -7610,7 +7514,7 @@ type DecisionToKeep struct {
 
 func (x *DecisionToKeep) Reset() {
 	*x = DecisionToKeep{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7622,7 +7526,7 @@ func (x *DecisionToKeep) String() string {
 func (*DecisionToKeep) ProtoMessage() {}
 
 func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7635,7 +7539,7 @@ func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionToKeep.ProtoReflect.Descriptor instead.
 func (*DecisionToKeep) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *DecisionToKeep) GetDecisionId() string {
@@ -7674,7 +7578,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7686,7 +7590,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7699,7 +7603,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 // KeptDecision is how a cell keeps a decision.
@@ -7713,7 +7617,7 @@ type KeptDecision struct {
 
 func (x *KeptDecision) Reset() {
 	*x = KeptDecision{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7725,7 +7629,7 @@ func (x *KeptDecision) String() string {
 func (*KeptDecision) ProtoMessage() {}
 
 func (x *KeptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7738,7 +7642,7 @@ func (x *KeptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDecision.ProtoReflect.Descriptor instead.
 func (*KeptDecision) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *KeptDecision) GetDecision() *v1.Decision {
@@ -7782,7 +7686,7 @@ type Ranking struct {
 
 func (x *Ranking) Reset() {
 	*x = Ranking{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +7698,7 @@ func (x *Ranking) String() string {
 func (*Ranking) ProtoMessage() {}
 
 func (x *Ranking) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +7711,7 @@ func (x *Ranking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranking.ProtoReflect.Descriptor instead.
 func (*Ranking) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Ranking) GetWeighers() []string {
@@ -7903,7 +7807,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7915,7 +7819,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7928,7 +7832,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7949,7 +7853,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7961,7 +7865,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7974,7 +7878,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -8013,7 +7917,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8025,7 +7929,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8038,7 +7942,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -8122,7 +8026,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8134,7 +8038,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8147,7 +8051,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -8172,7 +8076,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8184,7 +8088,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8197,7 +8101,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 type GetSummaryResponse struct {
@@ -8233,13 +8137,15 @@ type GetSummaryResponse struct {
 	// The replica answers claims and swaps when the verdicts of their hosts are there: who
 	// sends those of several callers in one call has each wait for the others' hosts.
 	AwaitsVerdicts bool `protobuf:"varint,17,opt,name=awaits_verdicts,json=awaitsVerdicts,proto3" json:"awaits_verdicts,omitempty"`
+	// The names of aggregates, in their order.
+	AggregateNames []string `protobuf:"bytes,18,rep,name=aggregate_names,json=aggregateNames,proto3" json:"aggregate_names,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8251,7 +8157,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8264,7 +8170,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -8386,6 +8292,13 @@ func (x *GetSummaryResponse) GetAwaitsVerdicts() bool {
 	return false
 }
 
+func (x *GetSummaryResponse) GetAggregateNames() []string {
+	if x != nil {
+		return x.AggregateNames
+	}
+	return nil
+}
+
 type MaxUnit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ResourceClass string                 `protobuf:"bytes,1,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
@@ -8398,7 +8311,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8410,7 +8323,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8423,7 +8336,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{107}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -8755,25 +8668,17 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x13ProposeBatchRequest\x12>\n" +
 	"\aqueries\x18\x01 \x03(\v2\x17.cellgate.cell.v1.QueryB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80 R\aqueries\"P\n" +
 	"\x14ProposeBatchResponse\x128\n" +
-	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xf9\x01\n" +
+	"\tproposals\x18\x01 \x03(\v2\x1a.cellgate.cell.v1.ProposalR\tproposals\"\xbe\x01\n" +
 	"\x14TryPlacementsRequest\x124\n" +
 	"\x05start\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.StartTrialH\x00R\x05start\x121\n" +
 	"\x04fill\x18\x02 \x01(\v2\x1b.cellgate.cell.v1.FillTrialH\x00R\x04fill\x12.\n" +
-	"\x03ask\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.AskTrialH\x00R\x03ask\x129\n" +
-	"\asuggest\x18\x04 \x01(\v2\x1d.cellgate.cell.v1.SuggestHostH\x00R\asuggestB\r\n" +
-	"\x04step\x12\x05\xbaH\x02\b\x01\"\x92\x02\n" +
+	"\x03ask\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.AskTrialH\x00R\x03askB\r\n" +
+	"\x04step\x12\x05\xbaH\x02\b\x01\"\xce\x01\n" +
 	"\x15TryPlacementsResponse\x12:\n" +
 	"\astarted\x18\x01 \x01(\v2\x1e.cellgate.cell.v1.TrialStartedH\x00R\astarted\x127\n" +
 	"\x06filled\x18\x02 \x01(\v2\x1d.cellgate.cell.v1.TrialFilledH\x00R\x06filled\x128\n" +
-	"\bproposal\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ProposalH\x00R\bproposal\x12B\n" +
-	"\n" +
-	"suggestion\x18\x04 \x01(\v2 .cellgate.cell.v1.HostSuggestionH\x00R\n" +
-	"suggestionB\x06\n" +
-	"\x04step\"+\n" +
-	"\vSuggestHost\x12\x1c\n" +
-	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04name\"3\n" +
-	"\x0eHostSuggestion\x12!\n" +
-	"\fservice_host\x18\x01 \x01(\tR\vserviceHost\"r\n" +
+	"\bproposal\x18\x03 \x01(\v2\x1a.cellgate.cell.v1.ProposalH\x00R\bproposalB\x06\n" +
+	"\x04step\"r\n" +
 	"\n" +
 	"StartTrial\x12:\n" +
 	"\achanges\x18\x01 \x01(\v2 .cellgate.v1.HypotheticalChangesR\achanges\x12(\n" +
@@ -9037,7 +8942,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\v2\x1c.cellgate.cell.v1.ClaimGroupR\x05group\x12-\n" +
 	"\x05guest\x18\x02 \x01(\v2\x17.cellgate.cell.v1.GuestR\x05guest\x12#\n" +
 	"\rconsumer_type\x18\x03 \x01(\tR\fconsumerType\x12\x1c\n" +
-	"\tallocated\x18\x04 \x01(\bR\tallocated\"\xbf\x03\n" +
+	"\tallocated\x18\x04 \x01(\bR\tallocated\"\x90\x04\n" +
 	"\x10ListHostsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x125\n" +
 	"\x11availability_zone\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10availabilityZone\x12-\n" +
@@ -9048,10 +8953,16 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x12after_service_host\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x10afterServiceHost\x12/\n" +
 	"\x0fafter_host_uuid\x18\a \x01(\tB\a\xbaH\x04r\x02\x18$R\rafterHostUuid\x12D\n" +
 	"\x19default_availability_zone\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x17defaultAvailabilityZone\x12'\n" +
-	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\"P\n" +
+	"\x0fwant_namespaces\x18\t \x01(\bR\x0ewantNamespaces\x12&\n" +
+	"\x05names\x18\n" +
+	" \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\xe8\a\"\x05r\x03\x18\xff\x01R\x05names\x12'\n" +
+	"\n" +
+	"similar_to\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tsimilarTo\"j\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xe9\x01\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x18\n" +
+	"\asimilar\x18\x03 \x01(\tR\asimilar\"\xe9\x01\n" +
 	"\x0fPutFactsRequest\x12$\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\bhostUuid\x12%\n" +
 	"\tnamespace\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\tnamespace\x12\x1f\n" +
@@ -9132,7 +9043,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
-	"\x11GetSummaryRequest\"\x8b\x05\n" +
+	"\x11GetSummaryRequest\"\xb4\x05\n" +
 	"\x12GetSummaryResponse\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -9154,7 +9065,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rchild_classes\x18\x0e \x03(\tR\fchildClasses\x12!\n" +
 	"\fchild_traits\x18\x0f \x03(\tR\vchildTraits\x12\x18\n" +
 	"\aloading\x18\x10 \x01(\bR\aloading\x12'\n" +
-	"\x0fawaits_verdicts\x18\x11 \x01(\bR\x0eawaitsVerdicts\"H\n" +
+	"\x0fawaits_verdicts\x18\x11 \x01(\bR\x0eawaitsVerdicts\x12'\n" +
+	"\x0faggregate_names\x18\x12 \x03(\tR\x0eaggregateNames\"H\n" +
 	"\aMaxUnit\x12%\n" +
 	"\x0eresource_class\x18\x01 \x01(\tR\rresourceClass\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount2\x88\r\n" +
@@ -9194,7 +9106,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -9247,105 +9159,103 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ProposeBatchResponse)(nil),   // 48: cellgate.cell.v1.ProposeBatchResponse
 	(*TryPlacementsRequest)(nil),   // 49: cellgate.cell.v1.TryPlacementsRequest
 	(*TryPlacementsResponse)(nil),  // 50: cellgate.cell.v1.TryPlacementsResponse
-	(*SuggestHost)(nil),            // 51: cellgate.cell.v1.SuggestHost
-	(*HostSuggestion)(nil),         // 52: cellgate.cell.v1.HostSuggestion
-	(*StartTrial)(nil),             // 53: cellgate.cell.v1.StartTrial
-	(*TrialStarted)(nil),           // 54: cellgate.cell.v1.TrialStarted
-	(*FillTrial)(nil),              // 55: cellgate.cell.v1.FillTrial
-	(*TrialFilled)(nil),            // 56: cellgate.cell.v1.TrialFilled
-	(*AskTrial)(nil),               // 57: cellgate.cell.v1.AskTrial
-	(*TrialTake)(nil),              // 58: cellgate.cell.v1.TrialTake
-	(*Proposal)(nil),               // 59: cellgate.cell.v1.Proposal
-	(*Forecast)(nil),               // 60: cellgate.cell.v1.Forecast
-	(*NearMisses)(nil),             // 61: cellgate.cell.v1.NearMisses
-	(*Warning)(nil),                // 62: cellgate.cell.v1.Warning
-	(*Raised)(nil),                 // 63: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),            // 64: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                 // 65: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),              // 66: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),             // 67: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),             // 68: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),         // 69: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),         // 70: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),                // 71: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),      // 72: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),                // 73: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),               // 74: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                  // 75: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),              // 76: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),          // 77: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),             // 78: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),               // 79: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),               // 80: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),             // 81: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),     // 82: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),           // 83: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),                // 84: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),      // 85: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 86: cellgate.cell.v1.ListClaimsResponse
-	(*ClaimNeeds)(nil),             // 87: cellgate.cell.v1.ClaimNeeds
-	(*ListHostsRequest)(nil),       // 88: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 89: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),        // 90: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),       // 91: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),   // 92: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil),  // 93: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),      // 94: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),     // 95: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),    // 96: cellgate.cell.v1.PutDecisionsRequest
-	(*DecisionToKeep)(nil),         // 97: cellgate.cell.v1.DecisionToKeep
-	(*PutDecisionsResponse)(nil),   // 98: cellgate.cell.v1.PutDecisionsResponse
-	(*KeptDecision)(nil),           // 99: cellgate.cell.v1.KeptDecision
-	(*Ranking)(nil),                // 100: cellgate.cell.v1.Ranking
-	(*GetDecisionRequest)(nil),     // 101: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 102: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 103: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 104: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 105: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 106: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 107: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 108: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 109: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 110: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 111: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 112: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 113: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 114: cellgate.v1.HypotheticalChanges
-	(*v1.DrainedHost)(nil),         // 115: cellgate.v1.DrainedHost
-	(*v1.Claim)(nil),               // 116: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 117: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 118: cellgate.v1.NearMiss
-	(*v1.Allocation)(nil),          // 119: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 120: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 121: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 122: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 123: cellgate.v1.Cell
+	(*StartTrial)(nil),             // 51: cellgate.cell.v1.StartTrial
+	(*TrialStarted)(nil),           // 52: cellgate.cell.v1.TrialStarted
+	(*FillTrial)(nil),              // 53: cellgate.cell.v1.FillTrial
+	(*TrialFilled)(nil),            // 54: cellgate.cell.v1.TrialFilled
+	(*AskTrial)(nil),               // 55: cellgate.cell.v1.AskTrial
+	(*TrialTake)(nil),              // 56: cellgate.cell.v1.TrialTake
+	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
+	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
+	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
+	(*Warning)(nil),                // 60: cellgate.cell.v1.Warning
+	(*Raised)(nil),                 // 61: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),            // 62: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 63: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 64: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 65: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 66: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 67: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 68: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 69: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 70: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 71: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 72: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 73: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 74: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 75: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 76: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 77: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 78: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 79: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 80: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 81: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 82: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 83: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 84: cellgate.cell.v1.ListClaimsResponse
+	(*ClaimNeeds)(nil),             // 85: cellgate.cell.v1.ClaimNeeds
+	(*ListHostsRequest)(nil),       // 86: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 87: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 88: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 89: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 90: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 91: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 92: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 93: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 94: cellgate.cell.v1.PutDecisionsRequest
+	(*DecisionToKeep)(nil),         // 95: cellgate.cell.v1.DecisionToKeep
+	(*PutDecisionsResponse)(nil),   // 96: cellgate.cell.v1.PutDecisionsResponse
+	(*KeptDecision)(nil),           // 97: cellgate.cell.v1.KeptDecision
+	(*Ranking)(nil),                // 98: cellgate.cell.v1.Ranking
+	(*GetDecisionRequest)(nil),     // 99: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 100: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 101: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 102: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 103: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 104: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 105: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 106: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 107: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 108: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 109: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 110: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 111: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 112: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 113: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 114: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 115: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 116: cellgate.v1.NearMiss
+	(*v1.Allocation)(nil),          // 117: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 118: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 119: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 120: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 121: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	108, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	109, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	108, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	109, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	106, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	107, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	106, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	107, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	109, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	109, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	109, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	110, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	107, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	107, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	107, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	108, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	106, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	109, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	111, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	107, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	109, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	71,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	112, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	110, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	113, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	109, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	69,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	110, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	108, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	106, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	111, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	107, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	109, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	107, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -9380,124 +9290,122 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
 	45,  // 56: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
 	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	59,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	53,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
-	55,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
-	57,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
-	51,  // 62: cellgate.cell.v1.TryPlacementsRequest.suggest:type_name -> cellgate.cell.v1.SuggestHost
-	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
-	56,  // 64: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
-	59,  // 65: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	52,  // 66: cellgate.cell.v1.TryPlacementsResponse.suggestion:type_name -> cellgate.cell.v1.HostSuggestion
-	114, // 67: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	112, // 68: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	115, // 69: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
-	65,  // 70: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
-	58,  // 71: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
-	44,  // 72: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	65,  // 73: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	66,  // 74: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	67,  // 75: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	116, // 76: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	71,  // 77: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	64,  // 78: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	62,  // 79: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	63,  // 80: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	112, // 81: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
-	61,  // 82: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
-	60,  // 83: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	117, // 84: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	118, // 85: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	69,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	68,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	119, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	70,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	73,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	74,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	79,  // 92: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	79,  // 93: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	80,  // 94: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	81,  // 95: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	76,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	77,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	79,  // 98: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	119, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	78,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	119, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	109, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	109, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	108, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	83,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	116, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	84,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	64,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	116, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	64,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	87,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	78,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	120, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	121, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	109, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	120, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	97,  // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	109, // 127: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	122, // 128: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	122, // 129: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	122, // 130: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	123, // 131: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	107, // 132: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	109, // 133: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	109, // 134: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 135: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 136: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 137: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 138: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 139: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 140: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 141: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 142: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	101, // 143: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	103, // 144: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	105, // 145: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 146: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 147: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 148: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 149: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 150: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 151: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 152: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 153: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 154: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 155: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 156: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 157: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 158: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 159: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	98,  // 160: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	102, // 161: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	104, // 162: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	106, // 163: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 164: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 165: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 166: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 167: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 168: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 169: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 170: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	153, // [153:171] is the sub-list for method output_type
-	135, // [135:153] is the sub-list for method input_type
-	135, // [135:135] is the sub-list for extension type_name
-	135, // [135:135] is the sub-list for extension extendee
-	0,   // [0:135] is the sub-list for field type_name
+	57,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	51,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
+	53,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
+	55,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
+	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
+	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
+	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
+	112, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	110, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	113, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	63,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	56,  // 69: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
+	44,  // 70: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
+	63,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	64,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	65,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	114, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	69,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	62,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	60,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	61,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	110, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	59,  // 80: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
+	58,  // 81: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
+	115, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	116, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	67,  // 84: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	66,  // 85: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	117, // 86: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	68,  // 87: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	71,  // 88: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	72,  // 89: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	77,  // 90: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	77,  // 91: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	78,  // 92: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	79,  // 93: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	74,  // 94: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	75,  // 95: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	77,  // 96: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	117, // 97: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	106, // 98: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	76,  // 99: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	73,  // 100: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 101: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 102: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 103: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 104: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	117, // 105: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	106, // 106: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	107, // 107: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	107, // 108: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	106, // 109: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	81,  // 110: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	114, // 111: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	82,  // 112: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	62,  // 113: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	114, // 114: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	62,  // 115: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	85,  // 116: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	76,  // 117: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	73,  // 118: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	118, // 119: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	119, // 120: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	107, // 121: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	106, // 122: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	118, // 123: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	95,  // 124: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	107, // 125: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	120, // 126: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	120, // 127: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	120, // 128: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	121, // 129: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	105, // 130: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	107, // 131: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	107, // 132: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	70,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	83,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	86,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	88,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	90,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	92,  // 139: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	94,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	99,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	101, // 142: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	103, // 143: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 145: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 147: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 150: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 151: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	80,  // 152: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	84,  // 153: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	87,  // 154: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	89,  // 155: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	91,  // 156: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	93,  // 157: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	96,  // 158: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	100, // 159: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	102, // 160: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	104, // 161: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 162: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 163: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 164: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 165: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 166: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 167: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 168: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	151, // [151:169] is the sub-list for method output_type
+	133, // [133:151] is the sub-list for method input_type
+	133, // [133:133] is the sub-list for extension type_name
+	133, // [133:133] is the sub-list for extension extendee
+	0,   // [0:133] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9509,16 +9417,14 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*TryPlacementsRequest_Start)(nil),
 		(*TryPlacementsRequest_Fill)(nil),
 		(*TryPlacementsRequest_Ask)(nil),
-		(*TryPlacementsRequest_Suggest)(nil),
 	}
 	file_cellgate_cell_v1_cell_proto_msgTypes[50].OneofWrappers = []any{
 		(*TryPlacementsResponse_Started)(nil),
 		(*TryPlacementsResponse_Filled)(nil),
 		(*TryPlacementsResponse_Proposal)(nil),
-		(*TryPlacementsResponse_Suggestion)(nil),
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[73].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[66].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[71].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -9534,7 +9440,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   108,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

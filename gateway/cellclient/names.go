@@ -1,0 +1,41 @@
+package cellclient
+
+import (
+	"context"
+	"strings"
+
+	"cellgate/internal/spell"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// namesAtOnce are asked a cell for in one call, which answers with 1,000 hosts at most.
+const namesAtOnce = 250
+
+// HostsNamed gives the hosts whose service host or node has exactly one of some names.
+func HostsNamed(ctx context.Context, cells []*Cell, names []string) []Reply[[]*cellgatev1.Host] {
+	return AskAll(ctx, cells, func(ctx context.Context, c *Cell) (all []*cellgatev1.Host, err error) {
+		for left := names; len(left) > 0 && err == nil; {
+			n := min(len(left), namesAtOnce)
+			var got *cellv1.ListHostsResponse
+			got, err = Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{Names: left[:n], PageSize: 1000}, cellv1.CellSchedulerClient.ListHosts)
+			all, left = append(all, got.GetHosts()...), left[n:]
+		}
+		return all, err
+	})
+}
+
+// SimilarHost gives the service host of all cells that answer whose name is most like a name; empty when none is alike.
+func (cs *Cells) SimilarHost(ctx context.Context, name string) string {
+	replies := AskAll(ctx, cs.All, func(ctx context.Context, c *Cell) (string, error) {
+		got, err := Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{SimilarTo: name}, cellv1.CellSchedulerClient.ListHosts)
+		return got.GetSimilar(), err
+	})
+	best, least := "", 0
+	for _, r := range replies {
+		if d := spell.Distance(strings.ToLower(name), strings.ToLower(r.Got)); r.Got != "" && (best == "" || d < least) {
+			best, least = r.Got, d
+		}
+	}
+	return best
+}

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
+)
+
+// startNamed is a world of two cells: host001 and host002 in the first, host003 and two hosts of the name "both" in the other;
+// host002 is in the aggregate "fast".
+func startNamed(t *testing.T) *world {
+	t.Helper()
+	named := func(n int, name string) schedule.Host {
+		h := testHost(n, 1)
+		h.ServiceHost = name
+		return h
+	}
+	fast := testHost(2, 1)
+	fast.Aggregates = []schedule.Aggregate{{UUID: testUUID(0x9, 1), Name: "fast", Metadata: map[string]string{"availability_zone": "az1"}}}
+	fast.Traits = []string{"HW_CPU_X86_AVX2"}
+	return start(t, []*testCell{newCell(1, testHost(1, 1), fast), newCell(2, testHost(3, 1), named(4, "both"), named(5, "both"))}, patient)
+}
+
+func TestNames_OfHosts_StandForTheirUuids(t *testing.T) {
+	w := startNamed(t)
+	for _, name := range []string{"host003", "node003", testUUID(0xa, 3)} {
+		got, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: name})
+		if err != nil || got.GetHost().GetHostUuid() != testUUID(0xa, 3) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if rec := w.send("GET", "/v1/hosts/host003", ""); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), testUUID(0xa, 3)) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	w.buildOn("host001", ask(1, 2))
+	list, err := w.claims.ListClaims(t.Context(), &cellgatev1.ListClaimsRequest{HostUuid: "host001"})
+	if err != nil || len(list.GetClaims()) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if list, err = w.claims.ListClaims(t.Context(), &cellgatev1.ListClaimsRequest{ConsumerUuid: testUUID(0x1, 2)}); err != nil || len(list.GetClaims()) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for name, want := range map[string]struct {
+		kind fault.Kind
+		says string
+	}{
+		"hots003":         {fault.NotFound, `there is no host "hots003"; did you mean "host003"?`},
+		"HOST003":         {fault.NotFound, `did you mean "host003"?`},
+		"nothing like it": {fault.NotFound, `there is no host "nothing like it"`},
+		"both":            {fault.InvalidRequest, testUUID(0xa, 4) + " (cell2, node node004), " + testUUID(0xa, 5) + " (cell2, node node005)"},
+	} {
+		got, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: name})
+		if e := mustFail(t, got, err, want.kind); !strings.HasSuffix(e.Message, want.says) {
+			t.Errorf("%s: %s", name, e.Message)
+		}
+	}
+	w.servers[1].Stop()
+	got, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: "host003"})
+	mustFail(t, got, err, fault.CellUnavailable)
+}
+
+func TestNames_InCapacity_OfHostsAndAggregates(t *testing.T) {
+	w := startNamed(t)
+	client := cellgatev1.NewCapacityClient(w.conn)
+	estimate := func(changes *cellgatev1.HypotheticalChanges, aggregates ...string) (*cellgatev1.EstimateCapacityResponse, error) {
+		spec := proto.CloneOf(ask(1, 1).GetRequestSpec())
+		if len(aggregates) > 0 {
+			spec.MemberOf = []*cellgatev1.AggregateSet{{Aggregates: aggregates}}
+		}
+		return client.EstimateCapacity(context.Background(), &cellgatev1.EstimateCapacityRequest{
+			Shapes: []*cellgatev1.CapacityShape{{Spec: &cellgatev1.CapacityShape_RequestSpec{RequestSpec: spec}}}, Changes: changes,
+		})
+	}
+	fit := func(changes *cellgatev1.HypotheticalChanges, aggregates ...string) int32 {
+		t.Helper()
+		got, err := estimate(changes, aggregates...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.GetShapes()[0].GetInstances()
+	}
+	all, one := fit(nil), fit(nil, "fast")
+	if one == 0 || all != 5*one {
+		t.Fatalf("%d fit, %d in the aggregate", all, one)
+	}
+	if n := fit(&cellgatev1.HypotheticalChanges{DrainedHosts: []string{"host001", "node003"}}); n != 3*one {
+		t.Errorf("without two hosts %d fit, want %d", n, 3*one)
+	}
+	if n := fit(&cellgatev1.HypotheticalChanges{AddedHosts: []*cellgatev1.AddedHosts{{LikeHostUuid: "host002", Count: 2}}}, "fast"); n != 3*one {
+		t.Errorf("with two hosts like one %d fit, want %d", n, 3*one)
+	}
+	got, err := estimate(&cellgatev1.HypotheticalChanges{DrainedHosts: []string{"host001", "hots003", "both"}})
+	e := mustFail(t, got, err, fault.InvalidRequest)
+	if len(e.Fields) != 2 || e.Fields[0].Path != "changes.drained_hosts[1]" || !strings.Contains(e.Fields[0].Problem, `"host003"`) || !strings.Contains(e.Fields[1].Problem, "2 hosts have the name") {
+		t.Error(e.Fields)
+	}
+	got, err = estimate(nil, "fas")
+	if e := mustFail(t, got, err, fault.InvalidRequest); e.Fields[0].Path != "shapes[0].request_spec.member_of[0].aggregates[0]" || !strings.Contains(e.Message, `did you mean "fast"?`) {
+		t.Error(e)
+	}
+}
+
+func TestNames_OfAggregates_InASelection(t *testing.T) {
+	w := startNamed(t)
+	req := ask(1, 1)
+	req.GetRequestSpec().MemberOf = []*cellgatev1.AggregateSet{{Aggregates: []string{"fast"}}}
+	if got := w.choose(req).GetDestinations()[0].GetSelected().GetServiceHost(); got != "host002" {
+		t.Errorf("chose %s", got)
+	}
+	cell, err := w.cellsAPI.GetCell(t.Context(), &cellgatev1.GetCellRequest{Cell: "cell1"})
+	if a := cell.GetCell().GetAggregates(); err != nil || len(a) != 1 || a[0].GetName() != "fast" || a[0].GetUuid() != testUUID(0x9, 1) || len(cell.GetCell().GetTraits()) != 1 {
+		t.Errorf("%v, %v", cell, err)
+	}
+}
+
+func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
+	w := startNamed(t)
+	for want, change := range map[string]func(*cellgatev1.RequestSpec){
+		`no cell has zone "az11"; did you mean "az1"?`: func(s *cellgatev1.RequestSpec) { s.AvailabilityZone = "az11" },
+		`no cell has trait "HW_CPU_X86_AVX512F"; did you mean "HW_CPU_X86_AVX2"?`: func(s *cellgatev1.RequestSpec) {
+			s.RequiredTraits = []string{"HW_CPU_X86_AVX512F"}
+		},
+		`no cell has resource class "CUSTOM_TAPE"`:           func(s *cellgatev1.RequestSpec) { s.Resources = map[string]int32{"CUSTOM_TAPE": 1} },
+		`no cell has host "hst001"; did you mean "host001"?`: func(s *cellgatev1.RequestSpec) { s.ForceHosts = []string{"hst001"} },
+		`no cell has host "Host001"; did you mean "host001"?`: func(s *cellgatev1.RequestSpec) {
+			s.RequestedDestination = &cellgatev1.Destination{Host: "Host001"}
+		},
+	} {
+		req := ask(1, 1)
+		change(req.GetRequestSpec())
+		e := w.refused(req, fault.NoValidHost)
+		detail, _ := e.Detail.(*cellgatev1.NoValidHost)
+		if !strings.HasSuffix(e.Message, "; "+want) || len(detail.GetUnknownValues()) != 1 || detail.GetUnknownValues()[0] != want {
+			t.Errorf("%s: %s\n%v", want, e.Message, detail.GetUnknownValues())
+		}
+		explained, err := w.scheduler.ExplainDestinations(t.Context(), req)
+		if err != nil || len(explained.GetUnknownValues()) != 1 {
+			t.Errorf("%s: %v, %v", want, explained.GetUnknownValues(), err)
+		}
+	}
+	req := ask(1, 1)
+	req.GetRequestSpec().Flavor.MemoryMb = 1 << 30
+	req.GetRequestSpec().ForceHosts = []string{"HOST001"}
+	if e := w.refused(req, fault.NoValidHost); strings.Contains(e.Message, "no cell has") {
+		t.Error(e)
+	}
+	got, err := w.cellsAPI.GetCell(t.Context(), &cellgatev1.GetCellRequest{Cell: "cel1"})
+	if e := mustFail(t, got, err, fault.NotFound); e.Message != `there is no cell "cel1"; the cells are cell1, cell2; did you mean "cell1"?` {
+		t.Error(e)
+	}
+}

@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/spell"
+	cellgatev1 "cellgate/proto/cellgate/v1"
+)
+
+// nameUnknown adds to a refusal for want of a host which values of the request no cell has: a misspelt one refuses every host.
+func (g *Gateway) nameUnknown(ctx context.Context, spec *cellgatev1.RequestSpec, err error) error {
+	var refused *fault.Error
+	if spec == nil || !errors.As(err, &refused) || refused.Kind != fault.NoValidHost {
+		return err
+	}
+	unknown := g.unknownValues(ctx, spec)
+	if len(unknown) == 0 {
+		return err
+	}
+	named := *refused // others may have got the same error
+	named.Message = strings.Join(append([]string{refused.Message}, unknown...), "; ")
+	if detail, ok := refused.Detail.(*cellgatev1.NoValidHost); ok {
+		detail = proto.CloneOf(detail)
+		detail.UnknownValues = unknown
+		named.Detail = detail
+	}
+	return &named
+}
+
+// unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
+// be meant. Nothing is said while some cell did not say what it has.
+func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) (out []string) {
+	var zones, traits, classes []string
+	for _, c := range g.cells.All {
+		s := c.LastSummary()
+		if s == nil {
+			return nil
+		}
+		zones = append(zones, g.zonesOf(s)...)
+		traits = append(append(traits, s.GetTraits()...), s.GetChildTraits()...)
+		classes = append(classes, s.GetChildClasses()...)
+		for _, m := range s.GetLargest() {
+			classes = append(classes, m.GetResourceClass())
+		}
+	}
+	look := func(what string, known []string, names ...string) {
+		slices.Sort(known) // of several that are as much alike, always the same
+		for _, name := range names {
+			if name != "" && !slices.Contains(known, name) {
+				out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.Meant(spell.Nearest(name, known, 3))))
+			}
+		}
+	}
+	look("zone", zones, spec.GetAvailabilityZone())
+	required := slices.Clone(spec.GetRequiredTraits())
+	for _, set := range spec.GetAnyTraits() {
+		required = append(required, set.GetTraits()...)
+	}
+	look("trait", traits, required...)
+	asked := maps.Clone(spec.GetResources())
+	maps.DeleteFunc(asked, func(_ string, n int32) bool { return n == 0 })
+	look("resource class", classes, slices.Sorted(maps.Keys(asked))...)
+	hosts := append(slices.Clone(spec.GetForceHosts()), spec.GetRequestedDestination().GetHost())
+	for _, name := range hosts[max(0, len(hosts)-shownCandidates):] {
+		if name == "" {
+			continue
+		}
+		if like := g.cells.SimilarHost(ctx, name); like != name {
+			if !strings.EqualFold(like, name) || name == spec.GetRequestedDestination().GetHost() { // force_hosts are compared without case
+				out = append(out, fmt.Sprintf("no cell has host %q%s", name, spell.Meant(like)))
+			}
+		}
+	}
+	return out
+}
