@@ -89,7 +89,7 @@ func TestOperationsOnAHostTakeUpClaims(t *testing.T) {
 	cellgate(t, api, exitDone, &placed, small...)
 	instance, claim := placed.GetDestinations()[0].GetInstanceUuid(), placed.GetDestinations()[0].GetSelected().GetClaimId()
 	becomes(t, "the decision does not show that the host rejected its claim", func() bool {
-		out, _, status := typed(t.Context(), "", "decisions", "get", placed.GetDecisionId(), "--addr", api)
+		out, _, status := typed(t.Context(), "", "decisions", "get", placed.GetDecisionId(), "-o", "wide", "--addr", api)
 		return status == exitDone && strings.Contains(out, "REJECTED") && strings.Contains(out, "NO_ROOM: 1 VCPU asked for, 0 of ")
 	})
 	if _, text, status := typed(t.Context(), "", "claims", "confirm", instance, claim, "--addr", api); status != exitRefused || !strings.Contains(text, "NO_ROOM") {

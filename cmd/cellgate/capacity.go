@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protojson"
 
+	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -34,7 +34,8 @@ instance comes from the flags of 'select'. Several kinds, mixes and changes of a
 file in the form of POST /v1/estimate_capacity.`,
 		Example: `  cellgate capacity --vcpus 2 --memory-mb 4096
   cellgate capacity --vcpus 2 --ratio VCPU=8
-  cellgate capacity --vcpus 2 --drain 710c6178-bcf9-40bc-9303-112cd17ef687 -o json`,
+  cellgate capacity --vcpus 2 --drain cell1-r01-h001 --add cell1-r01-h002=10
+  cellgate capacity --vcpus 2 --filter-expression "host.free.VCPU > 8" -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var flags capacityFlags
@@ -43,8 +44,8 @@ file in the form of POST /v1/estimate_capacity.`,
 		_ = cmd.Flags().MarkHidden(name) // of a selection alone
 	}
 	cmd.Flags().Int32Var(&flags.most, "max", 0, "instances counted in each cell, at most (0 for 1,000,000)")
-	cmd.Flags().StringSliceVar(&flags.drain, "drain", nil, "assume that this host takes nothing new, by uuid; again for each")
-	cmd.Flags().StringToIntVar(&flags.add, "add", nil, "assume more hosts like one: HOST_UUID=COUNT")
+	cmd.Flags().StringSliceVar(&flags.drain, "drain", nil, "assume that this host takes nothing new, by name or uuid; again for each")
+	cmd.Flags().StringToIntVar(&flags.add, "add", nil, "assume more hosts like one, by name or uuid: HOST=COUNT")
 	cmd.Flags().StringToStringVar(&flags.ratios, "ratio", nil, "assume another allocation ratio of all hosts: CLASS=RATIO")
 	for _, name := range []string{"max", "drain", "add", "ratio"} {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
@@ -69,8 +70,8 @@ func (f *capacityFlags) request(stdin io.Reader) (*cellgatev1.EstimateCapacityRe
 			return nil, fmt.Errorf("--file: %w", err)
 		}
 		req := &cellgatev1.EstimateCapacityRequest{}
-		if err := protojson.Unmarshal(text, req); err != nil {
-			return nil, fmt.Errorf("--file: %w", unprefixed(err))
+		if err := rest.ReadJSON(text, req); err != nil {
+			return nil, fmt.Errorf("--file: %s", wording(err))
 		}
 		return req, nil
 	}
@@ -95,6 +96,14 @@ func (f *capacityFlags) request(stdin io.Reader) (*cellgatev1.EstimateCapacityRe
 	return req, nil
 }
 
+// sentence ends a text that does not end as one.
+func sentence(text string) string {
+	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
 func showCapacity(p *page, m *cellgatev1.EstimateCapacityResponse) {
 	t := p.table("SHAPE", "FIT", "END", "CELLS")
 	for _, s := range m.GetShapes() {
@@ -104,9 +113,9 @@ func showCapacity(p *page, m *cellgatev1.EstimateCapacityResponse) {
 		}
 		t.row(s.GetName(), s.GetInstances(), s.GetEnd(), strings.Join(cells, ", "))
 	}
-	t.printBelow()
+	t.print()
 	for _, s := range m.GetShapes() {
-		p.printf("%s: %s.\n", s.GetName(), s.GetMessage())
+		p.printf("%s: %s\n", s.GetName(), sentence(s.GetMessage()))
 	}
 	for _, c := range m.GetCells() {
 		if c.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {

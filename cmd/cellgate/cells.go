@@ -42,7 +42,11 @@ const listWidth = 100
 
 // showCells shows the cells, then why some are not available and what their gates wait for.
 func showCells(p *page, cells []*cellgatev1.Cell) {
-	t := p.table("CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "+DISK GIB", "+OTHER", "+ZONES", "+REPLICAS", "+BREAKERS", "GATE")
+	headers := []string{"CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "+DISK GIB", "+OTHER", "+ZONES", "+REPLICAS", "+BREAKERS", "GATE"}
+	if p.record { // of one cell more is known
+		headers = append(headers, "AGGREGATES", "TRAITS")
+	}
+	t := p.table(headers...)
 	var notes strings.Builder
 	for _, c := range cells {
 		var r resources
@@ -50,20 +54,26 @@ func showCells(p *page, cells []*cellgatev1.Cell) {
 			r.add(x.GetResourceClass(), x.GetUsed(), x.GetCapacity())
 		}
 		gate := gateText(c.GetGate())
-		if short := c.GetGate().GetState().String(); !p.wide && strings.HasPrefix(gate, short) {
+		if short := c.GetGate().GetState().String(); !p.wide && !p.record && strings.HasPrefix(gate, short) {
 			if strings.Contains(gate, ", ") {
 				fmt.Fprintf(&notes, "%s: gate %s\n", c.GetCell(), printable(gate))
 			}
 			gate = short
 		}
 		if why := printable(c.GetReason()); why != "" {
-			if !p.wide {
+			if !p.wide && !p.record {
 				why = cut(why, max(listWidth-len(c.GetCell())-len(": ")-len(" …"), mostWait))
 			}
 			fmt.Fprintf(&notes, "%s: %s\n", c.GetCell(), why)
 		}
-		t.row(c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), r.cpu, r.memory, r.disk,
-			strings.Join(r.other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gate)
+		row := []any{
+			c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), r.cpu, r.memory, r.disk,
+			strings.Join(r.other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gate,
+		}
+		if p.record {
+			row = append(row, joined(c.GetAggregates(), (*cellgatev1.CellAggregate).GetName, ", "), strings.Join(c.GetTraits(), " "))
+		}
+		t.row(row...)
 	}
 	t.print()
 	p.printf("%s", notes.String())
@@ -71,7 +81,7 @@ func showCells(p *page, cells []*cellgatev1.Cell) {
 
 // showCell shows a cell, and the whole of its gate.
 func showCell(p *page, c *cellgatev1.Cell) {
-	p.wide = true
+	p.record = true
 	showCells(p, []*cellgatev1.Cell{c})
 	showGate(p, c.GetGate())
 }

@@ -21,7 +21,7 @@ func TestCellsShowTheirBreakers(t *testing.T) {
 		},
 	})
 	if !strings.Contains(out.String(), "\ncell1: breaker open\n") ||
-		!strings.Contains(out.String(), "closed, half-open since 2026-01-02T03:04:05Z: could not be reached  -\n") || strings.Contains(out.String(), "long ago") {
+		!strings.Contains(out.String(), "BREAKERS    closed, half-open since 2026-01-02T03:04:05Z: could not be reached\n") || strings.Contains(out.String(), "long ago") {
 		t.Errorf("%s", out.String())
 	}
 }

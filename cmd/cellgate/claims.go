@@ -30,13 +30,15 @@ func newClaimsList(c *client) *cobra.Command {
 		Use:   "list",
 		Short: "List the live claims",
 		Example: `  cellgate claims list --cell cell1 --limit 0
-  cellgate claims list --host 710c6178-bcf9-40bc-9303-112cd17ef687 -o json`,
+  cellgate claims list --host cell1-r01-h001 -o json
+  cellgate claims list --instance 11111111-1111-4111-8111-111111111111`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	var req cellgatev1.ListClaimsRequest
 	f := cmd.Flags()
 	f.StringVar(&req.Cell, "cell", "", "claims in this cell")
 	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by name or uuid")
+	f.StringVar(&req.ConsumerUuid, "instance", "", "claims of this instance, by uuid")
 	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
 	limit := limitFlag(cmd, "claims")
 	watchFlag(cmd)
@@ -60,7 +62,7 @@ func newClaimVerb[I proto.Message, M interface {
 }
 
 func showClaim(p *page, _ []string, c *cellgatev1.Claim) {
-	p.wide = true
+	p.record = true
 	showClaims(p, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{c}})
 }
 
@@ -71,7 +73,7 @@ func claimVerbs(c *client) []*cobra.Command {
 		Use:   "alternate INSTANCE CLAIM HOST",
 		Short: "Put a claim on one of its alternates, at once",
 		Long: `Put a claim on one of the alternates that it was answered with, by the
-alternate's uuid. The old host's resources are given back in the same
+alternate's name or uuid. The old host's resources are given back in the same
 transaction; when the alternate has no room, the claim stays where it is.`,
 		Example: "  cellgate claims alternate " + instance + " " + claim + " 8d75c242-e8ae-4000-b1b2-e5da60bc781a",
 	}
@@ -90,7 +92,7 @@ transaction; when the alternate has no room, the claim stays where it is.`,
 			if other := m.GetOtherClaim(); other != nil {
 				all = append(all, other)
 			}
-			p.wide = true
+			p.record = true
 			showClaims(p, &cellgatev1.ListClaimsResponse{Claims: all})
 		})
 	}

@@ -28,7 +28,7 @@ many. Claims that are made or released meanwhile may be missed.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return call(c, cmd, doubledClaims, func(p *page, m *cellgatev1.ListClaimsResponse) {
-			if p.wide = true; len(m.GetClaims()) == 0 {
+			if p.record = true; len(m.GetClaims()) == 0 {
 				nothing(p, "doubled claims", m.GetUnavailableCells())
 				return
 			}

@@ -89,19 +89,33 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	}
 	defer func() { _ = conn.Close() }()          // its calls are over
 	every, _ := cmd.Flags().GetDuration("watch") // 0 where there is no such flag
+	answered, away := false, false
 	for {
-		if err := c.callOnce(cmd, form, every > 0, func(ctx context.Context) (proto.Message, func(*page), error) {
+		err := c.callOnce(cmd, form, every > 0, func(ctx context.Context) (proto.Message, func(*page), error) {
 			m, err := work(ctx, conn)
 			return m, func(p *page) { show(p, m) }, err
-		}); err != nil || every <= 0 {
+		})
+		switch {
+		case every <= 0, err != nil && (!answered || !passes(err)):
 			return err
+		case err != nil && !away:
+			fmt.Fprintf(cmd.ErrOrStderr(), "cellgate: %s\ncellgate: trying again every %v\n", wording(err), every)
+		case err == nil && away:
+			fmt.Fprintf(cmd.ErrOrStderr(), "cellgate: the gateway at %s answers again\n", c.addr)
 		}
+		answered, away = answered || err == nil, err != nil
 		select {
 		case <-cmd.Context().Done():
 			return nil
 		case <-time.After(every):
 		}
 	}
+}
+
+// passes reports whether an error may be gone a moment later, as when a gateway starts anew.
+func passes(err error) bool {
+	kind := fault.KindOf(err)
+	return kind == fault.CellUnavailable || kind == fault.Overloaded || errors.Is(err, context.DeadlineExceeded)
 }
 
 // clearScreen moves a terminal's cursor home and removes what is below it.
@@ -111,18 +125,25 @@ func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 	defer cancel()
 	out := cmd.OutOrStdout()
+	waiting := time.AfterFunc(progressAfter, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "cellgate: waiting for the answer of the gateway at %s, for at most %v (--timeout)\n", c.addr, c.timeout)
+	})
 	m, fill, err := work(ctx)
+	waiting.Stop()
 	switch {
 	case err != nil:
 		if form == "json" {
 			err = errors.Join(printError(out, err), err)
 		}
-		return c.located(cmd.Context(), err)
+		return c.located(cmd.Context(), flagged(cmd, err))
 	case form == "json", form == "yaml":
 		return printMessage(out, m, form)
 	}
 	by, _ := cmd.Flags().GetString("sort") // "" where there is no such flag
 	p := &page{wide: form == "wide", names: form == "name", sort: by, colored: c.colors && isTerminal(out)}
+	if !p.wide {
+		p.width = pageWidth
+	}
 	if again && isTerminal(out) {
 		p.WriteString(clearScreen)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +28,7 @@ func newDecisionsList(c *client) *cobra.Command {
 		Use:   "list",
 		Short: "List decisions, the newest first",
 		Example: `  cellgate decisions list --refused --limit 20
-  cellgate decisions list --reason MEMORY_MB --since 2h
+  cellgate decisions list --reason "ResourceFilter(MEMORY_MB)" --since 2h
   cellgate decisions list --host compute7 --until 2026-11-24T22:00:00Z
   cellgate decisions list --instance 11111111-1111-4111-8111-111111111111 -o json`,
 		Args: usageArgs(cobra.NoArgs),
@@ -38,7 +40,7 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.StringVar(&req.ProjectId, "project", "", "decisions on requests of this project")
 	f.StringVar(&req.RequestId, "request-id", "", "decisions on this request")
 	f.BoolVar(&req.Refused, "refused", false, "refusals only")
-	f.StringVar(&req.Reason, "reason", "", "refusals of this kind (NO_VALID_HOST), or that this filter or what it names (MEMORY_MB) had a part in")
+	f.StringVar(&req.Reason, "reason", "", "refusals of this kind (NO_VALID_HOST), or that this filter, or what it names, had a part in: ResourceFilter(MEMORY_MB), or either")
 	f.StringVar(&req.Host, "host", "", "decisions that chose this host, by uuid or service host")
 	f.StringVar(&req.HostCell, "host-cell", "", "decisions that chose a host in this cell")
 	since := timeFlag(cmd, "since", "decisions from then on")
@@ -49,6 +51,9 @@ func newDecisionsList(c *client) *cobra.Command {
 		var err error
 		if req.Since, err = since(); err == nil {
 			req.Until, err = until()
+		}
+		if err == nil && req.Since != nil && req.Until != nil && !req.Since.AsTime().Before(req.Until.AsTime()) {
+			err = fmt.Errorf("--since: %s is not before --until, %s: no time is between them", timeText(req.Since), timeText(req.Until))
 		}
 		if err != nil {
 			return usage(cmd, err)
@@ -81,19 +86,61 @@ func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {
 		nothing(p, "decisions", m.GetUnavailableCells())
 		return
 	}
-	t := p.table("DECISION", "DECIDED", "OPERATION", "+INSTANCES", "+TOOK", "OUTCOME")
+	t := p.table("DECISION", "DECIDED", "+OPERATION", "+INSTANCE", "+PROJECT", "+TOOK", "OUTCOME", "+TRACE")
 	for _, d := range m.GetDecisions() {
-		outcome := d.GetRefusal()
-		if outcome == "" {
-			outcome = hostsOf(d)
+		outcome := hostsOf(d)
+		if d.GetRefusal() != "" {
+			outcome = strings.TrimSpace(d.GetRefusal() + " " + mainReason(d))
 		}
 		if d.GetDryRun() {
 			outcome += " (dry run)"
 		}
-		t.row(d.GetDecisionId(), timeText(d.GetDecidedAt()), d.GetOperation(), len(d.GetInstanceUuids()), d.GetTook().AsDuration().Round(time.Microsecond), outcome)
+		at := timeText(d.GetDecidedAt())
+		if at != "" && !p.wide && !p.record {
+			at = d.GetDecidedAt().AsTime().Format("01-02 15:04:05")
+		}
+		t.row(d.GetDecisionId(), at, d.GetOperation(), andMore(d.GetInstanceUuids()), d.GetProjectId(), d.GetTook().AsDuration().Round(time.Microsecond), outcome, d.GetTraceId())
 	}
 	t.print()
 	footer(p, "decisions", len(m.GetDecisions()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+}
+
+// mainReason is what rejected the most hosts of a refused request; empty when no cell was asked.
+func mainReason(d *cellgatev1.Decision) string {
+	best, most := "", int32(0)
+	for _, r := range rejectsOf(d) {
+		if r.GetHosts() > most {
+			best, most = conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts()
+		}
+	}
+	return best
+}
+
+// rejectsOf are the rejections of all cells, in the order of filters.
+func rejectsOf(d *cellgatev1.Decision) (rejects []*cellgatev1.RejectCount) {
+	for _, r := range d.GetCells() {
+		for _, x := range r.GetRejects() {
+			at := slices.IndexFunc(rejects, func(y *cellgatev1.RejectCount) bool {
+				return y.GetFilter() == x.GetFilter() && y.GetDetail() == x.GetDetail()
+			})
+			if at < 0 {
+				at, rejects = len(rejects), append(rejects, &cellgatev1.RejectCount{Filter: x.GetFilter(), Detail: x.GetDetail()})
+			}
+			rejects[at].Hosts += x.GetHosts()
+		}
+	}
+	return rejects
+}
+
+// andMore is the first of some names, and how many more there are.
+func andMore(names []string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
 // hostsOf names the first host of a decision, and how many more there are.
@@ -101,12 +148,11 @@ func hostsOf(d *cellgatev1.Decision) string {
 	if len(d.GetDestinations()) == 0 {
 		return "placed"
 	}
-	s := d.GetDestinations()[0].GetSelected()
-	text := s.GetCell() + "/" + s.GetServiceHost()
-	if n := len(d.GetDestinations()); n > 1 {
-		text += fmt.Sprintf(" and %d more", n-1)
+	var names []string
+	for _, x := range d.GetDestinations() {
+		names = append(names, x.GetSelected().GetCell()+"/"+x.GetSelected().GetServiceHost())
 	}
-	return text
+	return andMore(names)
 }
 
 func newDecisionsGet(c *client) *cobra.Command {
@@ -123,7 +169,7 @@ func newDecisionsGet(c *client) *cobra.Command {
 }
 
 func showDecision(p *page, d *cellgatev1.Decision) {
-	p.wide = true
+	p.record = true
 	showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}})
 	if d.GetRefusal() != "" {
 		p.printf("\n%s: %s\n", d.GetRefusal(), d.GetMessage())
@@ -138,7 +184,7 @@ func showDecision(p *page, d *cellgatev1.Decision) {
 	showClaimsNow(p, d)
 	if len(d.GetRanked()) > 0 {
 		p.printf("\nthe best hosts for the first instance, as recorded:\n")
-		showRanked(p, d.GetRanked(), chosenHost(d))
+		showRanked(p, d.GetRanked(), chosenHost(d), "SCORES")
 	}
 	p.printf("\nas it was answered:\n")
 	showDestinations(p, &cellgatev1.SelectDestinationsResponse{

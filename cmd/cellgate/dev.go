@@ -187,7 +187,7 @@ func (d *dev) addFleets(dial dialFunc) error {
 	return nil
 }
 
-// progressAfter is how long registration may take without a word.
+// progressAfter is how long registration, or an answer, may take without a word.
 const progressAfter = 2 * time.Second
 
 // awaitHosts waits until every host is registered and tells how far it is when

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +25,7 @@ With --decision it explains a past decision from its record instead: the hosts a
 moment. It ranks nothing anew.`,
 		Example: `  cellgate explain --vcpus 2 --memory-mb 4096 --zone az1
   cellgate explain --vcpus 200 --trait CUSTOM_GOLD
+  cellgate explain --vcpus 2 --weigh-expression "host.free.VCPU" --weigh-multiplier 10 -o wide
   cellgate explain -f request.json -o json
   cellgate explain --decision cell1.01JAB2C3D4E5F6G7H8J9KMNPQR`,
 		Args: usageArgs(cobra.NoArgs),
@@ -58,15 +58,18 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 		p.printf("; a cell that could have held the instance did not answer")
 	}
 	p.printf("\n")
-	showRanked(p, m.GetRanked(), "")
+	showRanked(p, m.GetRanked(), "", "+SCORES")
 	p.printf("\n")
 	showCellReports(p, m.GetCells())
 	showMisses(p, m.GetConditions(), m.GetNearest(), m.GetSmallestChange(), m.GetSmallestOperatorChange())
+	for _, text := range m.GetUnknownValues() {
+		p.printf("%s\n", printable(text))
+	}
 }
 
-// showRanked lists ranked hosts; the chosen one, by its uuid, is marked.
-func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen string) {
-	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", "+SCORES")
+// showRanked lists ranked hosts; the chosen one, by its uuid, is marked. scores heads the column of scores.
+func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen, scores string) {
+	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", scores)
 	for i, h := range ranked {
 		rank := fmt.Sprint(i + 1)
 		if h.GetHostUuid() == chosen {
@@ -99,29 +102,18 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 		p.printf("%s: %s\n", d.GetRefusal(), d.GetMessage())
 	}
 	hosts, passed := int32(0), int32(0)
-	var rejects []*cellgatev1.RejectCount
 	for _, r := range d.GetCells() {
 		hosts, passed = hosts+r.GetHosts(), passed+r.GetPassed()
-		for _, x := range r.GetRejects() {
-			at := slices.IndexFunc(rejects, func(y *cellgatev1.RejectCount) bool {
-				return y.GetFilter() == x.GetFilter() && y.GetDetail() == x.GetDetail()
-			})
-			if at < 0 {
-				at, rejects = len(rejects), append(rejects, &cellgatev1.RejectCount{Filter: x.GetFilter(), Detail: x.GetDetail()})
-			}
-			rejects[at].Hosts += x.GetHosts()
-		}
 	}
 	t := p.table("FILTER", "REJECTED", "LEFT")
 	left := hosts
 	t.row("all hosts", "", left)
-	for _, r := range rejects {
+	for _, r := range rejectsOf(d) {
 		left -= r.GetHosts()
 		t.row(conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts(), left)
 	}
 	t.printBelow()
-	p.wide = true
-	showRanked(p, d.GetRanked(), chosenHost(d))
+	showRanked(p, d.GetRanked(), chosenHost(d), "SCORES")
 	if len(d.GetRanked()) == 0 && d.GetRefusal() == "" {
 		p.printf("\nIts record has no weights: an earlier call of the same request placed the first instance.\n")
 	}

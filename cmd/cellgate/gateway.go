@@ -113,12 +113,15 @@ func rulesOf(c config.Gateway) rules.Config {
 // the gRPC server over a connection in memory: both are one path.
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
-		Name:          nameOf(d.grpc),
+		Name: nameOf(d.grpc), WebURL: "http://" + d.http.Addr().String(),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,
 		MaxInFlight: c.MaxInFlight, KeepOrder: !c.AvoidCollisions, HintExpressions: c.HintExpressions,
 		Config:        rulesOf(c),
 		DecisionQueue: c.DecisionQueue,
 		Breaker:       gateway.BreakerConfig(c.Breaker),
+	}
+	if c.TLS.Cert != "" {
+		cfg.WebURL = "https://" + d.http.Addr().String()
 	}
 	for _, cell := range c.Cells {
 		cfg.Cells = append(cfg.Cells, gateway.CellConfig{Name: cell.Name, UUID: cell.UUID, Replicas: cell.Replicas, Disabled: cell.Disabled})

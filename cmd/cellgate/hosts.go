@@ -123,18 +123,29 @@ func hostSource(h *cellgatev1.Host) string {
 	return fmt.Sprintf("agent version %d", h.GetAgentVersion())
 }
 
+// shortUUID is how much of a child provider's uuid a table that is not wide has.
+const shortUUID = 8
+
 // showHost prints one host in full.
 func showHost(p *page, m *cellgatev1.GetHostResponse) {
 	h := m.GetHost()
 	showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}})
-	p.printf("\nuuid %s, node %s, generation %d, %s\n%s%saggregates: %s\ntraits: %s\n",
-		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h),
-		joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), strings.Join(h.GetTraits(), " "))
+	p.printf("\nuuid %s, node %s\ngeneration %d, %s\n%s%s",
+		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h))
+	p.words("aggregates", joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ", "))
+	p.words("traits", strings.Join(h.GetTraits(), " "))
 	// What Nova's tables have in use beside instances is in use to whoever asks.
 	t := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {
+		provider := i.GetProviderUuid()
+		switch {
+		case provider == h.GetHostUuid():
+			provider = "the host"
+		case !p.wide && len(provider) > shortUUID:
+			provider = provider[:shortUUID] + "…"
+		}
 		t.row(i.GetResourceClass(), i.GetTotal(), i.GetReserved(), i.GetAllocationRatio(), capacity(i), i.GetUsed()+i.GetUnaccounted(),
-			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), i.GetProviderUuid())
+			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), provider)
 	}
 	t.printBelow()
 }

@@ -73,13 +73,9 @@ func footer(p *page, what string, shown int, more bool, missing []string) {
 	}
 }
 
-// ask calls one method of a service with in, in which a host may be named (resolveHost); show
-// prints its answer as a table.
+// ask calls one method of a service with in; show prints its answer as a table.
 func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
-	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (none M, err error) {
-		if err := resolveHost(ctx, conn, in); err != nil {
-			return none, err
-		}
+	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (M, error) {
 		return method(service(conn), ctx, in)
 	}, show)
 }
@@ -122,9 +118,6 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 		most = 0 // the first of all rows are not the first that come
 	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
-		if err := resolveHost(ctx, conn, in); err != nil {
-			return all, err
-		}
 		setField(in, "page_token", "") // of an earlier call, with --watch
 		setField(in, "page_size", pageSize(most, 0))
 		have, missing, next := 0, []string(nil), ""

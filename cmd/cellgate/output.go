@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -19,8 +18,12 @@ import (
 // page is what a command shows to people: lines and tables.
 type page struct {
 	bytes.Buffer
-	// wide: tables have every column. names: only the first column of the first table is shown.
+	// wide: tables have every column, however wide. names: only the first column of the first table is shown.
 	wide, names bool
+	// width is how many columns a line of a table has at most, where its words allow it; 0 for any number.
+	width int
+	// record: unless the page is wide, the first table shows each row as a block with a line a column, and every column.
+	record bool
 	// sort is what --sort says of the first table, unsorted why that cannot be.
 	sort     string
 	unsorted error
@@ -35,6 +38,13 @@ type page struct {
 func (p *page) printf(format string, args ...any) {
 	if !p.names {
 		fmt.Fprintf(&p.Buffer, format, args...)
+	}
+}
+
+// words puts words behind a name, on as many lines as they need.
+func (p *page) words(name, text string) {
+	if !p.names && text != "" {
+		p.columns([][]string{{name + ":", printable(text)}}, false)
 	}
 }
 
@@ -86,21 +96,30 @@ func (t *table) print() {
 		}
 		return
 	}
-	w := tabwriter.NewWriter(&p.Buffer, 0, 4, 2, ' ', 0)
-	line := func(texts []string, color string) {
+	if p.record && !p.wide && p.tables == 1 {
+		for i, r := range t.rows {
+			if i > 0 {
+				p.printf("\n")
+			}
+			block := make([][]string, len(r))
+			for k, text := range r {
+				block[k] = []string{strings.TrimPrefix(t.headers[k], wideOnly), text}
+			}
+			p.columns(block, false)
+		}
+		return
+	}
+	lines := make([][]string, 0, len(t.rows)+1)
+	for _, r := range append([][]string{t.headers}, t.rows...) {
 		var shown []string
-		for i, text := range texts {
+		for i, text := range r {
 			if p.wide || !strings.HasPrefix(t.headers[i], wideOnly) {
-				shown = append(shown, p.tint(strings.TrimPrefix(text, wideOnly), color))
+				shown = append(shown, strings.TrimPrefix(text, wideOnly))
 			}
 		}
-		fmt.Fprintln(w, strings.Join(shown, "\t"))
+		lines = append(lines, shown)
 	}
-	line(t.headers, bold)
-	for _, r := range t.rows {
-		line(r, "")
-	}
-	_ = w.Flush() // a buffer takes everything
+	p.columns(lines, true)
 }
 
 // printBelow puts a table with rows below what the page has.

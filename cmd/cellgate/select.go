@@ -23,6 +23,7 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 		Example: `  cellgate select --vcpus 2 --memory-mb 4096 --zone az1 --alternates 2
   cellgate select --count 3 --group 5d0f1a9e-5c1c-4f3c-9d59-1f0a0c6a7b11 --policy anti-affinity
   cellgate select --operation live_migrate --instance 11111111-1111-4111-8111-111111111111 --vcpus 2
+  cellgate select --vcpus 2 --aggregate az1 --filter-expression "host.free.VCPU > 8" --dry-run
   cellgate select -f request.json --dry-run -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
@@ -43,7 +44,12 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 			return m, confirmAll(ctx, conn, m)
 		}, showDestinations)
 		if form, _ := c.output(cmd); form != "json" && form != "yaml" && form != "name" { // call has reported a bad --output
-			err = errors.Join(show(t.out, func(p *page) { p.wide = form == "wide"; showRefusal(p, err) }), err)
+			err = errors.Join(show(t.out, func(p *page) {
+				if p.wide = form == "wide"; !p.wide {
+					p.width = pageWidth
+				}
+				showRefusal(p, err)
+			}), err)
 		}
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -39,13 +39,17 @@ type selectFlags struct {
 	cell, host, group, policy   string
 	extraSpecs, imageProperties map[string]string
 	strategy                    string
+	hints                       []string
+	filterBy, weighBy           string
+	multiplier                  float64
+	hasMultiplier               func() bool
 }
 
 func (s *selectFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&s.file, "file", "f", "", "read the request from this JSON file; - for the standard input")
-	f.StringSliceVar(&s.instances, "instance", nil, "uuid of an instance; again for each (default: new ones)")
+	f.StringSliceVar(&s.instances, "instance", nil, "instance, by uuid; again for each (default: new ones)")
 	f.IntVar(&s.count, "count", 1, "instances, when none is named")
 	f.StringVar(&s.operation, "operation", "build", "build, move, evacuate, unshelve, live_migrate or rebuild; all but build need --instance, and all but unshelve just one")
 	f.Int32Var(&s.flavor.Vcpus, "vcpus", 1, "VCPU of an instance")
@@ -54,18 +58,22 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.StringToIntVar(&s.resources, "resource", nil, "another resource: CLASS=AMOUNT")
 	f.StringSliceVar(&s.traits, "trait", nil, "a trait the host must have")
 	f.StringSliceVar(&s.forbidden, "forbid-trait", nil, "a trait the host must not have")
-	f.StringSliceVar(&s.aggregates, "aggregate", nil, "the host must be in one of these aggregates, by uuid")
-	f.StringSliceVar(&s.notAggregates, "forbid-aggregate", nil, "the host must be in none of these aggregates")
+	f.StringSliceVar(&s.aggregates, "aggregate", nil, "the host must be in one of these aggregates, by name or uuid")
+	f.StringSliceVar(&s.notAggregates, "forbid-aggregate", nil, "the host must be in none of these aggregates, by name or uuid")
 	f.StringVar(&s.zone, "zone", "", "availability zone")
 	f.StringVar(&s.cell, "cell", "", "place in this cell only, by name or uuid")
 	f.StringVar(&s.host, "host", "", "place on this service host only; filters still run")
 	f.StringSliceVar(&s.ignore, "ignore-host", nil, "a service host to leave out")
 	f.StringSliceVar(&s.force, "force-host", nil, "only these service hosts, whatever the filters say")
 	f.StringSliceVar(&s.forceNodes, "force-node", nil, "only these hypervisor nodes, whatever the filters say")
-	f.StringVar(&s.group, "group", "", "uuid of a server group")
+	f.StringVar(&s.group, "group", "", "server group, by uuid")
 	f.StringVar(&s.policy, "policy", "", "the group's policy: affinity, anti-affinity, soft-affinity, soft-anti-affinity")
 	f.StringToStringVar(&s.extraSpecs, "extra-spec", nil, "an extra spec of the flavor: KEY=VALUE")
 	f.StringToStringVar(&s.imageProperties, "image-property", nil, "a property of the image: KEY=VALUE")
+	f.StringArrayVar(&s.hints, "hint", nil, "a scheduler hint: NAME=VALUE; again for each value")
+	f.StringVar(&s.filterBy, "filter-expression", "", "a CEL expression that must be true of the host, as host.free.VCPU > 8 (docs/explanation/facts.md)")
+	f.StringVar(&s.weighBy, "weigh-expression", "", "a CEL expression that gives each host a raw weight")
+	f.Float64Var(&s.multiplier, "weigh-multiplier", 1, "how much --weigh-expression counts; below 0 the least is the best")
 	f.StringVar(&s.strategy, "strategy", "", "nova, spread, balanced or pack; empty for the gateway's weighers")
 	f.StringVar(&s.project, "project", "", "project id")
 	f.StringVar(&s.user, "user", "", "user id")
@@ -80,6 +88,7 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&s.dryRun, "dry-run", false, "choose, claim nothing")
 	cmd.MarkFlagsMutuallyExclusive("instance", "count")
 	cmd.MarkFlagsRequiredTogether("group", "policy")
+	s.hasMultiplier = func() bool { return f.Changed("weigh-multiplier") }
 }
 
 // request builds the request; stdin is read for -f -.
@@ -117,6 +126,23 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 		Flavor: &s.flavor, RequiredTraits: s.traits, ForbiddenTraits: s.forbidden, ForbiddenAggregates: s.notAggregates,
 		AvailabilityZone: s.zone, ProjectId: s.project, UserId: s.user,
 		IgnoreHosts: s.ignore, ForceHosts: s.force, ForceNodes: s.forceNodes, Strategy: s.strategy,
+		FilterExpression: s.filterBy, WeighExpression: s.weighBy,
+	}
+	if s.hasMultiplier() {
+		spec.WeighMultiplier = &s.multiplier
+	}
+	for _, hint := range s.hints {
+		name, value, ok := strings.Cut(hint, "=")
+		if !ok {
+			return nil, fmt.Errorf("--hint: %q is not NAME=VALUE", hint)
+		}
+		if spec.SchedulerHints == nil {
+			spec.SchedulerHints = map[string]*cellgatev1.StringList{}
+		}
+		if spec.SchedulerHints[name] == nil {
+			spec.SchedulerHints[name] = &cellgatev1.StringList{}
+		}
+		spec.SchedulerHints[name].Values = append(spec.SchedulerHints[name].Values, value)
 	}
 	s.flavor.ExtraSpecs = s.extraSpecs
 	if len(s.imageProperties) > 0 {
@@ -156,8 +182,8 @@ func (s *selectFlags) fromFile(stdin io.Reader) (*cellgatev1.SelectDestinationsR
 		return nil, fmt.Errorf("--file: %w", err)
 	}
 	req := &cellgatev1.SelectDestinationsRequest{}
-	if err := protojson.Unmarshal(text, req); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, unprefixed(err))
+	if err := rest.ReadJSON(text, req); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, wording(err))
 	}
 	req.DryRun = req.GetDryRun() || s.dryRun
 	return req, nil

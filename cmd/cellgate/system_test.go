@@ -193,7 +193,7 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 		t.Errorf("hosts UUID: status %d\n%s", status, out)
 	}
 	out, _, status = typed(t.Context(), "", "cells", "cell2", "--addr", api)
-	if status != exitDone || !strings.Contains(out, "cell2 ") || strings.Contains(out, "cell1 ") || !strings.Contains(out, "20/20") {
+	if status != exitDone || !strings.Contains(out, "cell2\n") || strings.Contains(out, "cell1\n") || !strings.Contains(out, "20/20") {
 		t.Errorf("cells cell2: status %d\n%s", status, out)
 	}
 	out, _, status = typed(t.Context(), "", "select", "--dry-run", "--addr", api)
@@ -239,9 +239,9 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &refused); err != nil || refused.Error.Reason != "NO_VALID_HOST" || refused.Error.Detail.Hosts != 40 {
 		t.Errorf("select of what nobody has: %v, %+v in\n%s", err, refused, text)
 	}
-	// A bad request names its field: status 2, REST 400.
+	// A bad request names its flag or field: status 2, REST 400.
 	_, stderr, status = typed(t.Context(), "", "select", "--instance", "x", "--addr", api)
-	if status != exitUsage || !strings.Contains(stderr, "instance_uuids[0]") {
+	if status != exitUsage || !strings.Contains(stderr, `--instance: "x" is not a uuid`) {
 		t.Errorf("select of no uuid: status %d, %q", status, stderr)
 	}
 	code, body := post(t, web+"/v1/select_destinations", `{"instance_uuids": ["`+viaREST+`", "`+viaREST+`"], "request_spec": {}}`)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Codes of a terminal. All are of one length, so that columns stay aligned.
@@ -32,6 +33,98 @@ func (p *page) tint(text, color string) string {
 	}
 	first, _, _ := strings.Cut(text, " ")
 	return cmp.Or(color, tints[strings.TrimRight(first, ",:")], neutral) + text + reset
+}
+
+// pageWidth is how many columns a line of a client's table has at most, where its words allow it; -o wide has no bound.
+const pageWidth = 100
+
+// leastColumn is how narrow a column of words is made at least.
+const leastColumn = 24
+
+// columns writes lines of cells, aligned. The widest columns of words are broken until a line fits the page's width. The
+// first line may be a header.
+func (p *page) columns(lines [][]string, header bool) {
+	const gap = 2
+	var widths []int
+	for _, line := range lines {
+		for i, text := range line {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	for p.width > 0 {
+		excess := lineWidth(widths, gap) - p.width
+		if excess <= 0 {
+			break
+		}
+		widest := -1
+		for i, w := range widths {
+			breakable := func(line []string) bool { return i < len(line) && strings.Contains(line[i], " ") }
+			if w > leastColumn && (widest < 0 || w > widths[widest]) && slices.ContainsFunc(lines, breakable) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest] = max(leastColumn, widths[widest]-excess)
+	}
+	for n, line := range lines {
+		cells, most := make([][]string, len(line)), 1
+		for i, text := range line {
+			cells[i] = broken(text, widths[i])
+			most = max(most, len(cells[i]))
+		}
+		color := ""
+		if header && n == 0 {
+			color = bold
+		}
+		for k := range most {
+			var b strings.Builder
+			at, end := 0, 0 // columns written, and where the next cell is to begin
+			for i := range cells {
+				if k < len(cells[i]) {
+					b.WriteString(strings.Repeat(" ", end-at))
+					b.WriteString(p.tint(cells[i][k], color))
+					at = end + utf8.RuneCountInString(cells[i][k])
+				}
+				end += widths[i] + gap
+			}
+			fmt.Fprintln(&p.Buffer, b.String())
+		}
+	}
+}
+
+func lineWidth(widths []int, gap int) int {
+	sum := -gap
+	for _, w := range widths {
+		sum += w + gap
+	}
+	return sum
+}
+
+// broken are the lines of a text that is put into a width: parts between commas stay together where they fit, else words
+// do; a word that is wider stays whole.
+func broken(text string, width int) []string {
+	var words []string
+	for _, part := range strings.SplitAfter(text, ", ") {
+		if utf8.RuneCountInString(strings.TrimRight(part, " ")) <= width {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.SplitAfter(part, " ")...)
+		}
+	}
+	var lines []string
+	line := ""
+	for _, word := range words {
+		if line != "" && utf8.RuneCountInString(line)+utf8.RuneCountInString(strings.TrimRight(word, " ")) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // sortBy sorts the rows by a column, as --sort names it.

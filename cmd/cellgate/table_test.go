@@ -88,3 +88,38 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 		t.Errorf("status %d, %q, %q", status, out, stderr)
 	}
 }
+
+func TestTable_TooWideForItsPage_BreaksWordsNotNames(t *testing.T) {
+	out := &page{width: 60}
+	tab := out.table("INSTANCE", "REJECTED BY", "HOST")
+	tab.row("35c1a422-1778-486f", "2 ComputeFilter(disabled), 224 AggregateFilter, 1 ResourceFilter(MEMORY_MB)", "h1")
+	tab.print()
+	want := "INSTANCE            REJECTED BY                         HOST\n" +
+		"35c1a422-1778-486f  2 ComputeFilter(disabled),          h1\n" +
+		"                    224 AggregateFilter,\n" +
+		"                    1 ResourceFilter(MEMORY_MB)\n"
+	if out.String() != want {
+		t.Errorf("\n%s\nwant\n%s", out, want)
+	}
+	wide := &page{wide: true}
+	tab.page = wide
+	if tab.print(); strings.Count(wide.String(), "\n") != 2 {
+		t.Errorf("-o wide breaks lines:\n%s", wide)
+	}
+}
+
+func TestTable_OfARecord_HasALineAColumn(t *testing.T) {
+	show := func(p *page) string {
+		tab := p.table("CLAIM", "+AMOUNTS", "HOST")
+		tab.row("c1", "VCPU=1", "h1")
+		tab.row("c2", "VCPU=2", "")
+		tab.print()
+		return p.String()
+	}
+	if got, want := show(&page{record: true}), "CLAIM    c1\nAMOUNTS  VCPU=1\nHOST     h1\n\nCLAIM    c2\nAMOUNTS  VCPU=2\nHOST     -\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := show(&page{record: true, names: true}); got != "c1\nc2\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +27,8 @@ const (
 	topPatience = 5 * time.Second
 	// topMaxMetrics bounds what is read of a gateway's metrics.
 	topMaxMetrics = 16 << 20
+	// noMetrics is the --metrics of a top without rates.
+	noMetrics = "none"
 )
 
 func newTop(t terminal) *cobra.Command {
@@ -37,7 +43,7 @@ frame is printed with --once, or where the output is no terminal.`,
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	f := cmd.Flags()
-	metrics := f.String("metrics", "http://127.0.0.1:8080/metrics", "URL of the gateway's metrics; empty for none")
+	metrics := f.String("metrics", "", "URL of the gateway's metrics; by default where the gateway at --addr says; none for no rates")
 	every := f.Duration("interval", 2*time.Second, "time between frames")
 	once := f.Bool("once", false, "print one frame")
 	c := newClient(cmd, t)
@@ -69,11 +75,11 @@ frame is printed with --once, or where the output is no terminal.`,
 		if *once || !isTerminal(out) {
 			// Rates take two readings.
 			top.read(ctx)
-			if *metrics != "" {
+			if *metrics != noMetrics {
 				pauseTop(ctx, *every)
 				top.read(ctx)
 			}
-			var p page
+			p := page{width: topWidth}
 			top.show(&p, time.Now())
 			if _, err := p.WriteTo(out); err != nil {
 				return err
@@ -84,7 +90,7 @@ frame is printed with --once, or where the output is no terminal.`,
 		defer restore()
 		for ctx.Err() == nil {
 			top.read(ctx)
-			p := page{colored: c.colors}
+			p := page{colored: c.colors, width: topWidth}
 			p.WriteString(clearScreen)
 			top.show(&p, time.Now())
 			if _, err := p.WriteTo(out); err != nil {
@@ -145,8 +151,18 @@ func (v *topView) read(ctx context.Context) {
 	if err != nil && ctx.Err() != context.Canceled {
 		v.problem = v.client.located(ctx, err)
 	}
-	if v.metrics == "" {
+	switch {
+	case v.metrics == noMetrics:
 		return
+	case v.metrics != "":
+	case v.problem != nil:
+		v.metricsProblem = errors.New("the gateway says where its metrics are when it answers")
+		return
+	case cells.GetWebUrl() == "":
+		v.metricsProblem = errors.New("the gateway does not say where its metrics are: give --metrics")
+		return
+	default:
+		v.metrics = metricsAt(cells.GetWebUrl(), v.client.addr)
 	}
 	r, err := readTopMetrics(ctx, v.metrics)
 	if v.metricsProblem = err; err == nil {
@@ -154,6 +170,20 @@ func (v *topView) read(ctx context.Context) {
 	} else {
 		v.before, v.now = nil, nil
 	}
+}
+
+// metricsAt is the URL of the metrics of a gateway that serves REST at web: seen from another machine its host is that of the
+// gRPC API.
+func metricsAt(web, addr string) string {
+	u, err := url.Parse(web)
+	if err != nil {
+		return web // whoever asks it says what is wrong
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	if host, _, split := net.SplitHostPort(addr); err == nil && split == nil && (at.IsUnspecified() || at.IsLoopback()) {
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u.JoinPath("metrics").String()
 }
 
 func readTopMetrics(ctx context.Context, url string) (*topReading, error) {

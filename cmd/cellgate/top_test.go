@@ -15,12 +15,11 @@ import (
 // A frame names cells, rates and refusals within 100 columns, and says so when the gateway is away.
 func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
 	dev := launch(t, false, "dev", "--cells", "2", "--hosts", "20", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
-	metrics := dev.await(`REST +(http://\S+)`)[1] + "/metrics"
 	api := dev.await(`gRPC   (\S+)`)[1]
 	typed(t.Context(), "", "select", "--addr", api, "--vcpus", "1")
 	typed(t.Context(), "", "select", "--addr", api, "--vcpus", "100000")
 	top := func() (string, int) {
-		out, _, status := typed(t.Context(), "", "top", "--addr", api, "--metrics", metrics, "--once", "--interval", "100ms")
+		out, _, status := typed(t.Context(), "", "top", "--addr", api, "--once", "--interval", "100ms")
 		return out, status
 	}
 	var out string
@@ -41,6 +40,19 @@ func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
 	}
 	if _, stderr, status := typed(t.Context(), "", "top", "--interval", "1ms"); status != exitUsage || !strings.Contains(stderr, "--interval") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestMetricsAt_HostOfAnotherMachine_IsThatOfTheAddress(t *testing.T) {
+	for _, c := range []struct{ web, addr, want string }{
+		{"http://127.0.0.1:8080", "127.0.0.1:9090", "http://127.0.0.1:8080/metrics"},
+		{"http://[::]:8080", "gw1.example:9090", "http://gw1.example:8080/metrics"},
+		{"http://0.0.0.0:8080", "[2001:db8::1]:9090", "http://[2001:db8::1]:8080/metrics"},
+		{"https://192.0.2.7:8443", "gw1.example:9090", "https://192.0.2.7:8443/metrics"},
+	} {
+		if got := metricsAt(c.web, c.addr); got != c.want {
+			t.Errorf("%s at %s: %s, want %s", c.web, c.addr, got, c.want)
+		}
 	}
 }
 

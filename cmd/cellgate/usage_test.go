@@ -119,7 +119,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"claims list --addr h:0":                            `"h:0" has no port between 1 and 65535`,
 		"hosts --limit -1":                                  "--limit: -1 is below 0",
 		"claims list --limit -5":                            "--limit: -5 is below 0",
-		"select -f -":                                       "standard input: syntax error",
+		"select -f -":                                       "standard input: body: is not JSON",
 	} {
 		out, stderr, status := typed(t.Context(), "{not json", strings.Fields(args)...)
 		if status != exitUsage {

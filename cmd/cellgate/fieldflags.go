@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cellgate/internal/fault"
+)
+
+// flagOfField are the flags that fill fields of requests, and the arguments that do, where a command has no such flag.
+var flagOfField = map[string][]string{
+	"host_uuid": {"host", "HOST"}, "hosts": {"HOST"}, "consumer_uuid": {"instance", "INSTANCE", "CONSUMER"}, "instance_uuid": {"instance"},
+	"instance_uuids": {"instance"}, "claim_id": {"CLAIM"}, "to_consumer": {"TO"}, "decision_id": {"decision", "DECISION"}, "cell": {"cell", "CELL"},
+	"namespace": {"NAMESPACE"}, "project_id": {"project"}, "user_id": {"user"}, "request_id": {"request-id"}, "reason": {"reason"},
+	"name_contains": {"name"}, "host_cell": {"host-cell"}, "availability_zone": {"zone"}, "required_traits": {"trait"}, "trait": {"trait"},
+	"forbidden_traits": {"forbid-trait"}, "member_of": {"aggregate"}, "forbidden_aggregates": {"forbid-aggregate"}, "resources": {"resource"},
+	"vcpus": {"vcpus"}, "memory_mb": {"memory-mb"}, "root_gb": {"disk-gb"}, "ignore_hosts": {"ignore-host"}, "force_hosts": {"force-host"},
+	"force_nodes": {"force-node"}, "host": {"host"}, "instance_group": {"group"}, "policy": {"policy"}, "extra_specs": {"extra-spec"},
+	"properties": {"image-property"}, "scheduler_hints": {"hint"}, "strategy": {"strategy"}, "filter_expression": {"filter-expression"},
+	"weigh_expression": {"weigh-expression"}, "weigh_multiplier": {"weigh-multiplier"}, "claim_ttl": {"ttl"}, "max_alternates": {"alternates"},
+	"drained_hosts": {"drain"}, "added_hosts": {"add"}, "ratios": {"ratio"}, "max_instances": {"max"}, "specs": {"specs"}, "lasts": {"for"}, "until": {"until"},
+	"since": {"since"}, "if_generation": {"if-generation"},
+}
+
+// uuidHelp says where the uuid is of what cellgate knows no name of.
+var uuidHelp = map[string]string{
+	"consumer_uuid": instanceHelp, "instance_uuid": instanceHelp, "instance_uuids": instanceHelp, "to_consumer": instanceHelp,
+	"instance_group": `cellgate does not know names of server groups: "openstack server group show -f value -c id NAME" gives the uuid of one`,
+}
+
+const instanceHelp = `cellgate does not know names of instances: "openstack server show -f value -c id NAME" gives the uuid of one`
+
+// withoutIndex is a path of fields without keys and indexes.
+var withoutIndex = regexp.MustCompile(`\[[^\]]*\]`)
+
+// flagged says what is wrong with the fields of a request by the command's flags and arguments. A request from a file keeps
+// the names of its fields.
+func flagged(cmd *cobra.Command, err error) error {
+	var e *fault.Error
+	if !errors.As(err, &e) || len(e.Fields) == 0 || cmd.Flags().Changed("file") {
+		return err
+	}
+	fields := slices.Clone(e.Fields)
+	for i, f := range fields {
+		names := strings.Split(withoutIndex.ReplaceAllString(f.Path, ""), ".")
+		slices.Reverse(names)
+		for _, name := range names {
+			if help := uuidHelp[name]; help != "" && strings.HasSuffix(f.Problem, "is not a uuid") {
+				fields[i].Problem += "; " + help
+			}
+			if flag := fillerOf(cmd, name); flag != "" {
+				fields[i].Path = flag
+				break
+			}
+		}
+	}
+	return fault.InvalidFields(fields)
+}
+
+// fillerOf is the flag or argument of a command that fills a field; empty for none.
+func fillerOf(cmd *cobra.Command, field string) string {
+	for _, name := range flagOfField[field] {
+		if cmd.Flags().Lookup(name) != nil {
+			return "--" + name
+		}
+		for _, argument := range strings.Fields(cmd.Use)[1:] {
+			if strings.Trim(argument, "[].") == name {
+				return name
+			}
+		}
+	}
+	return ""
+}
