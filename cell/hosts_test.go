@@ -168,7 +168,7 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 			{ResourceClass: "MEMORY_MB", Amount: 1 << 20},
 			{ResourceClass: "VCPU", Amount: 24},
 		},
-		Traits: []string{"CUSTOM_FAST"}, Aggregates: []string{aggA}, AvailabilityZones: []string{"west"}, HasUnzonedHosts: true,
+		Traits: []string{"CUSTOM_FAST"}, Aggregates: []string{aggA}, AggregateNames: []string{"rack"}, AvailabilityZones: []string{"west"}, HasUnzonedHosts: true,
 		Tenants: []string{"p1", "west"}, ChildClasses: []string{"VGPU"},
 	}
 	if now := s.GetMachineTime().AsTime(); time.Since(now) > time.Minute || s.GetStoreTime().AsTime().Before(now.Add(-time.Minute)) || s.GetVersion() != "v9" {
