@@ -2,13 +2,17 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
+	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -76,7 +80,7 @@ func TestRefusal_AffinityWithTheMemberInOneCell_AllCellsCountAndAdviseAsOne(t *t
 			if n != lacks || alone != lacks || why.GetPassed() != 0 || why.GetSmallestChange() != d.GetSmallestChange() || d.GetSmallestChange() == "" {
 				t.Errorf("explain: %d hosts lack a member, %d that alone, %d pass, change %q; the refusal's is %q", n, alone, why.GetPassed(), why.GetSmallestChange(), d.GetSmallestChange())
 			}
-			w.choose(withChange(req, d.GetNearest()[0].GetMisses()))
+			w.choose(withChange(req, d.GetChange()))
 		})
 	}
 }
@@ -125,5 +129,74 @@ func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
 		}
 		w.refused(inZone, fault.NoValidHost)
 		w.refused(req, fault.CellUnavailable)
+	}
+}
+
+// The change that a refusal names makes the whole request fit, over real cells: of several instances, in a group of any
+// policy, with members in any cell. An explanation names the same.
+func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	want, changes, refusals := 25, 0, 0
+	if testlong.On() {
+		want = 500
+	}
+	seen := map[string]int{}
+	fleet := func(t *testing.T) { // in a bubble near misses take no time of their budget
+		w := start(t, inCells(variedHosts(rng, 5+rng.IntN(8)), 3), nil)
+		policy := schedule.Affinity
+		if rng.IntN(2) == 0 {
+			policy = schedule.AntiAffinity
+		}
+		members := rng.IntN(3)
+		if members > 0 {
+			if _, err := w.scheduler.SelectDestinations(t.Context(), inGroup(ask(100, members), policy)); err != nil {
+				members = 0
+			}
+		}
+		for i := range 10 {
+			n := 1 + rng.IntN(4)
+			req := ask(10*i, n)
+			req.DryRun, req.RequestId = true, fmt.Sprint("r", i)
+			spec := req.GetRequestSpec()
+			spec.Resources = map[string]int32{"VCPU": 1 + rng.Int32N(20), "MEMORY_MB": 1 + rng.Int32N(60000), "DISK_GB": 1 + rng.Int32N(800)}
+			if rng.IntN(3) == 0 {
+				spec.RequiredTraits = []string{"CUSTOM_GOLD"}
+			}
+			if rng.IntN(3) == 0 {
+				spec.AvailabilityZone = fmt.Sprintf("az%d", rng.IntN(3))
+			}
+			grouped := rng.IntN(3) > 0
+			if grouped {
+				inGroup(req, policy)
+			}
+			_, err := w.scheduler.SelectDestinations(t.Context(), req)
+			if err == nil {
+				continue
+			}
+			d, _ := mustFail(t, nil, err, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+			refusals++
+			why, err := w.scheduler.ExplainDestinations(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why.GetSmallestChange() != d.GetSmallestChange() {
+				t.Fatalf("%d instances: the refusal names %q, explain %q", n, d.GetSmallestChange(), why.GetSmallestChange())
+			}
+			if d.GetSmallestChange() == "" {
+				continue
+			}
+			changes++
+			seen[fmt.Sprintf("several %v, grouped %v, members %v", n > 1, grouped, members > 0)]++
+			if _, err := w.scheduler.SelectDestinations(t.Context(), withChange(req, d.GetChange())); err != nil {
+				t.Fatalf("%d instances of %v do not fit after %q: %v", n, spec, d.GetSmallestChange(), err)
+			}
+		}
+	}
+	for changes < want {
+		synctest.Test(t, fleet)
+	}
+	t.Logf("%d refusals, %d changes: %v", refusals, changes, seen)
+	if len(seen) < 6 {
+		t.Error("the fleets show too little")
 	}
 }

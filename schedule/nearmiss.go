@@ -18,6 +18,8 @@ type NearMisses struct {
 	// same Misses, amounts apart, only the nearest one. Hosts that the request itself leaves out (HostFilter)
 	// are not among them.
 	Nearest []NearMiss
+	// Openings are set when the query asked for them, the least change first.
+	Openings []Opening
 }
 
 // Condition is one thing that a filter asks. Other than in Proposal.Rejects, a host counts under every condition
@@ -41,13 +43,16 @@ type NearMiss struct {
 	Changeable bool
 	// Alike is how many hosts have the same Misses, amounts apart, this one included.
 	Alike int
+	// Placed is how many instances of the request the host has already (Query.Takes).
+	Placed int
 }
 
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	Filter, Detail string
 	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class: what the request asks, and the most that
-	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would.
+	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would. On a host that has instances
+	// of the request (Query.Takes) it is the most for each of them and one more.
 	Asked, Most, MostWhenEmpty int64
 	// Changeable: the request could do without.
 	Changeable bool
@@ -71,25 +76,19 @@ func (m *Miss) cost() float64 {
 // findNearMisses looks at every host of the table with every condition of the query. Unlike Propose it does not stop
 // at the first condition that a host does not meet. Errors are Propose's.
 func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
-	before := t
-	t = t.taken(q)
-	s, err := t.compile(q, before)
+	n, err := t.newNearMissSearch(q, 0)
 	if err != nil {
 		return nil, err
 	}
-	n := newNearMissSearch(s)
 	out := &NearMisses{Hosts: t.n}
-	for i, c := range t.chunks {
-		if q.stopped(i) {
-			return nil, ErrStopped
-		}
-		out.Passed += n.searchChunk(i, c)
-		if s.spent > ExpressionBudget {
-			return nil, ErrCostly
-		}
+	if out.Passed, err = n.search(); err != nil {
+		return nil, err
 	}
 	out.Conditions, out.Nearest = n.conditions(), n.nearest(q.NearMisses)
-	return out, nil
+	if q.Openings > 0 {
+		out.Openings, err = n.openings()
+	}
+	return out, err
 }
 
 // checkSet is a set of checks by their index. Those beyond share the last bit.
@@ -114,6 +113,14 @@ type nearMissSearch struct {
 	freed      uint64
 	// alike are the hosts that fail the same checks.
 	alike map[failure]*alikeHosts
+	// placed are the instances of the request on hosts, by Query.Takes. together: each host is asked whether it takes so
+	// many instances, 0 for one more than it has.
+	placed   map[ID]int
+	together int
+	// passing: hosts that pass have openings too.
+	passing bool
+	// mostNear is how many hosts are kept of those that fail the same checks.
+	mostNear int
 }
 
 // failure is what a host fails. freed: it would pass NUMATopologyFilter if it were asked for no devices.
@@ -126,7 +133,7 @@ type failure struct {
 type alikeHosts struct {
 	checks []int
 	hosts  int
-	// near are those with the least shortage of amounts, mostNear at most.
+	// near are those with the least shortage of amounts.
 	near []nearHost
 }
 
@@ -142,10 +149,10 @@ type nearHost struct {
 	slot     int
 }
 
-// add keeps a host if it is among the nearest.
-func (a *alikeHosts) add(h nearHost) {
+// add keeps a host if it is among the most nearest.
+func (a *alikeHosts) add(h nearHost, most int) {
 	a.hosts++
-	if len(a.near) == mostNear && h.shortage >= a.near[mostNear-1].shortage {
+	if len(a.near) == most && h.shortage >= a.near[most-1].shortage {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(a.near, h.shortage, func(x nearHost, shortage float64) int {
@@ -154,13 +161,21 @@ func (a *alikeHosts) add(h nearHost) {
 		}
 		return 1
 	})
-	a.near = slices.Insert(a.near[:min(len(a.near), mostNear-1)], at, h)
+	a.near = slices.Insert(a.near[:min(len(a.near), most-1)], at, h)
 }
 
-func newNearMissSearch(s *scan) *nearMissSearch {
+// newNearMissSearch prepares a search of the hosts of a table that has none of the query's takes.
+func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, error) {
+	s, err := t.taken(q).compile(q, t)
+	if err != nil {
+		return nil, err
+	}
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[failure]*alikeHosts{},
+		alike: map[failure]*alikeHosts{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, mostOpenings)),
+	}
+	for _, take := range q.Takes {
+		n.placed[take.Host]++
 	}
 	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
 		q, rules := *s.q, *s.q.Rules
@@ -173,7 +188,21 @@ func newNearMissSearch(s *scan) *nearMissSearch {
 			n.amounts = append(n.amounts, i)
 		}
 	}
-	return n
+	return n, nil
+}
+
+// search looks at all hosts and gives how many pass.
+func (n *nearMissSearch) search() (passed int, err error) {
+	for i, c := range n.s.t.chunks {
+		if n.s.q.stopped(i) {
+			return 0, ErrStopped
+		}
+		passed += n.searchChunk(i, c)
+		if n.s.spent > ExpressionBudget {
+			return 0, ErrCostly
+		}
+	}
+	return passed, nil
 }
 
 // searchChunk looks at a chunk's hosts and gives how many pass.
@@ -193,7 +222,14 @@ func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 	if n.freed = 0; n.withoutPCI != nil {
 		n.freed = n.withoutPCI.filter(at, c)
 	}
-	for m := c.valid &^ all; m != 0; m &= m - 1 {
+	looked := c.valid &^ all
+	if n.together > 0 {
+		n.askTogether(c)
+	}
+	if n.together > 0 || n.passing {
+		looked = c.valid
+	}
+	for m := looked; m != 0; m &= m - 1 {
 		n.addHost(at, c, bits.TrailingZeros64(m))
 	}
 	return bits.OnesCount64(all & c.valid)
@@ -236,7 +272,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	shortage := 0.0
 	for _, i := range n.amounts {
 		if n.passed[i]>>slot&1 == 0 {
-			m := n.s.q.Request.miss(ResourceFilter, n.s.checks[i].detail, c.rows.v[slot])
+			m := n.miss(i, at, c, slot)
 			shortage += m.cost()
 		}
 	}
@@ -250,7 +286,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 		}
 		n.alike[set] = like
 	}
-	like.add(nearHost{shortage, at, c, slot})
+	like.add(nearHost{shortage, at, c, slot}, n.mostNear)
 }
 
 // nearest makes near misses of the hosts that stand for others; limit at most, and one that the request cannot
@@ -262,7 +298,7 @@ func (n *nearMissSearch) nearest(limit int) []NearMiss {
 			continue
 		}
 		var m NearMiss
-		for i := range like.near {
+		for i := range like.near[:min(len(like.near), mostNear)] {
 			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
 				break // the others need no less
 			}
@@ -290,28 +326,45 @@ func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) NearMiss {
 	r := h.chunk.rows.v[h.slot]
 	m := NearMiss{
 		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
-		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts,
+		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts, Placed: n.placed[r.host.UUID],
 	}
 	for _, i := range like.checks {
-		k := &n.s.checks[i]
-		m.Misses = append(m.Misses, n.s.q.Request.miss(k.filter, k.detail, r))
+		m.Misses = append(m.Misses, n.miss(i, h.at, h.chunk, h.slot))
 		m.Cost += m.Misses[len(m.Misses)-1].cost()
 	}
-	n.reduce(&m, h.at, h.chunk, 1<<h.slot)
+	n.reduce(&m, h)
 	return m
+}
+
+// unitsOn is how many instances a host is asked to take: those that it has, and one more.
+func (n *nearMissSearch) unitsOn(host ID) int {
+	if n.together > 0 {
+		return n.together
+	}
+	return n.placed[host] + 1
+}
+
+// miss makes a Miss of a check that a host does not pass.
+func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
+	k, r := &n.s.checks[check], c.rows.v[slot]
+	units := n.unitsOn(r.host.UUID)
+	if units > 1 {
+		r = n.s.before.row(number(at)*chunkSize + number(slot))
+	}
+	return n.s.q.Request.miss(k.filter, k.detail, r, units)
 }
 
 // reduce says whether a change of the request would let a host pass, and keeps of its misses the least of those that
 // together would. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that a tree has.
-func (n *nearMissSearch) reduce(m *NearMiss, at int, c *chunk, bit uint64) {
+func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) {
 	could := slices.DeleteFunc(slices.Clone(m.Misses), func(x Miss) bool { return !x.Changeable })
-	if m.Changeable = len(could) > 0 && n.passes(could, at, c, bit); !m.Changeable {
+	if m.Changeable = len(could) > 0 && n.passes(could, h); !m.Changeable {
 		if len(could) == len(m.Misses) {
 			m.Cost += operatorCost
 		}
 		return
 	}
-	m.Misses = n.least(could, at, c, bit)
+	m.Misses = n.least(could, h)
 	m.Cost = 0
 	for i := range m.Misses {
 		m.Cost += m.Misses[i].cost()
@@ -324,7 +377,7 @@ const mostTried = 64
 // least gives of a set of misses that is enough the subset of the least cost that still is. A subset that is not enough has
 // none that is, so where each miss alone is needed the set is the least already. After mostTried sets it is one of which
 // each miss is needed.
-func (n *nearMissSearch) least(misses []Miss, at int, c *chunk, bit uint64) []Miss {
+func (n *nearMissSearch) least(misses []Miss, h *nearHost) []Miss {
 	tried, best, bestCost := 0, misses, math.Inf(1)
 	var try func(misses []Miss, from int)
 	try = func(misses []Miss, from int) {
@@ -333,7 +386,7 @@ func (n *nearMissSearch) least(misses []Miss, at int, c *chunk, bit uint64) []Mi
 			if tried++; tried > mostTried && bestCost < math.Inf(1) {
 				return
 			}
-			if fewer := slices.Delete(slices.Clone(misses), i, i+1); n.passes(fewer, at, c, bit) {
+			if fewer := slices.Delete(slices.Clone(misses), i, i+1); n.passes(fewer, h) {
 				needed = false
 				try(fewer, i)
 			}
@@ -353,17 +406,46 @@ func (n *nearMissSearch) least(misses []Miss, at int, c *chunk, bit uint64) []Mi
 	return best
 }
 
-// passes reports whether one host would pass the request without some conditions.
-func (n *nearMissSearch) passes(without []Miss, at int, c *chunk, bit uint64) bool {
+// passes reports whether a host would pass the request without some conditions.
+func (n *nearMissSearch) passes(without []Miss, h *nearHost) bool {
+	s, at := n.scanWithout(without, h, n.unitsOn(h.chunk.rows.v[h.slot].host.UUID)-1)
+	return s != nil && s.filter(h.at, at) != 0
+}
+
+// scanWithout compiles the request without some conditions, on a table where a host has so many instances of that request
+// already; at is the host's chunk, of that host alone. Nil when the query cannot be compiled.
+func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s *scan, at *chunk) {
 	q := *n.s.q
 	q.Request = q.Request.Relaxed(without)
-	s, err := n.s.t.compile(&q, n.s.before)
-	if err != nil {
-		return false
+	t, one := n.s.t, *h.chunk
+	if placed > 0 {
+		host := h.chunk.rows.v[h.slot].host.UUID
+		onHost := q
+		onHost.Takes = takesOn(host, q.Takes, placed)
+		t = n.s.before.taken(&onHost)
+		one = *t.chunks[h.at]
+		q.Takes = append(slices.DeleteFunc(slices.Clone(q.Takes), func(x Take) bool { return x.Host == host }), onHost.Takes...)
 	}
-	one := *c
-	one.valid = bit
-	return s.filter(at, &one) != 0
+	s, err := t.compile(&q, n.s.before)
+	if err != nil {
+		return nil, nil
+	}
+	one.valid = 1 << h.slot
+	return s, &one
+}
+
+// takesOn gives so many takes of a host: those that there are, then some of instances that are none.
+func takesOn(host ID, takes []Take, placed int) []Take {
+	out := make([]Take, 0, placed)
+	for _, take := range takes {
+		if take.Host == host && len(out) < placed {
+			out = append(out, take)
+		}
+	}
+	for i := len(out); i < placed; i++ {
+		out = append(out, Take{Host: host, Instance: ID{0xff, 0xff, 0xff, 0xff, byte(i >> 8), byte(i)}})
+	}
+	return out
 }
 
 // conditions joins what counts under one filter and detail.

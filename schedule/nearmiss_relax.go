@@ -5,37 +5,31 @@ import (
 	"strings"
 )
 
-// miss makes a Miss of a condition that a host does not meet.
-func (r *Request) miss(filter, detail string, host *row) Miss {
+// miss makes a Miss of a condition that a host does not meet, for so many instances on it together.
+func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 	m := Miss{Filter: filter, Detail: detail}
 	if filter == ResourceFilter {
 		if at := slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == detail }); at >= 0 {
 			m.Asked = r.Resources[at].N
-			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, r.Tree != nil)
+			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, units, r.Tree != nil)
 		}
 	}
 	m.Changeable = r.canRelax(&m)
 	return m
 }
 
-// most is the greatest amount of a class, at most asked, that fits on one provider of the host, now and when it is empty:
-// on the root, with children on any. 0 when none does.
-func (r *row) most(class string, asked int64, children bool) (now, empty int64) {
-	fits := func(x *Resource, free int64) int64 {
-		n := min(free, x.MaxUnit, asked)
-		if step := max(x.StepSize, 1); n > 0 {
-			n -= n % step
-		}
-		if n < max(x.MinUnit, 1) {
-			return 0
-		}
-		return n
+// most is the greatest amount of a class, at most asked, that so many instances each get on the host, now and when it is
+// empty: on the root, with children each on any one provider. 0 when they get none.
+func (r *row) most(class string, asked int64, units int, children bool) (now, empty int64) {
+	type provider struct {
+		*Resource
+		used int64
 	}
+	var all []provider
 	consider := func(resources []Resource, used []int64) {
 		for i := range resources {
-			x := &resources[i]
-			if x.Class == class {
-				now, empty = max(now, fits(x, x.Capacity-used[i])), max(empty, fits(x, x.Capacity))
+			if resources[i].Class == class {
+				all = append(all, provider{&resources[i], used[i]})
 			}
 		}
 	}
@@ -45,7 +39,42 @@ func (r *row) most(class string, asked int64, children bool) (now, empty int64) 
 			consider(r.host.Children[i].Resources, r.childUsed[i])
 		}
 	}
-	return now, empty
+	// each is the greatest amount that an instance gets, of free shared by some.
+	each := func(p *provider, free int64, some int) int64 {
+		n := min(free/int64(some), p.MaxUnit, asked)
+		if step := max(p.StepSize, 1); n > 0 {
+			n -= n % step
+		}
+		if n < max(p.MinUnit, 1) {
+			return 0
+		}
+		return n
+	}
+	most := func(free func(*provider) int64) (best int64) {
+		for i := range all {
+			least := 1
+			if len(all) == 1 {
+				least = units
+			}
+			for some := units; some >= least; some-- {
+				n := each(&all[i], free(&all[i]), some)
+				if n <= best {
+					continue
+				}
+				room := 0
+				for k := range all {
+					if p := &all[k]; n >= p.MinUnit && n <= p.MaxUnit && n%max(p.StepSize, 1) == 0 {
+						room += int(min(max(0, free(p))/n, int64(units)))
+					}
+				}
+				if room >= units {
+					best = n
+				}
+			}
+		}
+		return best
+	}
+	return most(func(p *provider) int64 { return p.Capacity - p.used }), most(func(p *provider) int64 { return p.Capacity })
 }
 
 // neededClasses are those that no instance can do without.

@@ -78,6 +78,8 @@ type Result struct {
 	// GroupHosts are, with Failed, what hard affinity bound that instance to: the service hosts of all members, those
 	// picked before it included. Empty: to none, or there is no such filter.
 	GroupHosts []string
+	// unbound: hard affinity binds the instances, and no member bound the first.
+	unbound bool
 	// Exact: each pick is what one scheduler over the hosts of the cells not
 	// lost by then would pick.
 	Exact bool
@@ -330,4 +332,24 @@ func (p *Plan) Result() *Result {
 		}
 	}
 	return &r
+}
+
+// NearMissQuery is q asked of a cell after the failed plan for some instances: for what keeps its hosts from the one that
+// found none, and where there are several, for openings for those without a host.
+func (r *Result) NearMissQuery(q Query, cell int, instances []ID) Query {
+	for i, pick := range r.Picks {
+		if pick.Cell == cell {
+			q.Takes = append(q.Takes, Take{Host: pick.Candidate.Host, Instance: instances[i]})
+		}
+	}
+	if len(r.GroupHosts) > 0 {
+		q.Known = &GlobalStats{GroupHosts: r.GroupHosts, GroupHostsKnown: true}
+	}
+	if n := len(instances); n > 1 {
+		q.Openings = n - r.Failed
+		if r.unbound {
+			q.Together = n
+		}
+	}
+	return q
 }

@@ -20,6 +20,10 @@ type Query struct {
 	Forecast int
 	// NearMisses, above 0, asks for Proposal.NearMisses too, so many at most.
 	NearMisses int
+	// Openings, above 0 and with NearMisses, asks for NearMisses.Openings too, of so many instances that are still to be
+	// placed. Together is how many the request has in all if hard affinity binds them to one host and none is bound by
+	// members from before; else 0.
+	Openings, Together int
 	// Stop is asked now and then, and true ends the query with ErrStopped: nobody
 	// waits for the answer any more. Nil: never.
 	Stop func() bool

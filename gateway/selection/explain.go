@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/internal/fault"
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -38,6 +39,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		return nil, err
 	}
 	s.dryRun, s.alternates = true, 0
+	whole := s.instances
 	s.instances, s.places = s.instances[:1], s.places[:1]
 	if err := s.toRebuild(ctx); err != nil {
 		return nil, s.explain(ctx, err)
@@ -56,7 +58,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	if n := req.GetMaxAlternates(); n > 0 {
 		limit = int(n)
 	}
-	answers := s.askEachCell(ctx, m, limit, true)
+	answers := s.askEachCell(ctx, m, nearMissAsk{limit: limit, ranked: true, patient: true})
 	s.report(m)
 	out := &cellgatev1.ExplainDestinationsResponse{Exact: m.result.Exact && !m.truncated, IgnoredFields: s.ignored, Seed: s.seed}
 	var misses []cellMisses
@@ -101,17 +103,75 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	why := joinMisses(misses)
 	out.Conditions, out.Nearest = why.conditions, why.nearest
-	if out.GetPassed() == 0 {
-		out.SmallestChange, out.SmallestOperatorChange = why.change, why.operatorChange
-	}
 	out.Cells, out.Partial = s.cellReports()
+	if len(whole) > 1 {
+		if why, err = s.explainWhole(ctx, whole); err != nil {
+			return nil, s.explain(ctx, err)
+		}
+	}
+	if out.GetPassed() == 0 || len(whole) > 1 {
+		out.SmallestChange, out.Change, out.SmallestOperatorChange = why.changeText, why.change, why.operatorChange
+	}
 	return out, nil
 }
 
-// askEachCell asks the cells that took part in a merge once more, on the same versions of their tables, for near
-// misses; with ranked for their best hosts under what is known of all cells. It is nil for cells that do not answer
-// in time.
-func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranked bool) []*schedule.Proposal {
+// explainWhole says what keeps a request of several instances from finding hosts for all of them; nothing if all find one.
+func (s *selection) explainWhole(ctx context.Context, instances []schedule.ID) (whyNot, error) {
+	s.instances, s.places = instances, make([]*place, len(instances))
+	m, err := s.propose(ctx, s.pending())
+	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
+		return whyNot{}, err
+	}
+	return s.whyNot(ctx, m, m.result, instances, true), nil
+}
+
+// planAgain plans a request for instances on the versions of the tables that a merge looked at.
+func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.Request, instances []schedule.ID) (*schedule.Result, error) {
+	placement := placementBytes(request, s.rules, s.moving())
+	plan := schedule.NewPlan(schedule.PlanConfig{Request: request, Rules: s.rules, Seed: s.seed, Instances: instances, Cells: len(m.cells)})
+	for k := range m.cells {
+		if m.answers[k] == nil || s.cells[m.cells[k]].lost != nil {
+			plan.Lost(k)
+		}
+	}
+	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
+		queries := make([]*cellv1.Query, len(asks))
+		for i, a := range asks {
+			queries[i] = wire.EncodeQuery(&a.Query, placement)
+			queries[i].TableVersion = m.versions[a.Cell]
+		}
+		answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
+		for i, got := range answers {
+			if got.Err != nil {
+				return nil, got.Err
+			}
+			p, err := wire.DecodeProposal(got.Proposal)
+			if err == nil {
+				err = plan.Answer(asks[i].Cell, p)
+			}
+			if err != nil {
+				return nil, fault.Wrap(fault.Internal, err, "the answer of cell %s is malformed", s.svc.cells.All[m.cells[asks[i].Cell]].Name())
+			}
+		}
+	}
+	return plan.Result(), nil
+}
+
+// nearMissAsk is how cells are asked for near misses.
+type nearMissAsk struct {
+	limit int
+	// ranked: for their best hosts too, under what is known of all cells before the first pick; else after the failed plan
+	// result for instances.
+	ranked    bool
+	result    *schedule.Result
+	instances []schedule.ID
+	// patient: cells that had no time left for near misses are asked again.
+	patient bool
+}
+
+// askEachCell asks the cells that took part in a merge once more, on the same versions of their tables. It is nil for cells
+// that do not answer in time.
+func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk) []*schedule.Proposal {
 	request := s.planned()
 	placement := placementBytes(request, s.rules, s.moving())
 	asks := make([]schedule.Ask, 0, len(m.cells))
@@ -120,17 +180,12 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranke
 		if s.cells[m.cells[k]].lost != nil {
 			continue
 		}
-		q := schedule.Query{Request: request, Rules: s.rules, Seed: s.seed, Limit: limit, NearMisses: nearestHosts}
-		if ranked {
+		q := schedule.Query{Request: request, Rules: s.rules, Seed: s.seed, Limit: ask.limit, NearMisses: nearestHosts}
+		if ask.ranked {
 			known := m.result.Known
 			q.Known = &known
-		} else if hosts := m.result.GroupHosts; len(hosts) > 0 {
-			q.Known = &schedule.GlobalStats{GroupHosts: hosts, GroupHostsKnown: true}
-		}
-		for i, pick := range m.result.Picks {
-			if pick.Cell == k && !ranked {
-				q.Takes = append(q.Takes, schedule.Take{Host: pick.Candidate.Host, Instance: s.instances[i]})
-			}
+		} else {
+			q = ask.result.NearMissQuery(q, k, ask.instances)
 		}
 		query := wire.EncodeQuery(&q, placement)
 		query.TableVersion = m.versions[k]
@@ -153,7 +208,7 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranke
 				spared = append(spared, i)
 			}
 		}
-		if !ranked || len(spared) == 0 || try == maxSpared || cellclient.Pause(ctx, sparedPause) != nil {
+		if !ask.patient || len(spared) == 0 || try == maxSpared || cellclient.Pause(ctx, sparedPause) != nil {
 			break
 		}
 		for k, i := range spared {
@@ -164,6 +219,44 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, limit int, ranke
 	return out
 }
 
+// whyNot says what hosts lack for the instance that a plan found none for, and what would have all instances find one. A
+// cell that does not answer in time, or that does not keep the version any more, leaves its hosts out.
+func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, patient bool) whyNot {
+	var misses []cellMisses
+	var openings []schedule.Opening
+	for k, p := range s.askEachCell(ctx, m, nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}) {
+		if p != nil {
+			misses = append(misses, cellMisses{s.svc.cells.All[m.cells[k]].Name(), p.NearMisses})
+			if p.NearMisses != nil {
+				openings = append(openings, p.NearMisses.Openings...)
+			}
+		}
+	}
+	why := joinMisses(misses)
+	if len(instances) == 1 {
+		return why
+	}
+	why.change, why.changeText = nil, ""
+	if why.operatorChange != "" {
+		why.operatorChange = "for one more instance: " + why.operatorChange
+	}
+	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget))
+	defer cancel()
+	openings = slices.DeleteFunc(openings, func(o schedule.Opening) bool { return len(o.Misses) > maxMisses })
+	least := schedule.LeastChange(openings, len(instances)-result.Failed, func(misses []schedule.Miss) bool {
+		if len(misses) > maxMisses {
+			return false
+		}
+		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(misses), instances)
+		return err == nil && changed.Failed < 0
+	})
+	if least != nil {
+		why.change = wire.EncodeMisses(least)
+		why.changeText = requestChange(why.change, "")
+	}
+	return why
+}
+
 // cellMisses are the near misses of a cell; nil when it looked for none.
 type cellMisses struct {
 	cell string
@@ -172,9 +265,10 @@ type cellMisses struct {
 
 // whyNot joins near misses of all cells.
 type whyNot struct {
-	conditions             []*cellgatev1.Condition
-	nearest                []*cellgatev1.NearMiss
-	change, operatorChange string
+	conditions                 []*cellgatev1.Condition
+	nearest                    []*cellgatev1.NearMiss
+	change                     []*cellgatev1.Miss
+	changeText, operatorChange string
 }
 
 func joinMisses(cells []cellMisses) whyNot {
@@ -206,8 +300,8 @@ func joinMisses(cells []cellMisses) whyNot {
 	for _, m := range w.nearest {
 		switch {
 		case len(m.GetMisses()) > maxMisses:
-		case m.GetChangeable() && w.change == "":
-			w.change = requestChange(m)
+		case m.GetChangeable() && w.changeText == "":
+			w.change, w.changeText = m.GetMisses(), requestChange(m.GetMisses(), m.GetAvailabilityZone())
 		case !m.GetChangeable() && w.operatorChange == "" && !slices.ContainsFunc(m.GetMisses(), asksTooMuch):
 			w.operatorChange = operatorChange(m)
 		}
@@ -218,24 +312,11 @@ func joinMisses(cells []cellMisses) whyNot {
 	return w
 }
 
-// addNearMisses looks for what the hosts lack, and adds it to a refusal. A cell that does not answer in time, or that
-// does not keep the version any more, leaves its hosts out.
-func (s *selection) addNearMisses(ctx context.Context, m *merged, d *cellgatev1.NoValidHost) {
-	var misses []cellMisses
-	for k, p := range s.askEachCell(ctx, m, 1, false) {
-		if p != nil {
-			misses = append(misses, cellMisses{s.svc.cells.All[m.cells[k]].Name(), p.NearMisses})
-		}
-	}
-	addMisses(d, misses)
-}
-
-// addMisses adds what hosts lack to a refusal.
-func addMisses(d *cellgatev1.NoValidHost, misses []cellMisses) {
-	w := joinMisses(misses)
+// addTo adds what hosts lack to a refusal.
+func (w whyNot) addTo(d *cellgatev1.NoValidHost) {
 	// Stable: those of as many hosts stay in filter order.
 	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	near := slices.DeleteFunc(w.nearest, func(x *cellgatev1.NearMiss) bool { return len(x.GetMisses()) > maxMisses })
 	d.Conditions, d.Nearest = w.conditions[:min(len(w.conditions), refusedConditions)], near[:min(len(near), refusedNearest)]
-	d.SmallestChange, d.SmallestOperatorChange = w.change, w.operatorChange
+	d.SmallestChange, d.Change, d.SmallestOperatorChange = w.changeText, w.change, w.operatorChange
 }

@@ -8,16 +8,16 @@ import (
 	"cellgate/schedule"
 )
 
-// requestChange says what to change of a request, so that the host of a near miss passes.
-func requestChange(m *cellgatev1.NearMiss) string {
-	parts := make([]string, len(m.GetMisses()))
-	for i, x := range m.GetMisses() {
-		parts[i] = missChange(x, m)
+// requestChange says what to change of a request; zone is that of the host which passes then, empty where there are several.
+func requestChange(misses []*cellgatev1.Miss, zone string) string {
+	parts := make([]string, len(misses))
+	for i, x := range misses {
+		parts[i] = missChange(x, zone)
 	}
 	return strings.Join(parts, ", and ")
 }
 
-func missChange(x *cellgatev1.Miss, host *cellgatev1.NearMiss) string {
+func missChange(x *cellgatev1.Miss, zone string) string {
 	detail := x.GetDetail()
 	switch x.GetFilter() {
 	case schedule.ResourceFilter:
@@ -31,7 +31,10 @@ func missChange(x *cellgatev1.Miss, host *cellgatev1.NearMiss) string {
 		}
 		return "do not require trait " + strings.ReplaceAll(detail, "|", " or ")
 	case schedule.ZoneFilter:
-		return fmt.Sprintf("ask for another availability zone (%s) or none", host.GetAvailabilityZone())
+		if zone == "" {
+			return "ask for no availability zone"
+		}
+		return fmt.Sprintf("ask for another availability zone (%s) or none", zone)
 	case schedule.AggregateFilter:
 		return "do not restrict the aggregates"
 	case schedule.AffinityFilter:
@@ -72,7 +75,7 @@ func operatorChange(m *cellgatev1.NearMiss) string {
 		case x.GetFilter() == schedule.ComputeFilter:
 			does = append(does, fmt.Sprintf("enable it (%s)", x.GetDetail()))
 		case x.GetFilter() == schedule.ResourceFilter && x.GetAsked() > 0:
-			does = append(does, fmt.Sprintf("free %d %s", x.GetAsked()-x.GetMost(), x.GetDetail()))
+			does = append(does, fmt.Sprintf("free %d %s", (x.GetAsked()-x.GetMost())*int64(1+m.GetPlaced()), x.GetDetail()))
 		default:
 			lacks = append(lacks, rejectText(x.GetFilter(), x.GetDetail()))
 		}

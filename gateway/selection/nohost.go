@@ -10,6 +10,7 @@ import (
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/schedule"
 )
 
 // noHost says why an instance found no host, with the counts. With every cell searched that is
@@ -47,7 +48,11 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	}
 	sortRejects(detail)
 	detail.Cells, _ = s.cellReports()
-	s.addNearMisses(ctx, m, detail)
+	instances := make([]schedule.ID, 0, len(pending))
+	for _, i := range pending {
+		instances = append(instances, s.instances[i])
+	}
+	s.whyNot(ctx, m, m.result, instances, false).addTo(detail)
 	detail.TenantMessage = tenantMessage(detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	if len(lost) > 0 {

@@ -21,12 +21,30 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 		m := &n.Nearest[i]
 		host := &cellgatev1.NearMiss{
 			HostUuid: m.Host.String(), ServiceHost: m.ServiceHost, Nodename: m.NodeName, AvailabilityZone: m.Zone,
-			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike),
-		}
-		for _, x := range m.Misses {
-			host.Misses = append(host.Misses, &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, MostWhenEmpty: x.MostWhenEmpty, Changeable: x.Changeable})
+			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike), Placed: int32(m.Placed), Misses: EncodeMisses(m.Misses),
 		}
 		out.Nearest = append(out.Nearest, host)
+	}
+	for i := range n.Openings {
+		o := &n.Openings[i]
+		out.Openings = append(out.Openings, &cellv1.Opening{Misses: EncodeMisses(o.Misses), Cost: o.Cost, Instances: int32(o.Instances), Together: o.Together})
+	}
+	return out
+}
+
+// EncodeMisses encodes what hosts lack.
+func EncodeMisses(misses []schedule.Miss) []*cellgatev1.Miss {
+	out := make([]*cellgatev1.Miss, len(misses))
+	for i, x := range misses {
+		out[i] = &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, MostWhenEmpty: x.MostWhenEmpty, Changeable: x.Changeable}
+	}
+	return out
+}
+
+func missesFrom(in []*cellgatev1.Miss) []schedule.Miss {
+	out := make([]schedule.Miss, len(in))
+	for i, x := range in {
+		out[i] = schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), MostWhenEmpty: x.GetMostWhenEmpty(), Changeable: x.GetChangeable()}
 	}
 	return out
 }
@@ -46,12 +64,12 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 		}
 		host := schedule.NearMiss{
 			Host: id, ServiceHost: m.GetServiceHost(), NodeName: m.GetNodename(), Zone: m.GetAvailabilityZone(),
-			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()),
-		}
-		for _, x := range m.GetMisses() {
-			host.Misses = append(host.Misses, schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), MostWhenEmpty: x.GetMostWhenEmpty(), Changeable: x.GetChangeable()})
+			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()), Placed: int(m.GetPlaced()), Misses: missesFrom(m.GetMisses()),
 		}
 		out.Nearest = append(out.Nearest, host)
+	}
+	for _, o := range in.GetOpenings() {
+		out.Openings = append(out.Openings, schedule.Opening{Misses: missesFrom(o.GetMisses()), Cost: o.GetCost(), Instances: int(o.GetInstances()), Together: o.GetTogether()})
 	}
 	return out, nil
 }

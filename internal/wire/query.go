@@ -11,7 +11,7 @@ import (
 
 // EncodeQuery encodes a query whose placement is serialized already.
 func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
-	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast)}
+	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast), Openings: int32(q.Openings), Together: int32(q.Together)}
 	for _, t := range q.Takes {
 		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
 	}
@@ -20,7 +20,7 @@ func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
 
 // Query decodes a query but for its placement, whose request and rules are given.
 func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *schedule.Rules) *schedule.Query {
-	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.knowledge(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast())}
+	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.knowledge(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast()), Openings: int(in.GetOpenings()), Together: int(in.GetTogether())}
 	if q.Limit < 1 {
 		r.Problem("limit", "must be at least 1")
 	}

@@ -676,7 +676,9 @@ type CellReport struct {
 	// Hosts rejected, by the first filter that rejected them, in filter order.
 	Rejects []*RejectCount `protobuf:"bytes,7,rep,name=rejects,proto3" json:"rejects,omitempty"`
 	// What hosts say and that could not be used.
-	Warnings      []*WarningCount `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*WarningCount `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Explanations only: the version of the cell's table that the hosts were looked at in.
+	TableVersion  string `protobuf:"bytes,9,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,6 +767,13 @@ func (x *CellReport) GetWarnings() []*WarningCount {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *CellReport) GetTableVersion() string {
+	if x != nil {
+		return x.TableVersion
+	}
+	return ""
 }
 
 // WarningCount counts hosts of which something could not be used, so that an
@@ -956,7 +965,7 @@ type ExplainDestinationsResponse struct {
 	// As in NoValidHost.
 	Conditions []*Condition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	Nearest    []*NearMiss  `protobuf:"bytes,8,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	// As in NoValidHost; empty when a host passes.
+	// As in NoValidHost; empty when all of the instances find hosts.
 	SmallestChange         string `protobuf:"bytes,9,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	SmallestOperatorChange string `protobuf:"bytes,10,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
 	// Every configured cell, in the order of configuration.
@@ -965,6 +974,8 @@ type ExplainDestinationsResponse struct {
 	Seed          uint64        `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
 	// As in NoValidHost, also when hosts pass.
 	UnknownValues []string `protobuf:"bytes,14,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	// What smallest_change changes.
+	Change        []*Miss `protobuf:"bytes,15,rep,name=change,proto3" json:"change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1093,6 +1104,13 @@ func (x *ExplainDestinationsResponse) GetSeed() uint64 {
 func (x *ExplainDestinationsResponse) GetUnknownValues() []string {
 	if x != nil {
 		return x.UnknownValues
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetChange() []*Miss {
+	if x != nil {
+		return x.Change
 	}
 	return nil
 }
@@ -2038,6 +2056,7 @@ type NoValidHost struct {
 	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
 	// The smallest change of the request with which some host would pass now, for the request's author: "ask for at most
 	// 900 MEMORY_MB (asked 1024)". Empty when there is none of eight conditions or fewer.
+	// It is for the whole request: with it all of the instances find hosts. Near misses are of one instance.
 	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	// The same for operators, who can also enable a host or change an aggregate: names the host.
 	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
@@ -2047,6 +2066,8 @@ type NoValidHost struct {
 	// Zones, traits, resource classes and hosts that the request names and no cell has, each with what may be meant: the
 	// zone "az01"; did you mean "az1"? They end the error's message too.
 	UnknownValues []string `protobuf:"bytes,10,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	// What smallest_change changes.
+	Change        []*Miss `protobuf:"bytes,11,rep,name=change,proto3" json:"change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2151,6 +2172,13 @@ func (x *NoValidHost) GetUnknownValues() []string {
 	return nil
 }
 
+func (x *NoValidHost) GetChange() []*Miss {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 // Condition is one thing that a filter asks of hosts.
 type Condition struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2158,8 +2186,10 @@ type Condition struct {
 	// As in RejectCount.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Hosts that do not meet it, and those of them that meet all others.
-	Hosts         int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	Alone         int32 `protobuf:"varint,4,opt,name=alone,proto3" json:"alone,omitempty"`
+	Hosts int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Alone int32 `protobuf:"varint,4,opt,name=alone,proto3" json:"alone,omitempty"`
+	// Of an amount: which bounds of their inventories it does not keep.
+	Bounds        []*BoundCount `protobuf:"bytes,5,rep,name=bounds,proto3" json:"bounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2222,6 +2252,76 @@ func (x *Condition) GetAlone() int32 {
 	return 0
 }
 
+func (x *Condition) GetBounds() []*BoundCount {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+// BoundCount counts the hosts on which an amount does not keep one bound of an inventory.
+type BoundCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Miss.
+	Bound string `protobuf:"bytes,1,opt,name=bound,proto3" json:"bound,omitempty"`
+	Hosts int32  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// What the bound allows on the host that it allows most.
+	Most          int64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BoundCount) Reset() {
+	*x = BoundCount{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BoundCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BoundCount) ProtoMessage() {}
+
+func (x *BoundCount) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BoundCount.ProtoReflect.Descriptor instead.
+func (*BoundCount) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BoundCount) GetBound() string {
+	if x != nil {
+		return x.Bound
+	}
+	return ""
+}
+
+func (x *BoundCount) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *BoundCount) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
 // NearMiss is a host that does not pass, with all that it lacks.
 type NearMiss struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -2238,14 +2338,16 @@ type NearMiss struct {
 	// Another request would pass. Otherwise an operator has to do something.
 	Changeable bool `protobuf:"varint,8,opt,name=changeable,proto3" json:"changeable,omitempty"`
 	// Hosts of the cell with the same misses, amounts apart.
-	Alike         int32 `protobuf:"varint,9,opt,name=alike,proto3" json:"alike,omitempty"`
+	Alike int32 `protobuf:"varint,9,opt,name=alike,proto3" json:"alike,omitempty"`
+	// Instances of the request that the host has taken before the one that found no host.
+	Placed        int32 `protobuf:"varint,10,opt,name=placed,proto3" json:"placed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NearMiss) Reset() {
 	*x = NearMiss{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2359,7 @@ func (x *NearMiss) String() string {
 func (*NearMiss) ProtoMessage() {}
 
 func (x *NearMiss) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2372,7 @@ func (x *NearMiss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMiss.ProtoReflect.Descriptor instead.
 func (*NearMiss) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NearMiss) GetCell() string {
@@ -2336,25 +2438,37 @@ func (x *NearMiss) GetAlike() int32 {
 	return 0
 }
 
+func (x *NearMiss) GetPlaced() int32 {
+	if x != nil {
+		return x.Placed
+	}
+	return 0
+}
+
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Of an amount: what is asked, and the most that fits on the host now.
+	// Of an amount: what is asked, and the most that fits on the host now; where the host has taken instances of the
+	// request, the most for each of them and one more.
 	Asked int64 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
 	Most  int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	// The request could do without it.
 	Changeable bool `protobuf:"varint,5,opt,name=changeable,proto3" json:"changeable,omitempty"`
 	// Of an amount: the most that would fit on the host if it were empty.
 	MostWhenEmpty int64 `protobuf:"varint,6,opt,name=most_when_empty,json=mostWhenEmpty,proto3" json:"most_when_empty,omitempty"`
+	// Of an amount: the bound of the host's inventory that it does not keep: free, max_unit, min_unit or step_size.
+	Bound string `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
+	// The change is to shared CPUs instead of dedicated ones.
+	SharedCpus    bool `protobuf:"varint,8,opt,name=shared_cpus,json=sharedCpus,proto3" json:"shared_cpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Miss) Reset() {
 	*x = Miss{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2480,7 @@ func (x *Miss) String() string {
 func (*Miss) ProtoMessage() {}
 
 func (x *Miss) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2493,7 @@ func (x *Miss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Miss.ProtoReflect.Descriptor instead.
 func (*Miss) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Miss) GetFilter() string {
@@ -2422,6 +2536,20 @@ func (x *Miss) GetMostWhenEmpty() int64 {
 		return x.MostWhenEmpty
 	}
 	return 0
+}
+
+func (x *Miss) GetBound() string {
+	if x != nil {
+		return x.Bound
+	}
+	return ""
+}
+
+func (x *Miss) GetSharedCpus() bool {
+	if x != nil {
+		return x.SharedCpus
+	}
+	return false
 }
 
 var File_cellgate_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2471,7 +2599,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\bclaim_id\x18\f \x01(\tR\aclaimId\x128\n" +
 	"\vclaim_state\x18\r \x01(\x0e2\x17.cellgate.v1.ClaimStateR\n" +
 	"claimState\x12D\n" +
-	"\x10claim_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0eclaimExpiresAt\"\xb6\x02\n" +
+	"\x10claim_expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0eclaimExpiresAt\"\xdb\x02\n" +
 	"\n" +
 	"CellReport\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12/\n" +
@@ -2481,7 +2609,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x06passed\x18\x05 \x01(\x05R\x06passed\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x122\n" +
 	"\arejects\x18\a \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x125\n" +
-	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\"\xa6\x01\n" +
+	"\bwarnings\x18\b \x03(\v2\x19.cellgate.v1.WarningCountR\bwarnings\x12#\n" +
+	"\rtable_version\x18\t \x01(\tR\ftableVersion\"\xa6\x01\n" +
 	"\fWarningCount\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
@@ -2494,7 +2623,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xbd\x04\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xe8\x04\n" +
 	"\x1bExplainDestinationsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
@@ -2512,7 +2641,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05cells\x18\v \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
 	"\x0eignored_fields\x18\f \x03(\tR\rignoredFields\x12\x12\n" +
 	"\x04seed\x18\r \x01(\x04R\x04seed\x12%\n" +
-	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\"\xb5\x02\n" +
+	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\x12)\n" +
+	"\x06change\x18\x0f \x03(\v2\x11.cellgate.v1.MissR\x06change\"\xb5\x02\n" +
 	"\n" +
 	"RankedHost\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
@@ -2610,7 +2740,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xc7\x03\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xf2\x03\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
@@ -2624,12 +2754,19 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\x12%\n" +
 	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\x12%\n" +
 	"\x0eunknown_values\x18\n" +
-	" \x03(\tR\runknownValues\"g\n" +
+	" \x03(\tR\runknownValues\x12)\n" +
+	"\x06change\x18\v \x03(\v2\x11.cellgate.v1.MissR\x06change\"\x98\x01\n" +
 	"\tCondition\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x14\n" +
-	"\x05alone\x18\x04 \x01(\x05R\x05alone\"\x9c\x02\n" +
+	"\x05alone\x18\x04 \x01(\x05R\x05alone\x12/\n" +
+	"\x06bounds\x18\x05 \x03(\v2\x17.cellgate.v1.BoundCountR\x06bounds\"L\n" +
+	"\n" +
+	"BoundCount\x12\x14\n" +
+	"\x05bound\x18\x01 \x01(\tR\x05bound\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\x03R\x04most\"\xb4\x02\n" +
 	"\bNearMiss\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12!\n" +
@@ -2641,7 +2778,9 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"changeable\x18\b \x01(\bR\n" +
 	"changeable\x12\x14\n" +
-	"\x05alike\x18\t \x01(\x05R\x05alike\"\xa8\x01\n" +
+	"\x05alike\x18\t \x01(\x05R\x05alike\x12\x16\n" +
+	"\x06placed\x18\n" +
+	" \x01(\x05R\x06placed\"\xdf\x01\n" +
 	"\x04Miss\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2650,7 +2789,10 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"changeable\x18\x05 \x01(\bR\n" +
 	"changeable\x12&\n" +
-	"\x0fmost_when_empty\x18\x06 \x01(\x03R\rmostWhenEmpty*v\n" +
+	"\x0fmost_when_empty\x18\x06 \x01(\x03R\rmostWhenEmpty\x12\x14\n" +
+	"\x05bound\x18\a \x01(\tR\x05bound\x12\x1f\n" +
+	"\vshared_cpus\x18\b \x01(\bR\n" +
+	"sharedCpus*v\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05BUILD\x10\x01\x12\b\n" +
@@ -2690,7 +2832,7 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                      // 0: cellgate.v1.Operation
 	(CellSource)(0),                     // 1: cellgate.v1.CellSource
@@ -2714,28 +2856,29 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(*ListDecisionsResponse)(nil),       // 19: cellgate.v1.ListDecisionsResponse
 	(*NoValidHost)(nil),                 // 20: cellgate.v1.NoValidHost
 	(*Condition)(nil),                   // 21: cellgate.v1.Condition
-	(*NearMiss)(nil),                    // 22: cellgate.v1.NearMiss
-	(*Miss)(nil),                        // 23: cellgate.v1.Miss
-	(*RequestSpec)(nil),                 // 24: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),             // 25: google.protobuf.Struct
-	(*durationpb.Duration)(nil),         // 26: google.protobuf.Duration
-	(ClaimState)(0),                     // 27: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
-	(*ClaimVerdict)(nil),                // 29: cellgate.v1.ClaimVerdict
-	(*ClaimRejection)(nil),              // 30: cellgate.v1.ClaimRejection
+	(*BoundCount)(nil),                  // 22: cellgate.v1.BoundCount
+	(*NearMiss)(nil),                    // 23: cellgate.v1.NearMiss
+	(*Miss)(nil),                        // 24: cellgate.v1.Miss
+	(*RequestSpec)(nil),                 // 25: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),             // 26: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 27: google.protobuf.Duration
+	(ClaimState)(0),                     // 28: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
+	(*ClaimVerdict)(nil),                // 30: cellgate.v1.ClaimVerdict
+	(*ClaimRejection)(nil),              // 31: cellgate.v1.ClaimRejection
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	24, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	25, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	26, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	25, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	26, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	27, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	25, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	27, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	28, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	26, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	28, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	29, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
 	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
@@ -2743,43 +2886,46 @@ var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	11, // 15: cellgate.v1.ExplainDestinationsResponse.ranked:type_name -> cellgate.v1.RankedHost
 	9,  // 16: cellgate.v1.ExplainDestinationsResponse.rejects:type_name -> cellgate.v1.RejectCount
 	21, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
-	22, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
+	23, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
 	7,  // 19: cellgate.v1.ExplainDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
-	12, // 20: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
-	28, // 21: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	0,  // 22: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
-	5,  // 23: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
-	7,  // 24: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
-	20, // 25: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	26, // 26: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
-	15, // 27: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
-	14, // 28: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
-	11, // 29: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
-	27, // 30: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
-	29, // 31: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	30, // 32: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
-	13, // 33: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	28, // 34: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
-	28, // 35: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
-	13, // 36: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 37: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 38: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	21, // 39: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
-	22, // 40: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
-	23, // 41: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
-	3,  // 42: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	3,  // 43: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	16, // 44: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	18, // 45: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 46: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	10, // 47: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
-	17, // 48: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	19, // 49: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	46, // [46:50] is the sub-list for method output_type
-	42, // [42:46] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	24, // 20: cellgate.v1.ExplainDestinationsResponse.change:type_name -> cellgate.v1.Miss
+	12, // 21: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
+	29, // 22: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	0,  // 23: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
+	5,  // 24: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
+	7,  // 25: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
+	20, // 26: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	27, // 27: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	15, // 28: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
+	14, // 29: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
+	11, // 30: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
+	28, // 31: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	30, // 32: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	31, // 33: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	13, // 34: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	29, // 35: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
+	29, // 36: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
+	13, // 37: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	9,  // 38: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	7,  // 39: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	21, // 40: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	23, // 41: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	24, // 42: cellgate.v1.NoValidHost.change:type_name -> cellgate.v1.Miss
+	22, // 43: cellgate.v1.Condition.bounds:type_name -> cellgate.v1.BoundCount
+	24, // 44: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	3,  // 45: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	3,  // 46: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	16, // 47: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	18, // 48: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 49: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	10, // 50: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	17, // 51: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	19, // 52: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	49, // [49:53] is the sub-list for method output_type
+	45, // [45:49] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -2799,7 +2945,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

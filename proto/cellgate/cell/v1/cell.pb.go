@@ -3408,7 +3408,11 @@ type Query struct {
 	// Near misses wanted, at most; 0 for none, and none for their conditions either.
 	NearMisses int32 `protobuf:"varint,13,opt,name=near_misses,json=nearMisses,proto3" json:"near_misses,omitempty"`
 	// Picks that the answer is to foretell, at most.
-	Forecast      int32 `protobuf:"varint,14,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	Forecast int32 `protobuf:"varint,14,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	// With near_misses: openings wanted, for so many instances that have no host; and how many the request has in all if
+	// hard affinity binds them to one host, else 0.
+	Openings      int32 `protobuf:"varint,15,opt,name=openings,proto3" json:"openings,omitempty"`
+	Together      int32 `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3516,6 +3520,20 @@ func (x *Query) GetNearMisses() int32 {
 func (x *Query) GetForecast() int32 {
 	if x != nil {
 		return x.Forecast
+	}
+	return 0
+}
+
+func (x *Query) GetOpenings() int32 {
+	if x != nil {
+		return x.Openings
+	}
+	return 0
+}
+
+func (x *Query) GetTogether() int32 {
+	if x != nil {
+		return x.Together
 	}
 	return 0
 }
@@ -4608,7 +4626,9 @@ type NearMisses struct {
 	Passed     int32                  `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
 	Conditions []*v1.Condition        `protobuf:"bytes,3,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// The least change first. Their cell is empty.
-	Nearest       []*v1.NearMiss `protobuf:"bytes,4,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	Nearest []*v1.NearMiss `protobuf:"bytes,4,rep,name=nearest,proto3" json:"nearest,omitempty"`
+	// The least change first.
+	Openings      []*Opening `protobuf:"bytes,5,rep,name=openings,proto3" json:"openings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4671,6 +4691,82 @@ func (x *NearMisses) GetNearest() []*v1.NearMiss {
 	return nil
 }
 
+func (x *NearMisses) GetOpenings() []*Opening {
+	if x != nil {
+		return x.Openings
+	}
+	return nil
+}
+
+// Opening mirrors schedule.Opening.
+type Opening struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Misses        []*v1.Miss             `protobuf:"bytes,1,rep,name=misses,proto3" json:"misses,omitempty"`
+	Cost          float64                `protobuf:"fixed64,2,opt,name=cost,proto3" json:"cost,omitempty"`
+	Instances     int32                  `protobuf:"varint,3,opt,name=instances,proto3" json:"instances,omitempty"`
+	Together      bool                   `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Opening) Reset() {
+	*x = Opening{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Opening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Opening) ProtoMessage() {}
+
+func (x *Opening) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Opening.ProtoReflect.Descriptor instead.
+func (*Opening) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *Opening) GetMisses() []*v1.Miss {
+	if x != nil {
+		return x.Misses
+	}
+	return nil
+}
+
+func (x *Opening) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Opening) GetInstances() int32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *Opening) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
+}
+
 // Warning is something that hosts say and that cannot be used.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4687,7 +4783,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4795,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4808,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Warning) GetKey() string {
@@ -4764,7 +4860,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +4872,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +4885,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Raised) GetStage() string {
@@ -4846,7 +4942,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +4954,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +4967,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -4932,7 +5028,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5040,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5053,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5013,7 +5109,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5025,7 +5121,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5038,7 +5134,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5095,7 +5191,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5107,7 +5203,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5120,7 +5216,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5236,7 +5332,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5344,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5357,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5310,7 +5406,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5322,7 +5418,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5335,7 +5431,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5364,7 +5460,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5376,7 +5472,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5389,7 +5485,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5417,7 +5513,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5429,7 +5525,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5442,7 +5538,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Failure) GetReason() string {
@@ -5468,7 +5564,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5480,7 +5576,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5493,7 +5589,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5522,7 +5618,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5534,7 +5630,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5547,7 +5643,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5718,7 +5814,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +5826,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +5839,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5887,7 +5983,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5899,7 +5995,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5912,7 +6008,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -5982,7 +6078,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5994,7 +6090,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6007,7 +6103,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6065,7 +6161,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6077,7 +6173,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6090,7 +6186,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6126,7 +6222,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6138,7 +6234,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6151,7 +6247,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6217,7 +6313,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6229,7 +6325,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6242,7 +6338,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6315,7 +6411,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6327,7 +6423,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6340,7 +6436,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6381,7 +6477,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6393,7 +6489,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6406,7 +6502,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6433,7 +6529,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6445,7 +6541,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6458,7 +6554,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6485,7 +6581,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +6593,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +6606,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6558,7 +6654,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6570,7 +6666,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6583,7 +6679,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6643,7 +6739,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +6751,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +6764,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6745,7 +6841,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6757,7 +6853,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6770,7 +6866,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6824,7 +6920,7 @@ type ClaimNeeds struct {
 
 func (x *ClaimNeeds) Reset() {
 	*x = ClaimNeeds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6836,7 +6932,7 @@ func (x *ClaimNeeds) String() string {
 func (*ClaimNeeds) ProtoMessage() {}
 
 func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6849,7 +6945,7 @@ func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimNeeds.ProtoReflect.Descriptor instead.
 func (*ClaimNeeds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ClaimNeeds) GetGroup() *ClaimGroup {
@@ -6906,7 +7002,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6918,7 +7014,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6931,7 +7027,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -7024,7 +7120,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7036,7 +7132,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7049,7 +7145,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -7090,7 +7186,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7102,7 +7198,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7115,7 +7211,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7163,7 +7259,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7271,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7284,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7223,7 +7319,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7235,7 +7331,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7248,7 +7344,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7323,7 +7419,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7335,7 +7431,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7348,7 +7444,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7369,7 +7465,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7381,7 +7477,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7394,7 +7490,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7426,7 +7522,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7438,7 +7534,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7451,7 +7547,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 type PutDecisionsRequest struct {
@@ -7463,7 +7559,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7475,7 +7571,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7488,7 +7584,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*DecisionToKeep {
@@ -7514,7 +7610,7 @@ type DecisionToKeep struct {
 
 func (x *DecisionToKeep) Reset() {
 	*x = DecisionToKeep{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7526,7 +7622,7 @@ func (x *DecisionToKeep) String() string {
 func (*DecisionToKeep) ProtoMessage() {}
 
 func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7539,7 +7635,7 @@ func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionToKeep.ProtoReflect.Descriptor instead.
 func (*DecisionToKeep) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DecisionToKeep) GetDecisionId() string {
@@ -7578,7 +7674,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7590,7 +7686,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7603,7 +7699,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 // KeptDecision is how a cell keeps a decision.
@@ -7617,7 +7713,7 @@ type KeptDecision struct {
 
 func (x *KeptDecision) Reset() {
 	*x = KeptDecision{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7629,7 +7725,7 @@ func (x *KeptDecision) String() string {
 func (*KeptDecision) ProtoMessage() {}
 
 func (x *KeptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7642,7 +7738,7 @@ func (x *KeptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDecision.ProtoReflect.Descriptor instead.
 func (*KeptDecision) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *KeptDecision) GetDecision() *v1.Decision {
@@ -7686,7 +7782,7 @@ type Ranking struct {
 
 func (x *Ranking) Reset() {
 	*x = Ranking{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7698,7 +7794,7 @@ func (x *Ranking) String() string {
 func (*Ranking) ProtoMessage() {}
 
 func (x *Ranking) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7711,7 +7807,7 @@ func (x *Ranking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranking.ProtoReflect.Descriptor instead.
 func (*Ranking) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Ranking) GetWeighers() []string {
@@ -7807,7 +7903,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7819,7 +7915,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7832,7 +7928,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7853,7 +7949,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7865,7 +7961,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7878,7 +7974,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -7917,7 +8013,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7929,7 +8025,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7942,7 +8038,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -8026,7 +8122,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8038,7 +8134,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8051,7 +8147,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -8076,7 +8172,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8088,7 +8184,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8101,7 +8197,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 type GetSummaryResponse struct {
@@ -8145,7 +8241,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8157,7 +8253,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8170,7 +8266,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -8311,7 +8407,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8323,7 +8419,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8336,7 +8432,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -8641,7 +8737,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xcd\x03\n" +
+	"multiplier\"\x9d\x04\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -8655,7 +8751,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"up_to_date\x18\f \x01(\bR\bupToDate\x12*\n" +
 	"\vnear_misses\x18\r \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\n" +
 	"nearMisses\x12%\n" +
-	"\bforecast\x18\x0e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bforecast\"H\n" +
+	"\bforecast\x18\x0e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bforecast\x12&\n" +
+	"\bopenings\x18\x0f \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bopenings\x12&\n" +
+	"\btogether\x18\x10 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\btogether\"H\n" +
 	"\x04Take\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa6\x01\n" +
@@ -8737,7 +8837,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04rest\x18\x01 \x03(\x01R\x04rest\x12\x0e\n" +
 	"\x02at\x18\x02 \x03(\x05R\x02at\x12\x16\n" +
 	"\x06passes\x18\x03 \x03(\bR\x06passes\x12\x10\n" +
-	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\xa3\x01\n" +
+	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\xda\x01\n" +
 	"\n" +
 	"NearMisses\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8745,7 +8845,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"conditions\x18\x03 \x03(\v2\x16.cellgate.v1.ConditionR\n" +
 	"conditions\x12/\n" +
-	"\anearest\x18\x04 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\"\xa1\x01\n" +
+	"\anearest\x18\x04 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x125\n" +
+	"\bopenings\x18\x05 \x03(\v2\x19.cellgate.cell.v1.OpeningR\bopenings\"\x82\x01\n" +
+	"\aOpening\x12)\n" +
+	"\x06misses\x18\x01 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
+	"\x04cost\x18\x02 \x01(\x01R\x04cost\x12\x1c\n" +
+	"\tinstances\x18\x03 \x01(\x05R\tinstances\x12\x1a\n" +
+	"\btogether\x18\x04 \x01(\bR\btogether\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
@@ -9106,7 +9212,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -9168,94 +9274,96 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
 	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
 	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
-	(*Warning)(nil),                // 60: cellgate.cell.v1.Warning
-	(*Raised)(nil),                 // 61: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),            // 62: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                 // 63: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),              // 64: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),             // 65: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),             // 66: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),         // 67: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),         // 68: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),                // 69: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),      // 70: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),                // 71: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),               // 72: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                  // 73: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),              // 74: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),          // 75: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),             // 76: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),               // 77: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),               // 78: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),             // 79: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),     // 80: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),           // 81: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),                // 82: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),      // 83: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 84: cellgate.cell.v1.ListClaimsResponse
-	(*ClaimNeeds)(nil),             // 85: cellgate.cell.v1.ClaimNeeds
-	(*ListHostsRequest)(nil),       // 86: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 87: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),        // 88: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),       // 89: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),   // 90: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil),  // 91: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),      // 92: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),     // 93: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),    // 94: cellgate.cell.v1.PutDecisionsRequest
-	(*DecisionToKeep)(nil),         // 95: cellgate.cell.v1.DecisionToKeep
-	(*PutDecisionsResponse)(nil),   // 96: cellgate.cell.v1.PutDecisionsResponse
-	(*KeptDecision)(nil),           // 97: cellgate.cell.v1.KeptDecision
-	(*Ranking)(nil),                // 98: cellgate.cell.v1.Ranking
-	(*GetDecisionRequest)(nil),     // 99: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 100: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 101: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 102: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 103: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 104: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 105: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 106: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 107: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 108: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 109: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 110: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 111: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 112: cellgate.v1.HypotheticalChanges
-	(*v1.DrainedHost)(nil),         // 113: cellgate.v1.DrainedHost
-	(*v1.Claim)(nil),               // 114: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 115: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 116: cellgate.v1.NearMiss
-	(*v1.Allocation)(nil),          // 117: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 118: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 119: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 120: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 121: cellgate.v1.Cell
+	(*Opening)(nil),                // 60: cellgate.cell.v1.Opening
+	(*Warning)(nil),                // 61: cellgate.cell.v1.Warning
+	(*Raised)(nil),                 // 62: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),            // 63: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 64: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 65: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 66: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 67: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 68: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 69: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 70: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 71: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 72: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 73: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 74: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 75: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 76: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 77: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 78: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 79: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 80: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 81: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 82: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 83: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 84: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 85: cellgate.cell.v1.ListClaimsResponse
+	(*ClaimNeeds)(nil),             // 86: cellgate.cell.v1.ClaimNeeds
+	(*ListHostsRequest)(nil),       // 87: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 88: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 89: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 90: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 91: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 92: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 93: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 94: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 95: cellgate.cell.v1.PutDecisionsRequest
+	(*DecisionToKeep)(nil),         // 96: cellgate.cell.v1.DecisionToKeep
+	(*PutDecisionsResponse)(nil),   // 97: cellgate.cell.v1.PutDecisionsResponse
+	(*KeptDecision)(nil),           // 98: cellgate.cell.v1.KeptDecision
+	(*Ranking)(nil),                // 99: cellgate.cell.v1.Ranking
+	(*GetDecisionRequest)(nil),     // 100: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 101: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 102: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 103: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 104: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 105: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 106: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 107: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 108: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 109: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 110: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 111: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 112: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 113: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 114: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 115: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 116: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 117: cellgate.v1.NearMiss
+	(*v1.Miss)(nil),                // 118: cellgate.v1.Miss
+	(*v1.Allocation)(nil),          // 119: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 120: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 121: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 122: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 123: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	106, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	107, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	106, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	107, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	107, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	108, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	107, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	108, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	107, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	107, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	107, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	108, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	106, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	108, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	108, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	108, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	109, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	107, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	107, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	109, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	108, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	110, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	69,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	110, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	108, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	106, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	111, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	107, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	70,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	111, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	109, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	107, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	112, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	108, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	107, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	108, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -9297,115 +9405,117 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
 	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
 	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	112, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	110, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	113, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
-	63,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	113, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	111, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	114, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	64,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
 	56,  // 69: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
 	44,  // 70: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	63,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	64,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	65,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	114, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	69,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	62,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	60,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	61,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	110, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	64,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	65,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	66,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	115, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	70,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	63,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	61,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	62,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	111, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
 	59,  // 80: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
 	58,  // 81: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	115, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	116, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	67,  // 84: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	66,  // 85: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	117, // 86: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	68,  // 87: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	71,  // 88: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	72,  // 89: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	77,  // 90: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	77,  // 91: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	78,  // 92: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	79,  // 93: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	74,  // 94: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	75,  // 95: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	77,  // 96: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	117, // 97: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	106, // 98: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	76,  // 99: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	73,  // 100: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 101: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 102: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 103: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 104: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	117, // 105: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	106, // 106: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	107, // 107: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	107, // 108: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	106, // 109: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	81,  // 110: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	114, // 111: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	82,  // 112: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	62,  // 113: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	114, // 114: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	62,  // 115: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	85,  // 116: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	76,  // 117: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	73,  // 118: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	118, // 119: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	119, // 120: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	107, // 121: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	106, // 122: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	118, // 123: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	95,  // 124: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	107, // 125: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	120, // 126: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	120, // 127: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	120, // 128: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	121, // 129: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	105, // 130: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	107, // 131: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	107, // 132: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 133: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	70,  // 134: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	83,  // 135: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	86,  // 136: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	88,  // 137: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	90,  // 138: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	92,  // 139: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	94,  // 140: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	99,  // 141: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	101, // 142: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	103, // 143: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 144: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 145: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 146: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 147: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 148: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 149: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 150: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 151: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	80,  // 152: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	84,  // 153: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	87,  // 154: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	89,  // 155: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	91,  // 156: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	93,  // 157: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	96,  // 158: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	100, // 159: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	102, // 160: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	104, // 161: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 162: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 163: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 164: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 165: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 166: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 167: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 168: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	151, // [151:169] is the sub-list for method output_type
-	133, // [133:151] is the sub-list for method input_type
-	133, // [133:133] is the sub-list for extension type_name
-	133, // [133:133] is the sub-list for extension extendee
-	0,   // [0:133] is the sub-list for field type_name
+	116, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	117, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	60,  // 84: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
+	118, // 85: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
+	68,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	67,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	119, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	69,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	72,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	73,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	78,  // 92: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	78,  // 93: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	79,  // 94: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	80,  // 95: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	75,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	76,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	78,  // 98: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	119, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	107, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	77,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	74,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	119, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	107, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	108, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	108, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	107, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	82,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	115, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	83,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	63,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	115, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	63,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	86,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	77,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	74,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	120, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	121, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	108, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	107, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	120, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	96,  // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	108, // 127: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	122, // 128: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	122, // 129: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	122, // 130: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	123, // 131: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	106, // 132: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	108, // 133: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	108, // 134: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 135: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	71,  // 136: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	84,  // 137: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	87,  // 138: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	89,  // 139: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	91,  // 140: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	93,  // 141: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	95,  // 142: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	100, // 143: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	102, // 144: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	104, // 145: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 146: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 147: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 148: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 149: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 150: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 151: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 152: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 153: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	81,  // 154: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	85,  // 155: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	88,  // 156: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	90,  // 157: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	92,  // 158: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	94,  // 159: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	97,  // 160: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	101, // 161: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	103, // 162: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	105, // 163: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 164: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 165: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 166: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 167: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 168: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 169: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 170: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	153, // [153:171] is the sub-list for method output_type
+	135, // [135:153] is the sub-list for method input_type
+	135, // [135:135] is the sub-list for extension type_name
+	135, // [135:135] is the sub-list for extension extendee
+	0,   // [0:135] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9423,8 +9533,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*TryPlacementsResponse_Filled)(nil),
 		(*TryPlacementsResponse_Proposal)(nil),
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[66].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[71].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[67].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[72].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -9440,7 +9550,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   106,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,315 @@
+package schedule
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Opening is room for further instances of a request that some hosts have once the request is changed. The rooms of
+// several openings add up, as far as a change of the request contains the changes of each.
+type Opening struct {
+	// Misses are what to change (Request.Relaxed), in no order, and Cost the sum of their costs.
+	Misses []Miss
+	Cost   float64
+	// Instances find room. Together: these are all of the request's, on one host, and not added to those of others.
+	Instances int
+	Together  bool
+}
+
+const (
+	// mostOpenings bounds the instances for which a table looks for openings, and how many of them it gives.
+	mostOpenings = 256
+	// leastOpenings are looked for however few instances there are: an amount that is small enough for one host may be
+	// below another's min_unit.
+	leastOpenings = 64
+)
+
+// openings gives the openings of a table, the least change first: enough of them for as many instances as the query asks
+// for, and all that cost less than those together, of mostOpenings instances at most.
+func (n *nearMissSearch) openings() ([]Opening, error) {
+	var found openingList
+	apart, soft := n, []Miss(nil)
+	if n.s.q.Together > 0 {
+		// Where the first instance goes after a change binds the others: they find room on one host, or with a soft policy.
+		q := *n.s.q
+		q.Takes, q.Known = nil, nil
+		together, err := n.again(&q, q.Together, false)
+		if err != nil {
+			return nil, err
+		}
+		next := together.firstOpeners()
+		for range mostOpenings {
+			if next.Len() == 0 {
+				break
+			}
+			o := heap.Pop(&next).(*opener)
+			found.add(o.misses, true, q.Together)
+			together.pushFirst(&next, o.like, o.at+1)
+		}
+		soft = []Miss{n.s.q.Request.miss(AffinityFilter, "", nil, 1)}
+		q = *n.s.q
+		q.Request = q.Request.Relaxed(soft)
+		if apart, err = n.again(&q, 0, true); err != nil {
+			return nil, err
+		}
+	}
+	want := min(n.s.q.Openings, mostOpenings)
+	next, all := apart.firstOpeners(), []Miss(nil)
+	for instances, bound := 0, math.Inf(1); next.Len() > 0 && instances < mostOpenings; instances++ {
+		o := heap.Pop(&next).(*opener)
+		if instances >= max(want, leastOpenings) && o.cost >= bound {
+			break
+		}
+		found.add(union(o.misses, soft), false, 1)
+		if all = union(all, o.misses); instances+1 == want {
+			bound = costOf(all)
+		}
+		if o.units < want {
+			if more, ok := apart.opening(&o.like.near[o.at], o.placed+1, o.misses); ok {
+				heap.Push(&next, &opener{like: o.like, at: o.at, placed: o.placed + 1, units: o.units + 1, misses: more, cost: costOf(more)})
+			}
+		}
+		if o.units == 1 {
+			apart.pushFirst(&next, o.like, o.at+1)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Opening) int { return cmp.Compare(a.Cost, b.Cost) })
+	return found, nil
+}
+
+// again searches the same hosts by another query; passing has openings of hosts that pass too, without a change.
+func (n *nearMissSearch) again(q *Query, together int, passing bool) (*nearMissSearch, error) {
+	other, err := n.s.before.newNearMissSearch(q, together)
+	if err == nil {
+		other.passing = passing
+		_, err = other.search()
+	}
+	return other, err
+}
+
+// openingList joins openings of the same change.
+type openingList []Opening
+
+func (l *openingList) add(misses []Miss, together bool, instances int) {
+	misses = slices.Clone(misses)
+	slices.SortFunc(misses, compareMisses)
+	at := slices.IndexFunc(*l, func(o Opening) bool { return o.Together == together && slices.EqualFunc(o.Misses, misses, sameChange) })
+	switch {
+	case at < 0:
+		*l = append(*l, Opening{Misses: misses, Cost: costOf(misses), Instances: instances, Together: together})
+	case !together:
+		(*l)[at].Instances += instances
+	}
+}
+
+// opener is a host that takes one more instance than it has placed, after a change.
+type opener struct {
+	like   *alikeHosts
+	at     int // in like.near
+	placed int
+	units  int // how many openings of the host this is with those before
+	misses []Miss
+	cost   float64
+}
+
+// openers is a heap, the least change first.
+type openers []*opener
+
+func (h openers) Len() int           { return len(h) }
+func (h openers) Less(i, k int) bool { return h[i].cost < h[k].cost }
+func (h openers) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h *openers) Push(x any)        { *h = append(*h, x.(*opener)) }
+func (h *openers) Pop() any {
+	last := len(*h) - 1
+	o := (*h)[last]
+	*h = (*h)[:last]
+	return o
+}
+
+// firstOpeners has the nearest host of each kind that a change of the request can open.
+func (n *nearMissSearch) firstOpeners() openers {
+	var next openers
+	for _, like := range n.alike {
+		if !slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
+			n.pushFirst(&next, like, 0)
+		}
+	}
+	return next
+}
+
+// pushFirst adds the first opening of a host, or of the next one of its kind that has any.
+func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
+	for ; at < len(like.near); at++ {
+		h := &like.near[at]
+		placed := n.unitsOn(h.chunk.rows.v[h.slot].host.UUID) - 1
+		m := n.nearMiss(like, h)
+		misses, ok := m.Misses, m.Changeable
+		if !ok && !slices.ContainsFunc(misses, func(x Miss) bool { return !x.Changeable }) {
+			misses, ok = n.opening(h, placed, misses) // it lacks more than shows before those are changed
+		}
+		if ok && (len(misses) > 0 || n.passing) {
+			heap.Push(next, &opener{like: like, at: at, placed: placed, units: 1, misses: misses, cost: costOf(misses)})
+			return
+		}
+	}
+}
+
+// opening gives the change with which a host takes one more instance than it has placed, from one that it took those with;
+// false when no change of the request will do.
+func (n *nearMissSearch) opening(h *nearHost, placed int, misses []Miss) ([]Miss, bool) {
+	before := n.s.before.row(number(h.at)*chunkSize + number(h.slot))
+	for {
+		s, at := n.scanWithout(misses, h, placed)
+		if s == nil {
+			return nil, false
+		}
+		if s.filter(h.at, at) != 0 {
+			return misses, true
+		}
+		more := misses
+		s.spread = 0
+		for i := range s.checks {
+			k := &s.checks[i]
+			if at.valid&k.pass(h.at, at, at.valid) != 0 {
+				continue
+			}
+			m := n.s.q.Request.miss(k.filter, k.detail, before, placed+1)
+			if !m.Changeable {
+				return nil, false
+			}
+			more = union(more, []Miss{m})
+		}
+		if slices.EqualFunc(more, misses, sameChange) {
+			return nil, false
+		}
+		misses = more
+	}
+}
+
+// askTogether has amounts count as the host gets them for all instances of the request together.
+func (n *nearMissSearch) askTogether(c *chunk) {
+	for _, i := range n.amounts {
+		a := amountOf(n.s.q.Request, n.s.checks[i].detail)
+		for m := c.valid; m != 0; m &= m - 1 {
+			slot := bits.TrailingZeros64(m)
+			if now, _ := c.rows.v[slot].most(a.Class, a.N, n.together, n.s.q.Request.Tree != nil); now < a.N {
+				n.passed[i] &^= 1 << slot
+			}
+		}
+	}
+}
+
+func amountOf(r *Request, class string) Amount {
+	return r.Resources[slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == class })]
+}
+
+func compareMisses(a, b Miss) int {
+	return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Detail, b.Detail))
+}
+
+// sameChange reports whether two misses make the same change of a request.
+func sameChange(a, b Miss) bool {
+	return a.Filter == b.Filter && a.Detail == b.Detail && a.Most == b.Most
+}
+
+func costOf(misses []Miss) float64 {
+	sum := 0.0
+	for i := range misses {
+		sum += misses[i].cost()
+	}
+	return sum
+}
+
+// union gives the least change that contains two.
+func union(a, b []Miss) []Miss {
+	out := slices.Clone(a)
+	for _, m := range b {
+		at := slices.IndexFunc(out, func(x Miss) bool { return compareMisses(x, m) == 0 })
+		if at < 0 {
+			out = append(out, m)
+		} else if m.Most < out[at].Most {
+			out[at] = m
+		}
+	}
+	return out
+}
+
+// contains reports whether a change contains another.
+func contains(a, b []Miss) bool {
+	return !slices.ContainsFunc(b, func(m Miss) bool {
+		return !slices.ContainsFunc(a, func(x Miss) bool { return compareMisses(x, m) == 0 && x.Most <= m.Most })
+	})
+}
+
+const (
+	// mostChanges bounds the changes that LeastChange looks at, mostFits how many of them it tries.
+	mostChanges, mostFits = 2000, 8
+)
+
+// LeastChange gives the change of the least cost with which so many further instances find room in the openings and fits
+// says that the whole request does; nil when there is none. After mostChanges it is one that fits, if perhaps not the least.
+func LeastChange(openings []Opening, instances int, fits func([]Miss) bool) []Miss {
+	slices.SortStableFunc(openings, func(a, b Opening) int { return cmp.Compare(a.Cost, b.Cost) })
+	openings = openings[:min(len(openings), mostOpenings)]
+	enough := func(change []Miss) bool {
+		found := 0
+		for i := range openings {
+			o := &openings[i]
+			if contains(change, o.Misses) {
+				if found += o.Instances; found >= instances || o.Together {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	// Changes are looked at in order of cost. Each is a union of openings: of those that it does not contain yet it grows by
+	// the least ones.
+	next := openers{{}}
+	seen := map[string]bool{}
+	tried := 0
+	for looked := 0; next.Len() > 0 && looked < mostChanges; looked++ {
+		o := heap.Pop(&next).(*opener)
+		var key []byte
+		for _, m := range o.misses {
+			key = fmt.Appendf(key, "%s\x00%s\x00%d\x00", m.Filter, m.Detail, m.Most)
+		}
+		if seen[string(key)] {
+			continue
+		}
+		seen[string(key)] = true
+		if enough(o.misses) {
+			if fits(o.misses) {
+				return o.misses
+			}
+			if tried++; tried == mostFits {
+				return nil
+			}
+		}
+		var least [][]Miss
+		for i := range openings {
+			m := openings[i].Misses
+			if contains(o.misses, m) || slices.ContainsFunc(least, func(x []Miss) bool { return contains(m, x) }) {
+				continue
+			}
+			least = append(least, m)
+			grown := union(o.misses, m)
+			slices.SortFunc(grown, compareMisses)
+			heap.Push(&next, &opener{misses: grown, cost: costOf(grown)})
+		}
+	}
+	var all []Miss
+	for i := range openings {
+		if all = union(all, openings[i].Misses); !openings[i].Together && enough(all) {
+			if fits(all) {
+				return all
+			}
+			break
+		}
+	}
+	return nil
+}
