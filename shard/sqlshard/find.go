@@ -17,8 +17,8 @@ const defaultPage = 1000
 const (
 	findByKey       = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])`
 	endedByKey      = `SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
-	endedByConsumer = `SELECT c.body FROM ended_claims c WHERE c.consumer_uuid = ANY($1::text[])`
-	endedByHost     = `SELECT c.body FROM ended_claims c WHERE c.host_uuid = ANY($1::text[])`
+	endedByConsumer = `SELECT c.body FROM ended_claims@ended_claims_by_consumer c WHERE c.consumer_uuid = ANY($1::text[])`
+	endedByHost     = `SELECT c.body FROM ended_claims@ended_claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
 	// findKeys and endedKeys read one slot, in order.
 	findKeys = `SELECT claim_key FROM claims
@@ -61,12 +61,12 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 			}
 			arg = keys
 		}
-		list, err := claimsOf(ctx, c, live, arg)
+		list, err := claimsOf(ctx, c, s.grammar.hinted(live), arg)
 		if err != nil {
 			return err
 		}
 		if q.Ended {
-			more, err := claimsOf(ctx, c, ended, arg)
+			more, err := claimsOf(ctx, c, s.grammar.hinted(ended), arg)
 			if err != nil {
 				return err
 			}

@@ -129,7 +129,7 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 			rows = append(rows, shard.Change{Usage: u})
 		}
 	}
-	claims, err := claimsOf(ctx, c, readClaimsOfHosts, uuids)
+	claims, err := claimsOf(ctx, c, s.grammar.hinted(readClaimsOfHosts), uuids)
 	for _, c := range claims {
 		rows = append(rows, shard.Change{Claim: c})
 	}

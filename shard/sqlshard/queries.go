@@ -52,9 +52,9 @@ const (
 	// A state that reads the row before a move commits counts as put before it.
 	readGate = `SELECT body FROM gate WHERE id = 0`
 
-	readClaimsOfConsumers = `SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($1::text[])`
+	readClaimsOfConsumers = `SELECT c.body FROM claims@claims_by_consumer c WHERE c.consumer_uuid = ANY($1::text[])`
 
-	readClaimsOfHosts = `SELECT c.body FROM claims c WHERE c.host_uuid = ANY($1::text[])`
+	readClaimsOfHosts = `SELECT c.body FROM claims@claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
 	// readStanding reads claims by their keys, those of consumers, and those that were
 	// transferred from consumers, as of one moment: a claim that ends goes from one table to the
@@ -62,11 +62,11 @@ const (
 	// parameters.
 	readStanding = `SELECT body FROM (SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])
-UNION ALL SELECT c.body FROM claims c WHERE c.consumer_uuid = ANY($2::text[])
-UNION ALL SELECT c.body FROM transfers t JOIN claims c ON c.claim_key = t.claim_key
+UNION ALL SELECT c.body FROM claims@claims_by_consumer c WHERE c.consumer_uuid = ANY($2::text[])
+UNION ALL SELECT c.body FROM transfers t INNER LOOKUP JOIN claims c ON c.claim_key = t.claim_key
 WHERE t.first_consumer = ANY($2::text[])) AS standing WHERE $1::text[] IS NOT NULL AND $2::text[] IS NOT NULL`
 
-	readMembers = `SELECT c.body FROM group_members m JOIN claims c ON c.claim_key = m.claim_key
+	readMembers = `SELECT c.body FROM group_members m INNER LOOKUP JOIN claims c ON c.claim_key = m.claim_key
 WHERE m.group_uuid = ANY($1::text[])`
 )
 

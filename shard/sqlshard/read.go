@@ -120,12 +120,13 @@ func (l *lane) questions(p *picture, n *names) []question {
 	if n.gate && !n.movesGate {
 		all = append(all, question{readGate, nil, gate})
 	}
+	hinted := l.store.grammar.hinted
 	claims := func(r pgx.Rows) error { return scanBodies(r, "claims", rowcodec.Claim, p.add) }
 	if len(n.claims)+len(n.consumers) > 0 {
-		all = append(all, question{readStanding, []any{append([]string{}, n.claims...), append([]string{}, n.consumers...)}, claims})
+		all = append(all, question{hinted(readStanding), []any{append([]string{}, n.claims...), append([]string{}, n.consumers...)}, claims})
 	}
-	ask(n.groups, readMembers, claims)
-	ask(n.hostClaims, readClaimsOfHosts, claims)
+	ask(n.groups, hinted(readMembers), claims)
+	ask(n.hostClaims, hinted(readClaimsOfHosts), claims)
 	return all
 }
 

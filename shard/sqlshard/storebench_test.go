@@ -115,6 +115,7 @@ func factors(store string, hosts []int, more func(t *storeTable, base storeSetti
 	}
 	t.add("(as said)", base)
 	t.add("1 caller", base.with(func(s *storeSetting) { s.callers = 1 }))
+	t.add("1 caller, 1 scheduler", base.with(func(s *storeSetting) { s.callers, s.schedulers = 1, 1 }))
 	t.add("8 callers", base.with(func(s *storeSetting) { s.callers = 8 }))
 	for _, n := range hosts {
 		t.add(fmt.Sprintf("%d hosts", n), base.with(func(s *storeSetting) { s.hosts = n }))
