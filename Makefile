@@ -150,8 +150,8 @@ test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tes
 
 # SEED= repeats a run as far as its goroutines do.
 .PHONY: sim-store
-sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim operations through a proxy with faults, and look for what was acknowledged (7 minutes; half an hour on a busy machine). SIM_OPS=, SIM_LIMIT=, SEED=.
-	@mkdir -p .cellgate
+sim-store: needs ## Kill -9 the scheduler and PostgreSQL in 1,000,000 claim operations through a proxy with faults, and look for what was acknowledged (7 minutes; half an hour on a busy machine); CELLGATE_TEST_COCKROACH_URL: there too, without killing the server. SIM_OPS=, SIM_LIMIT=, SEED=.
+	@mkdir -p .cellgate && rm -f .cellgate/sim-store.md
 	CELLGATE_SIM_OPS=$(or $(SIM_OPS),1000000) CELLGATE_SIM_LIMIT=$(or $(SIM_LIMIT),2h) CELLGATE_SEED=$(SEED) CELLGATE_SIM_SUMMARY=$(CURDIR)/.cellgate/sim-store.md \
 	go test -count=1 -timeout 3h -v -run 'TestI1_I3_I8_Simulation' ./shard/sqlshard
 

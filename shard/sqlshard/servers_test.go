@@ -149,6 +149,6 @@ func cockroachDatabase(t testing.TB, server string) string {
 
 // TestNotRunOnCockroachDB tells of the tests that no CockroachDB is used for.
 func TestNotRunOnCockroachDB(t *testing.T) {
-	shardtest.NotRun(t, "CockroachDB", "servers that are stopped, killed or frozen, TLS and passwords, the simulation: tests do no such thing to a server that is not theirs; "+
+	shardtest.NotRun(t, "CockroachDB", "servers that are stopped, killed or frozen, TLS and passwords: tests do no such thing to a server that is not theirs; "+
 		"plans and rows read: EXPLAIN is read as PostgreSQL words it; silent connections")
 }

@@ -22,12 +22,26 @@ import (
 
 // TestI1_I3_I8_Simulation is a long storm: the scheduler is a process of its own, which
 // is killed, and so is PostgreSQL; between them is the proxy with its faults. The
-// process of this test is the client that remembers what it was told.
+// process of this test is the client that remembers what it was told. A CockroachDB that
+// the environment names is not the test's to kill: there only the scheduler is.
 //
 // CELLGATE_SIM_OPS is how many operations must be answered, CELLGATE_SIM_LIMIT after
 // how long (a duration) it ends whatever was reached, CELLGATE_SIM_SUMMARY the file
 // that takes the summary.
 func TestI1_I3_I8_Simulation(t *testing.T) {
+	t.Run("PostgreSQL", func(t *testing.T) {
+		srv := pgtest.New(t, pgtest.Options{Durable: true})
+		srv.Exec(t, "CREATE DATABASE shard")
+		simulate(t, site{name: "PostgreSQL", addr: srv.Addr()}, srv.URL("shard"), srv)
+	})
+	t.Run("CockroachDB", func(t *testing.T) {
+		at := cockroachSite(t)
+		simulate(t, at, at.bare(t), nil)
+	})
+}
+
+// simulate runs the storm on a database; srv is its server, if it may be killed.
+func simulate(t *testing.T, at site, url string, srv *pgtest.Server) {
 	goal, limit := 5000, 10*time.Minute
 	if text := os.Getenv("CELLGATE_SIM_OPS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -45,7 +59,7 @@ func TestI1_I3_I8_Simulation(t *testing.T) {
 	}
 	seed := seeds(t, 1, 1)[0]
 	repeatWith(t, seed)
-	m := newSimulation(t, seed)
+	m := newSimulation(t, seed, at, url, srv)
 	began := time.Now()
 	for m.storm.Sums.Answered() < goal && time.Since(began) < limit && !t.Failed() {
 		m.window()
@@ -62,19 +76,24 @@ func TestI1_I3_I8_Simulation(t *testing.T) {
 	for _, w := range wrong {
 		t.Error(w)
 	}
-	if m.schedulers == 0 || m.servers == 0 || m.storm.Sums.Unknown == 0 {
+	if m.schedulers == 0 || (m.servers == 0 && srv != nil) || m.storm.Sums.Unknown == 0 {
 		t.Errorf("the test proves little: %+v", m.storm.Sums)
 	}
 	faults := m.proxy.Counts()
-	faults["kill -9 of the scheduler"], faults["kill -9 of PostgreSQL"] = int64(m.schedulers), int64(m.servers)
+	faults["kill -9 of the scheduler"], faults["kill -9 of the server"] = int64(m.schedulers), int64(m.servers)
 	shardtest.Summary{
-		Backend: "PostgreSQL, simulation", Tests: 1, Seeds: 1, Operations: int64(m.storm.Sums.Operations),
+		Backend: at.name + ", simulation", Tests: 1, Seeds: 1, Operations: int64(m.storm.Sums.Operations),
 		Kinds: faults, Violations: len(m.violations),
 	}.Tell(t)
 	text := m.summary(seed, goal, time.Since(began))
 	t.Log("\n" + text)
 	if path := os.Getenv("CELLGATE_SIM_SUMMARY"); path != "" {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = f.WriteString(text + "\n")
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	}
@@ -82,7 +101,7 @@ func TestI1_I3_I8_Simulation(t *testing.T) {
 
 type simulation struct {
 	*testing.T
-	srv     *pgtest.Server
+	srv     *pgtest.Server // nil: not to be killed
 	proxy   *pgproxy.Proxy
 	sched   *scheduler
 	storm   *shardtest.Storm
@@ -98,10 +117,8 @@ type simulation struct {
 	violations          []string
 }
 
-func newSimulation(t *testing.T, seed uint64) *simulation {
-	m := &simulation{T: t, srv: pgtest.New(t, pgtest.Options{Durable: true}), dice: rand.New(rand.NewPCG(seed, 0)), now: make(chan struct{}), killed: make(chan struct{})}
-	m.srv.Exec(t, "CREATE DATABASE shard")
-	direct := m.srv.URL("shard")
+func newSimulation(t *testing.T, seed uint64, at site, direct string, srv *pgtest.Server) *simulation {
+	m := &simulation{T: t, srv: srv, dice: rand.New(rand.NewPCG(seed, 0)), now: make(chan struct{}), killed: make(chan struct{})}
 	look := openAt(t, testOptions(direct))
 	t.Cleanup(func() { mustClose(t, look) })
 	m.version = look.Server()
@@ -115,7 +132,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		t.Fatal(err)
 	}
 	var url string
-	m.proxy, url = proxied(t, m.srv, direct)
+	m.proxy, url = at.proxied(t, direct)
 	m.proxy.SetPlan(pgproxy.Seeded(seed, pgproxy.Weather(simWeather)...))
 	m.sched = newScheduler(url, t.TempDir())
 	if err := m.sched.start(); err != nil {
@@ -144,11 +161,11 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 const simWeather = 0.003
 
 // window is one of the storm's. In every third one the scheduler is killed, in every
-// tenth PostgreSQL, in some both.
+// tenth the server, in some both.
 func (m *simulation) window() {
 	m.Helper()
 	n := m.storm.Sums.Windows
-	killsScheduler, killsServer := n%3 == 1, n%10 == 2
+	killsScheduler, killsServer := n%3 == 1, n%10 == 2 && m.srv != nil
 	m.batches.Store(0)
 	m.killAt.Store(0)
 	if killsScheduler || killsServer {
@@ -224,7 +241,7 @@ func (m *simulation) summary(seed uint64, goal int, took time.Duration) string {
 	row := func(name string, value any) { fmt.Fprintf(&b, "| %s | %v |\n", name, value) }
 	b.WriteString("| | |\n|---|---|\n")
 	row("server", m.version)
-	row("machine", fmt.Sprintf("%d CPUs, %s/%s, fsync on", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH))
+	row("machine", fmt.Sprintf("%d CPUs, %s/%s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH))
 	row("seed, goal", fmt.Sprintf("%d, %d operations answered", seed, goal))
 	row("took", took.Round(time.Second))
 	row("operations answered", s.Answered())
@@ -235,7 +252,7 @@ func (m *simulation) summary(seed uint64, goal int, took time.Duration) string {
 	row("windows", fmt.Sprintf("%d, the longest history has %d operations", s.Windows, s.Longest))
 	row("reads of all hosts in between", s.Reads)
 	row("schedulers killed (SIGKILL)", m.schedulers)
-	row("PostgreSQL killed (SIGKILL)", m.servers)
+	row("servers killed (SIGKILL)", m.servers)
 	var faults []string
 	total := int64(0)
 	for name, n := range m.proxy.Counts() {
