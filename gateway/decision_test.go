@@ -49,6 +49,37 @@ func (w *world) decision(id string) (*cellgatev1.Decision, error) {
 	return got.GetDecision(), err
 }
 
+// What waits for its cell, is on its way there, and is written is the same decision to who reads it.
+func TestDecision_NotWrittenYet_IsReadAsItWillBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
+		sent, release := make(chan struct{}), make(chan struct{})
+		w.cells[0].hook(func(_ context.Context, _ string, req any) error {
+			if _, is := req.(*cellv1.PutDecisionsRequest); is {
+				close(sent)
+				<-release
+			}
+			return nil
+		}, nil)
+		id := w.choose(ask(1, 1)).GetDecisionId()
+		read := func() *cellgatev1.Decision {
+			d, err := w.decision(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		waiting := read()
+		<-sent
+		onItsWay := read()
+		close(release)
+		w.written()
+		if written := read(); !proto.Equal(waiting, written) || !proto.Equal(onItsWay, written) || len(written.GetRanked()) == 0 {
+			t.Errorf("waiting %v\non its way %v\nwritten %v", waiting, onItsWay, written)
+		}
+	})
+}
+
 func TestDecisionOfAnAnswer(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

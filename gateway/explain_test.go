@@ -201,7 +201,7 @@ func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) 
 	req := ask(1, 1)
 	req.GetRequestSpec().Resources = map[string]int32{"VCPU": 20}
 	d, _ := w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
-	if want := "ask for at most 16 VCPU (asked 20)"; d.GetSmallestChange() != want {
+	if want := "ask for at most 16 VCPU (asked 20, max_unit is 16)"; d.GetSmallestChange() != want {
 		t.Errorf("the smallest change is %q, want %q", d.GetSmallestChange(), want)
 	}
 	if want := "host host002 of cell2: enable it"; d.GetSmallestOperatorChange() != want {

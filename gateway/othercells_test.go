@@ -129,6 +129,14 @@ func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
 		}
 		w.refused(inZone, fault.NoValidHost)
 		w.refused(req, fault.CellUnavailable)
+		small := ask(2, 1)
+		small.DryRun = true
+		if got := w.choose(small); !got.GetPartial() || got.GetExact() {
+			t.Errorf("partial %v, exact %v", got.GetPartial(), got.GetExact())
+		}
+		if why, err := w.scheduler.ExplainDestinations(context.Background(), small); err != nil || !why.GetPartial() || why.GetExact() {
+			t.Errorf("explain: partial %v, exact %v, %v", why.GetPartial(), why.GetExact(), err)
+		}
 	}
 }
 

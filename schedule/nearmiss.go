@@ -28,7 +28,28 @@ type Condition struct {
 	Filter, Detail string
 	// Hosts do not meet it; Alone of them meet all other conditions.
 	Hosts, Alone int
+	// Bounds are of an amount: those of inventories that it does not keep, those of the most hosts first.
+	Bounds []BoundCount
 }
+
+// BoundCount counts hosts on which an amount does not keep a bound of the inventory.
+type BoundCount struct {
+	Bound Bound
+	Hosts int
+	// Nearest is the bound on the host where it is nearest to what is Asked.
+	Nearest, Asked int64
+}
+
+// Bound is what an inventory bounds amounts by, by Placement's names.
+type Bound string
+
+// The bounds. BoundFree is what is not used yet.
+const (
+	BoundFree Bound = "free"
+	BoundMax  Bound = "max_unit"
+	BoundMin  Bound = "min_unit"
+	BoundStep Bound = "step_size"
+)
 
 // NearMiss is a host that does not pass.
 type NearMiss struct {
@@ -54,6 +75,9 @@ type Miss struct {
 	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would. On a host that has instances
 	// of the request (Query.Takes) it is the most for each of them and one more.
 	Asked, Most, MostWhenEmpty int64
+	// Bound is the one that Asked does not keep on the host, and BoundAt its value there.
+	Bound   Bound
+	BoundAt int64
 	// Changeable: the request could do without.
 	Changeable bool
 }
@@ -105,6 +129,7 @@ type nearMissSearch struct {
 	// passed has, by check, the hosts of the chunk at hand that meet it.
 	passed        []uint64
 	failed, alone []int
+	bounds        map[int][]BoundCount
 	// amounts are the checks of ResourceFilter on one class.
 	amounts []int
 	// withoutPCI is NUMATopologyFilter alone, asked without the request's devices, if the request has both; freed are the
@@ -172,7 +197,7 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 	}
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[failure]*alikeHosts{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, mostOpenings)),
+		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, mostOpenings)),
 	}
 	for _, take := range q.Takes {
 		n.placed[take.Host]++
@@ -274,6 +299,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 		if n.passed[i]>>slot&1 == 0 {
 			m := n.miss(i, at, c, slot)
 			shortage += m.cost()
+			n.countBound(i, &m)
 		}
 	}
 	like := n.alike[set]
@@ -463,6 +489,27 @@ func (n *nearMissSearch) conditions() []Condition {
 		}
 		list[at].Hosts += n.failed[i]
 		list[at].Alone += n.alone[i]
+		if list[at].Bounds == nil {
+			list[at].Bounds = n.bounds[i]
+		}
+		slices.SortStableFunc(list[at].Bounds, func(a, b BoundCount) int { return cmp.Compare(b.Hosts, a.Hosts) })
 	}
 	return list
+}
+
+// countBound counts the bound that an amount does not keep on a host.
+func (n *nearMissSearch) countBound(check int, m *Miss) {
+	list := n.bounds[check]
+	at := slices.IndexFunc(list, func(b BoundCount) bool { return b.Bound == m.Bound })
+	if at < 0 {
+		n.bounds[check] = append(list, BoundCount{m.Bound, 1, m.BoundAt, m.Asked})
+		return
+	}
+	b := &list[at]
+	b.Hosts++
+	if m.Bound == BoundFree || m.Bound == BoundMax {
+		b.Nearest = max(b.Nearest, m.BoundAt)
+	} else {
+		b.Nearest = min(b.Nearest, m.BoundAt)
+	}
 }

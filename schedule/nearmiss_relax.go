@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -12,6 +13,7 @@ func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 		if at := slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == detail }); at >= 0 {
 			m.Asked = r.Resources[at].N
 			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, units, r.Tree != nil)
+			m.Bound, m.BoundAt = host.boundOf(detail, m.Asked, r.Tree != nil)
 		}
 	}
 	m.Changeable = r.canRelax(&m)
@@ -75,6 +77,39 @@ func (r *row) most(class string, asked int64, units int, children bool) (now, em
 		return best
 	}
 	return most(func(p *provider) int64 { return p.Capacity - p.used }), most(func(p *provider) int64 { return p.Capacity })
+}
+
+// boundOf gives the bound that an amount of a class does not keep on the host: on the root, with children on any provider;
+// of several the one that keeps it from the provider with the most room.
+func (r *row) boundOf(class string, asked int64, children bool) (bound Bound, at int64) {
+	bound, room := BoundFree, int64(math.MinInt64)
+	consider := func(resources []Resource, used []int64) {
+		for i := range resources {
+			x := &resources[i]
+			free := x.Capacity - used[i]
+			if x.Class != class || min(free, x.MaxUnit) <= room {
+				continue
+			}
+			room = min(free, x.MaxUnit)
+			switch {
+			case asked > x.MaxUnit:
+				bound, at = BoundMax, x.MaxUnit
+			case asked < x.MinUnit:
+				bound, at = BoundMin, x.MinUnit
+			case x.StepSize > 1 && asked%x.StepSize != 0:
+				bound, at = BoundStep, x.StepSize
+			default:
+				bound, at = BoundFree, max(0, free)
+			}
+		}
+	}
+	consider(r.host.Resources, r.used)
+	if children {
+		for i := range r.host.Children {
+			consider(r.host.Children[i].Resources, r.childUsed[i])
+		}
+	}
+	return bound, at
 }
 
 // neededClasses are those that no instance can do without.

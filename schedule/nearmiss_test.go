@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -123,13 +124,16 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 		t.Errorf("nearest are %v, want %v", order, want)
 	}
 	first := got.Nearest[0]
-	if len(first.Misses) != 1 || first.Misses[0] != (Miss{ResourceFilter, "MEMORY_MB", 1024, 900, 900, true}) || first.Alike != 2 {
+	if len(first.Misses) != 1 || first.Misses[0] != (Miss{ResourceFilter, "MEMORY_MB", 1024, 900, 900, BoundFree, 900, true}) || first.Alike != 2 {
 		t.Errorf("the nearest is %+v", first)
 	}
 	want := []Condition{
-		{ComputeFilter, "disabled", 1, 1}, {TraitFilter, "T0", 1, 0}, {TraitFilter, "T1", 2, 0}, {ResourceFilter, "MEMORY_MB", 3, 2},
+		{ComputeFilter, "disabled", 1, 1, nil},
+		{TraitFilter, "T0", 1, 0, nil},
+		{TraitFilter, "T1", 2, 0, nil},
+		{ResourceFilter, "MEMORY_MB", 3, 2, []BoundCount{{BoundFree, 3, 1000, 1024}}},
 	}
-	if !slices.Equal(got.Conditions, want) {
+	if !reflect.DeepEqual(got.Conditions, want) {
 		t.Errorf("conditions %+v, want %+v", got.Conditions, want)
 	}
 }
@@ -184,5 +188,30 @@ func BenchmarkNearMisses(b *testing.B) {
 		if _, err := table.Propose(q); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Each bound of an inventory is told from what is free, by the host nearest to it.
+func TestNearMisses_BoundsOfInventories_AreNamedAndCounted(t *testing.T) {
+	e := NewTable().Edit()
+	for i, r := range []Resource{
+		{Capacity: 1000, MaxUnit: 100},
+		{Capacity: 1000, MaxUnit: 200, Used: 900}, // at most so many an instance
+		{Capacity: 1000, MaxUnit: 1000, MinUnit: 300},
+		{Capacity: 1000, MaxUnit: 1000, MinUnit: 400},
+		{Capacity: 1000, MaxUnit: 1000, StepSize: 50},
+		{Capacity: 1000, MaxUnit: 1000, Used: 990},
+		{Capacity: 1000, MaxUnit: 1000, Used: 980},
+	} {
+		r.Class, r.MinUnit, r.StepSize = "MEMORY_MB", max(r.MinUnit, 1), max(r.StepSize, 1)
+		e.PutHost(Host{UUID: fleetHost(i), ServiceHost: string(rune('a' + i)), Resources: []Resource{r}})
+	}
+	p, err := e.Table().Propose(&Query{Request: &Request{Resources: []Amount{{"MEMORY_MB", 201}}}, Rules: &Rules{}, Limit: 1, NearMisses: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []BoundCount{{BoundMax, 2, 200, 201}, {BoundMin, 2, 300, 201}, {BoundFree, 2, 20, 201}, {BoundStep, 1, 50, 201}}
+	if got := p.NearMisses.Conditions; len(got) != 1 || !reflect.DeepEqual(got[0].Bounds, want) {
+		t.Errorf("conditions %+v, want bounds %+v", got, want)
 	}
 }

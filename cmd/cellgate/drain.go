@@ -180,7 +180,7 @@ func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s did not answer: %s", c.GetCell(), c.GetReason()))
 		}
 	}
-	if !m.GetExact() {
+	if !m.GetExact() && !m.GetPartial() {
 		lines = append(lines, "The order of hosts is not exact")
 	}
 	return lines

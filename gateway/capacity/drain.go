@@ -63,6 +63,7 @@ func (svc *Service) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequ
 		return nil, err
 	}
 	d.out.Cells, d.out.Partial = q.reports()
+	d.out.Exact = d.out.GetExact() && !d.out.GetPartial()
 	d.out.Took = durationpb.New(time.Since(began))
 	return d.out, nil
 }

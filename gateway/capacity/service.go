@@ -125,6 +125,7 @@ func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapaci
 		s.Message = message(s)
 	}
 	out.Cells, out.Partial = q.reports()
+	out.Exact = out.GetExact() && !out.GetPartial()
 	out.Took = durationpb.New(time.Since(began))
 	return out, nil
 }

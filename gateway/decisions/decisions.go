@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -15,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Get reads a decision in the cell that its id names.
+// Get reads a decision in the cell that its id names, or from what waits to be written there.
 func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, error) {
 	name, text := splitDecision(id)
 	if _, err := ulid.ParseStrict(text); err != nil || name == "" {
@@ -25,7 +26,7 @@ func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, er
 	if c == nil {
 		return nil, fault.New(fault.NotFound, "there is no decision %s: no cell %q is configured", id, name)
 	}
-	got, err := cellclient.Call(ctx, c, r.budget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+	got, err := r.read(ctx, c, id)
 	switch {
 	case err == nil:
 		d := got.GetDecision()
@@ -41,6 +42,18 @@ func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, er
 			With("cells", name)
 	}
 	return nil, err
+}
+
+func (r *Recorder) read(ctx context.Context, c *cellclient.Cell, id string) (*cellv1.GetDecisionResponse, error) {
+	row := r.find(c, id)
+	if row == nil {
+		return cellclient.Call(ctx, c, r.budget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+	}
+	var body cellv1.KeptDecision
+	if err := proto.Unmarshal(row.GetBody(), &body); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "decision %s cannot be read", id)
+	}
+	return &cellv1.GetDecisionResponse{Decision: body.GetDecision(), Ranking: body.GetRanking()}, nil
 }
 
 // List lists decisions of all cells, the newest first. Every cell gives

@@ -153,6 +153,8 @@ type kept struct {
 type queue struct {
 	cell    string
 	waiting []kept
+	// sending are those that a call may write at the moment.
+	sending []kept
 	bytes   int
 	// wake has an entry when something waits.
 	wake chan struct{}
@@ -319,6 +321,20 @@ func (r *Recorder) putBack(q *queue, batch []kept) {
 	r.lost(q.cell, dropped, &r.counts.Dropped, "too many wait")
 }
 
+// find gives a decision that its cell may not have yet; nil for none.
+func (r *Recorder) find(c *cellclient.Cell, id string) *cellv1.DecisionToKeep {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, list := range [][]kept{r.queues[c].waiting, r.queues[c].sending} {
+		for _, k := range list {
+			if k.row.GetDecisionId() == id {
+				return k.row
+			}
+		}
+	}
+	return nil
+}
+
 // nextBatch takes the oldest of what waits, as much as one call carries.
 func (r *Recorder) nextBatch(q *queue) []kept {
 	r.mu.Lock()
@@ -332,6 +348,7 @@ func (r *Recorder) nextBatch(q *queue) []kept {
 		n++
 	}
 	batch := q.waiting[:n:n]
+	q.sending = batch
 	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
 		q.waiting = nil
 	}

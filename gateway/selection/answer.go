@@ -137,7 +137,7 @@ func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
 // present state, and no host that was selected for one instance is an alternate
 // of another.
 func (s *selection) respond() *cellgatev1.SelectDestinationsResponse {
-	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, Exact: s.inexact == "", IgnoredFields: s.ignored}
+	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, IgnoredFields: s.ignored}
 	selected := map[string]bool{}
 	for _, p := range s.places {
 		selected[p.answer.GetSelected().GetComputeNodeUuid()] = true
@@ -152,5 +152,6 @@ func (s *selection) respond() *cellgatev1.SelectDestinationsResponse {
 		r.Destinations = append(r.Destinations, d)
 	}
 	r.Cells, r.Partial = s.cellReports()
+	r.Exact = s.inexact == "" && !r.Partial
 	return r
 }

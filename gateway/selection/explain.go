@@ -60,7 +60,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	answers := s.askEachCell(ctx, m, nearMissAsk{limit: limit, ranked: true, patient: true})
 	s.report(m)
-	out := &cellgatev1.ExplainDestinationsResponse{Exact: m.result.Exact && !m.truncated, IgnoredFields: s.ignored, Seed: s.seed}
+	out := &cellgatev1.ExplainDestinationsResponse{IgnoredFields: s.ignored, Seed: s.seed}
 	var misses []cellMisses
 	type ranked struct {
 		cell *cellclient.Cell
@@ -104,6 +104,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	why := joinMisses(misses)
 	out.Conditions, out.Nearest = why.conditions, why.nearest
 	out.Cells, out.Partial = s.cellReports()
+	out.Exact = m.result.Exact && !m.truncated && !out.Partial
 	if len(whole) > 1 {
 		if why, err = s.explainWhole(ctx, whole); err != nil {
 			return nil, s.explain(ctx, err)
@@ -288,6 +289,7 @@ func joinMisses(cells []cellMisses) whyNot {
 			}
 			w.conditions[at].Hosts += x.GetHosts()
 			w.conditions[at].Alone += x.GetAlone()
+			addBounds(w.conditions[at], x.GetBounds())
 		}
 		for _, x := range encoded.GetNearest() {
 			x.Cell = c.cell
@@ -310,6 +312,25 @@ func joinMisses(cells []cellMisses) whyNot {
 		w.nearest = w.nearest[:nearestHosts]
 	}
 	return w
+}
+
+// addBounds joins the counts of bounds.
+func addBounds(c *cellgatev1.Condition, more []*cellgatev1.BoundCount) {
+	for _, b := range more {
+		at := slices.IndexFunc(c.GetBounds(), func(have *cellgatev1.BoundCount) bool { return have.GetBound() == b.GetBound() })
+		if at < 0 {
+			c.Bounds = append(c.Bounds, b)
+			continue
+		}
+		have := c.GetBounds()[at]
+		have.Hosts += b.GetHosts()
+		if x := schedule.Bound(b.GetBound()); x == schedule.BoundFree || x == schedule.BoundMax {
+			have.Nearest = max(have.GetNearest(), b.GetNearest())
+		} else {
+			have.Nearest = min(have.GetNearest(), b.GetNearest())
+		}
+	}
+	slices.SortStableFunc(c.GetBounds(), func(a, b *cellgatev1.BoundCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 }
 
 // addTo adds what hosts lack to a refusal.

@@ -21,10 +21,14 @@ func missChange(x *cellgatev1.Miss, zone string) string {
 	detail := x.GetDetail()
 	switch x.GetFilter() {
 	case schedule.ResourceFilter:
-		if x.GetMost() == 0 {
-			return fmt.Sprintf("ask for no %s (asked %d)", detail, x.GetAsked())
+		asked := fmt.Sprintf("asked %d", x.GetAsked())
+		if bound := x.GetBound(); bound != "" && bound != string(schedule.BoundFree) {
+			asked += fmt.Sprintf(", %s is %d", bound, x.GetBoundAt())
 		}
-		return fmt.Sprintf("ask for at most %d %s (asked %d)", x.GetMost(), detail, x.GetAsked())
+		if x.GetMost() == 0 {
+			return fmt.Sprintf("ask for no %s (%s)", detail, asked)
+		}
+		return fmt.Sprintf("ask for at most %d %s (%s)", x.GetMost(), detail, asked)
 	case schedule.TraitFilter:
 		if forbidden, is := strings.CutPrefix(detail, "!"); is {
 			return "do not forbid trait " + forbidden

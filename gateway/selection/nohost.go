@@ -101,10 +101,31 @@ func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 	if words := RejectsInWords(d.GetRejects()); words != "" {
 		message += ": " + words
 	}
+	for _, c := range d.GetConditions() {
+		for _, b := range c.GetBounds() {
+			if text := boundInWords(c.GetDetail(), b); text != "" {
+				message += "; " + text
+			}
+		}
+	}
 	for _, c := range d.GetCells() {
 		if c.GetOutcome() == cellgatev1.CellOutcome_SKIPPED {
 			message += fmt.Sprintf("; %s skipped: %s", c.GetCell(), c.GetReason())
 		}
 	}
 	return message
+}
+
+// boundInWords says which bound of inventories other than what is free keeps an amount from hosts; "" for what is free.
+func boundInWords(class string, b *cellgatev1.BoundCount) string {
+	on := fmt.Sprintf("on %s of the hosts", thousands(b.GetHosts()))
+	switch schedule.Bound(b.GetBound()) {
+	case schedule.BoundMax:
+		return fmt.Sprintf("asked %d %s a host, at most %d (max_unit) %s", b.GetAsked(), class, b.GetNearest(), on)
+	case schedule.BoundMin:
+		return fmt.Sprintf("asked %d %s a host, at least %d (min_unit) %s", b.GetAsked(), class, b.GetNearest(), on)
+	case schedule.BoundStep:
+		return fmt.Sprintf("asked %d %s a host, multiples of %d alone (step_size) %s", b.GetAsked(), class, b.GetNearest(), on)
+	}
+	return ""
 }

@@ -15,7 +15,11 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 	}
 	out := &cellv1.NearMisses{Hosts: int32(n.Hosts), Passed: int32(n.Passed)}
 	for _, c := range n.Conditions {
-		out.Conditions = append(out.Conditions, &cellgatev1.Condition{Filter: c.Filter, Detail: c.Detail, Hosts: int32(c.Hosts), Alone: int32(c.Alone)})
+		condition := &cellgatev1.Condition{Filter: c.Filter, Detail: c.Detail, Hosts: int32(c.Hosts), Alone: int32(c.Alone)}
+		for _, b := range c.Bounds {
+			condition.Bounds = append(condition.Bounds, &cellgatev1.BoundCount{Bound: string(b.Bound), Hosts: int32(b.Hosts), Nearest: b.Nearest, Asked: b.Asked})
+		}
+		out.Conditions = append(out.Conditions, condition)
 	}
 	for i := range n.Nearest {
 		m := &n.Nearest[i]
@@ -36,7 +40,7 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 func EncodeMisses(misses []schedule.Miss) []*cellgatev1.Miss {
 	out := make([]*cellgatev1.Miss, len(misses))
 	for i, x := range misses {
-		out[i] = &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, MostWhenEmpty: x.MostWhenEmpty, Changeable: x.Changeable}
+		out[i] = &cellgatev1.Miss{Filter: x.Filter, Detail: x.Detail, Asked: x.Asked, Most: x.Most, MostWhenEmpty: x.MostWhenEmpty, Bound: string(x.Bound), BoundAt: x.BoundAt, Changeable: x.Changeable}
 	}
 	return out
 }
@@ -44,7 +48,7 @@ func EncodeMisses(misses []schedule.Miss) []*cellgatev1.Miss {
 func missesFrom(in []*cellgatev1.Miss) []schedule.Miss {
 	out := make([]schedule.Miss, len(in))
 	for i, x := range in {
-		out[i] = schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), MostWhenEmpty: x.GetMostWhenEmpty(), Changeable: x.GetChangeable()}
+		out[i] = schedule.Miss{Filter: x.GetFilter(), Detail: x.GetDetail(), Asked: x.GetAsked(), Most: x.GetMost(), MostWhenEmpty: x.GetMostWhenEmpty(), Bound: schedule.Bound(x.GetBound()), BoundAt: x.GetBoundAt(), Changeable: x.GetChangeable()}
 	}
 	return out
 }
@@ -55,7 +59,11 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 	}
 	out := &schedule.NearMisses{Hosts: int(in.GetHosts()), Passed: int(in.GetPassed())}
 	for _, c := range in.GetConditions() {
-		out.Conditions = append(out.Conditions, schedule.Condition{Filter: c.GetFilter(), Detail: c.GetDetail(), Hosts: int(c.GetHosts()), Alone: int(c.GetAlone())})
+		condition := schedule.Condition{Filter: c.GetFilter(), Detail: c.GetDetail(), Hosts: int(c.GetHosts()), Alone: int(c.GetAlone())}
+		for _, b := range c.GetBounds() {
+			condition.Bounds = append(condition.Bounds, schedule.BoundCount{Bound: schedule.Bound(b.GetBound()), Hosts: int(b.GetHosts()), Nearest: b.GetNearest(), Asked: b.GetAsked()})
+		}
+		out.Conditions = append(out.Conditions, condition)
 	}
 	for i, m := range in.GetNearest() {
 		id, err := schedule.ParseID(m.GetHostUuid())

@@ -725,8 +725,8 @@ type EstimateCapacityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order of the request.
 	Shapes []*ShapeCapacity `protobuf:"bytes,1,rep,name=shapes,proto3" json:"shapes,omitempty"`
-	// Each count is what one scheduler over all hosts would have placed. False when the merge of a MIX had to give that
-	// up.
+	// Each count is what one scheduler over all hosts would have placed. False when partial, and when the merge of a MIX had
+	// to give that up.
 	Exact bool `protobuf:"varint,2,opt,name=exact,proto3" json:"exact,omitempty"`
 	// A cell that was asked did not answer: what fits there is missing.
 	Partial bool `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`
@@ -1209,7 +1209,7 @@ type PlanDrainResponse struct {
 	End CapacityEnd `protobuf:"varint,5,opt,name=end,proto3,enum=cellgate.v1.CapacityEnd" json:"end,omitempty"`
 	// LIMIT, TIME: instances that were not tried.
 	Untried int32 `protobuf:"varint,6,opt,name=untried,proto3" json:"untried,omitempty"`
-	// Each pick is what one scheduler over all hosts of its cell would pick.
+	// Each pick is what one scheduler over all hosts of its cell would pick. False when partial.
 	Exact bool `protobuf:"varint,7,opt,name=exact,proto3" json:"exact,omitempty"`
 	// A cell that was asked did not answer. Hosts of the same name there are missing.
 	Partial bool `protobuf:"varint,8,opt,name=partial,proto3" json:"partial,omitempty"`

@@ -358,7 +358,7 @@ type SelectDestinationsResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	DecisionId string                 `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// Every host is the best there was, as one scheduler over all hosts would
-	// choose. False when the merge had to give that up, or when, after lost races,
+	// choose. False when partial, when the merge had to give that up, or when, after lost races,
 	// one of the best was taken instead to get out of others' way.
 	Exact bool `protobuf:"varint,2,opt,name=exact,proto3" json:"exact,omitempty"`
 	// In the order of instance_uuids.
@@ -954,7 +954,7 @@ type ExplainDestinationsResponse struct {
 	// Hosts looked at in all cells, and those that passed every filter.
 	Hosts  int32 `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Passed int32 `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
-	// The ranking is that of one scheduler over all hosts.
+	// The ranking is that of one scheduler over all hosts. False when partial.
 	Exact bool `protobuf:"varint,3,opt,name=exact,proto3" json:"exact,omitempty"`
 	// A cell that could have held the instance did not answer.
 	Partial bool `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`
@@ -2188,7 +2188,7 @@ type Condition struct {
 	// Hosts that do not meet it, and those of them that meet all others.
 	Hosts int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Alone int32 `protobuf:"varint,4,opt,name=alone,proto3" json:"alone,omitempty"`
-	// Of an amount: which bounds of their inventories it does not keep.
+	// Of an amount: the bounds of inventories that it does not keep, those of the most hosts first.
 	Bounds        []*BoundCount `protobuf:"bytes,5,rep,name=bounds,proto3" json:"bounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2265,8 +2265,9 @@ type BoundCount struct {
 	// As in Miss.
 	Bound string `protobuf:"bytes,1,opt,name=bound,proto3" json:"bound,omitempty"`
 	Hosts int32  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// What the bound allows on the host that it allows most.
-	Most          int64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	// The bound on the host where it is nearest to the amount, and the amount.
+	Nearest       int64 `protobuf:"varint,3,opt,name=nearest,proto3" json:"nearest,omitempty"`
+	Asked         int64 `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2315,9 +2316,16 @@ func (x *BoundCount) GetHosts() int32 {
 	return 0
 }
 
-func (x *BoundCount) GetMost() int64 {
+func (x *BoundCount) GetNearest() int64 {
 	if x != nil {
-		return x.Most
+		return x.Nearest
+	}
+	return 0
+}
+
+func (x *BoundCount) GetAsked() int64 {
+	if x != nil {
+		return x.Asked
 	}
 	return 0
 }
@@ -2458,8 +2466,10 @@ type Miss struct {
 	Changeable bool `protobuf:"varint,5,opt,name=changeable,proto3" json:"changeable,omitempty"`
 	// Of an amount: the most that would fit on the host if it were empty.
 	MostWhenEmpty int64 `protobuf:"varint,6,opt,name=most_when_empty,json=mostWhenEmpty,proto3" json:"most_when_empty,omitempty"`
-	// Of an amount: the bound of the host's inventory that it does not keep: free, max_unit, min_unit or step_size.
-	Bound string `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
+	// Of an amount: the bound of the host's inventory that it does not keep (free, max_unit, min_unit or step_size), and its
+	// value.
+	Bound   string `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
+	BoundAt int64  `protobuf:"varint,9,opt,name=bound_at,json=boundAt,proto3" json:"bound_at,omitempty"`
 	// The change is to shared CPUs instead of dedicated ones.
 	SharedCpus    bool `protobuf:"varint,8,opt,name=shared_cpus,json=sharedCpus,proto3" json:"shared_cpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2543,6 +2553,13 @@ func (x *Miss) GetBound() string {
 		return x.Bound
 	}
 	return ""
+}
+
+func (x *Miss) GetBoundAt() int64 {
+	if x != nil {
+		return x.BoundAt
+	}
+	return 0
 }
 
 func (x *Miss) GetSharedCpus() bool {
@@ -2761,12 +2778,13 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x14\n" +
 	"\x05alone\x18\x04 \x01(\x05R\x05alone\x12/\n" +
-	"\x06bounds\x18\x05 \x03(\v2\x17.cellgate.v1.BoundCountR\x06bounds\"L\n" +
+	"\x06bounds\x18\x05 \x03(\v2\x17.cellgate.v1.BoundCountR\x06bounds\"h\n" +
 	"\n" +
 	"BoundCount\x12\x14\n" +
 	"\x05bound\x18\x01 \x01(\tR\x05bound\x12\x14\n" +
-	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x12\n" +
-	"\x04most\x18\x03 \x01(\x03R\x04most\"\xb4\x02\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
+	"\anearest\x18\x03 \x01(\x03R\anearest\x12\x14\n" +
+	"\x05asked\x18\x04 \x01(\x03R\x05asked\"\xb4\x02\n" +
 	"\bNearMiss\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12!\n" +
@@ -2780,7 +2798,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"changeable\x12\x14\n" +
 	"\x05alike\x18\t \x01(\x05R\x05alike\x12\x16\n" +
 	"\x06placed\x18\n" +
-	" \x01(\x05R\x06placed\"\xdf\x01\n" +
+	" \x01(\x05R\x06placed\"\xfa\x01\n" +
 	"\x04Miss\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2790,7 +2808,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"changeable\x18\x05 \x01(\bR\n" +
 	"changeable\x12&\n" +
 	"\x0fmost_when_empty\x18\x06 \x01(\x03R\rmostWhenEmpty\x12\x14\n" +
-	"\x05bound\x18\a \x01(\tR\x05bound\x12\x1f\n" +
+	"\x05bound\x18\a \x01(\tR\x05bound\x12\x19\n" +
+	"\bbound_at\x18\t \x01(\x03R\aboundAt\x12\x1f\n" +
 	"\vshared_cpus\x18\b \x01(\bR\n" +
 	"sharedCpus*v\n" +
 	"\tOperation\x12\x19\n" +
