@@ -1,7 +1,7 @@
 // Command cockroachsql parses the SQL of a Go package, and of the migrations and
-// examples beside it, with the grammar of CockroachDB 20.1. It finds what that line
-// cannot read; what the words mean there, types and functions included, it does not
-// know.
+// examples beside it, with the grammars of CockroachDB 20.1 and 25.2: the oldest line
+// that is supported and a current one. It finds what one of them cannot read; what the
+// words mean there, types and functions included, it does not know.
 //
 // It is a module of its own: nothing else needs a parser, and this one brings the
 // dependencies of its time.
@@ -14,7 +14,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/auxten/postgresql-parser/pkg/sql/parser"
+	oldest "github.com/auxten/postgresql-parser/pkg/sql/parser"
+	newest "github.com/cockroachdb/cockroachdb-parser/pkg/sql/parser"
 )
 
 const usage = `Usage: cockroachsql DIR [FILE.md ...]
@@ -25,6 +26,15 @@ DIR/migrations/*.sql, and each block of SQL in the files.`
 // onlyPostgres are statements that CockroachDB is not sent.
 var onlyPostgres = map[string]string{
 	"SET LOCAL plan_cache_mode = force_custom_plan": "server.filters says nothing to CockroachDB",
+}
+
+// grammars are those of the oldest line that is supported, and of a current one.
+var grammars = []struct {
+	version string
+	parse   func(sql string) error
+}{
+	{"20.1", func(sql string) error { _, err := oldest.Parse(sql); return err }},
+	{"25.2", func(sql string) error { _, err := newest.Parse(sql); return err }},
 }
 
 // statement is some SQL and where it stands.
@@ -44,10 +54,10 @@ func main() {
 		os.Exit(1)
 	}
 	if bad := check(found); bad > 0 {
-		fmt.Fprintf(os.Stderr, "cockroachsql: %d of %d statements are not CockroachDB's\n", bad, len(found))
+		fmt.Fprintf(os.Stderr, "cockroachsql: %d errors in %d statements\n", bad, len(found))
 		os.Exit(1)
 	}
-	fmt.Printf("%d statements are in the grammar of CockroachDB 20.1\n", len(found))
+	fmt.Printf("%d statements are in the grammars of CockroachDB 20.1 and 25.2\n", len(found))
 }
 
 // collect gives every statement there is; none at all is an error.
@@ -95,9 +105,11 @@ func check(found []statement) int {
 			needed[s.text] = true
 			continue
 		}
-		if _, err := parser.Parse(s.text); err != nil {
-			bad++
-			fmt.Fprintf(os.Stderr, "%s: %v\n%s\n\n", s.where, err, s.text)
+		for _, g := range grammars {
+			if err := g.parse(s.text); err != nil {
+				bad++
+				fmt.Fprintf(os.Stderr, "%s: CockroachDB %s: %v\n%s\n\n", s.where, g.version, err, s.text)
+			}
 		}
 	}
 	for text := range onlyPostgres {
