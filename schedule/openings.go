@@ -26,6 +26,8 @@ const (
 	// leastOpenings are looked for however few instances there are: an amount that is small enough for one host may be
 	// below another's min_unit.
 	leastOpenings = 64
+	// mostTogether bounds the hosts that are tried with all instances.
+	mostTogether = 64
 )
 
 // openings gives the openings of a table, the least change first: enough of them for as many instances as the query asks
@@ -42,7 +44,7 @@ func (n *nearMissSearch) openings() ([]Opening, error) {
 			return nil, err
 		}
 		next := together.firstOpeners()
-		for range mostOpenings {
+		for range mostTogether {
 			if next.Len() == 0 {
 				break
 			}

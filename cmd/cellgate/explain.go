@@ -50,28 +50,61 @@ moment. It ranks nothing anew.`,
 }
 
 func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
-	p.printf("%d of %d hosts pass", m.GetPassed(), m.GetHosts())
-	if !m.GetExact() {
-		p.printf("; the order is not exact")
-	}
-	if m.GetPartial() {
-		p.printf("; a cell that could have held the instance did not answer")
-	}
-	p.printf("\n")
+	p.printf("%d of %d hosts pass%s\n", m.GetPassed(), m.GetHosts(), exactness(m.GetExact(), m.GetPartial()))
+	showFunnel(p, m.GetHosts(), m.GetRejects())
 	showRanked(p, m.GetRanked(), "", "+SCORES")
 	p.printf("\n")
 	showCellReports(p, m.GetCells())
+	showSources(p, m.GetCells())
 	showMisses(p, m.GetConditions(), m.GetNearest(), m.GetSmallestChange(), m.GetSmallestOperatorChange())
 	for _, text := range m.GetUnknownValues() {
 		p.printf("%s\n", printable(text))
 	}
 }
 
-// showRanked lists ranked hosts; the chosen one, by its uuid, is marked. scores heads the column of scores.
+// exactness says what an answer is not.
+func exactness(exact, partial bool) string {
+	switch {
+	case partial:
+		return "; not over all hosts: a cell that could have held the instances did not answer"
+	case !exact:
+		return "; the order is not exact"
+	}
+	return ""
+}
+
+// showFunnel shows how many hosts each filter left.
+func showFunnel(p *page, hosts int32, rejects []*cellgatev1.RejectCount) {
+	t := p.table("FILTER", "REJECTED", "LEFT")
+	left := hosts
+	t.row("all hosts", "", left)
+	for _, r := range rejects {
+		left -= r.GetHosts()
+		t.row(conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts(), left)
+	}
+	t.printBelow()
+}
+
+// showSources shows where the hosts of each cell come from, and the version of its table that was looked at.
+func showSources(p *page, reports []*cellgatev1.CellReport) {
+	t := p.table("CELL", "SOURCE", "TABLE VERSION")
+	for _, r := range reports {
+		if r.GetTableVersion() != "" {
+			t.row(r.GetCell(), r.GetSource(), r.GetTableVersion())
+		}
+	}
+	t.printBelow()
+}
+
+// showRanked lists ranked hosts; the chosen one, by its uuid, is marked, and those of the same weight as another. scores
+// heads the column of scores.
 func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen, scores string) {
 	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", scores)
 	for i, h := range ranked {
 		rank := fmt.Sprint(i + 1)
+		if i > 0 && h.GetWeight() == ranked[i-1].GetWeight() || i+1 < len(ranked) && h.GetWeight() == ranked[i+1].GetWeight() {
+			rank += " tied"
+		}
 		if h.GetHostUuid() == chosen {
 			rank += " chosen"
 		}
@@ -105,14 +138,7 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	for _, r := range d.GetCells() {
 		hosts, passed = hosts+r.GetHosts(), passed+r.GetPassed()
 	}
-	t := p.table("FILTER", "REJECTED", "LEFT")
-	left := hosts
-	t.row("all hosts", "", left)
-	for _, r := range rejectsOf(d) {
-		left -= r.GetHosts()
-		t.row(conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts(), left)
-	}
-	t.printBelow()
+	showFunnel(p, hosts, rejectsOf(d))
 	showRanked(p, d.GetRanked(), chosenHost(d), "SCORES")
 	if len(d.GetRanked()) == 0 && d.GetRefusal() == "" {
 		p.printf("\nIts record has no weights: an earlier call of the same request placed the first instance.\n")
@@ -154,17 +180,20 @@ func showMisses(p *page, conditions []*cellgatev1.Condition, nearest []*cellgate
 		t.row(conditionText(c.GetFilter(), c.GetDetail()), c.GetHosts(), c.GetAlone())
 	}
 	t.printBelow()
-	t = p.table("NEAREST HOST", "CELL", "LACKS", "ALIKE")
+	t = p.table("NEAREST HOST", "CELL", "ZONE", "LACKS", "ALIKE")
 	for _, m := range nearest[:min(len(nearest), shownNearest)] {
 		var lacks []string
 		for _, x := range m.GetMisses() {
 			text := conditionText(x.GetFilter(), x.GetDetail())
 			if x.GetAsked() > 0 {
 				text = fmt.Sprintf("%s: %d of %d", x.GetDetail(), x.GetMost(), x.GetAsked())
+				if bound := x.GetBound(); bound != "" && bound != "free" {
+					text += fmt.Sprintf(" (%s %d)", bound, x.GetBoundAt())
+				}
 			}
 			lacks = append(lacks, text)
 		}
-		t.row(m.GetServiceHost(), m.GetCell(), strings.Join(lacks, ", "), m.GetAlike())
+		t.row(m.GetServiceHost(), m.GetCell(), m.GetAvailabilityZone(), strings.Join(lacks, ", "), m.GetAlike())
 	}
 	t.printBelow()
 	if change != "" {

@@ -92,14 +92,7 @@ func showDestinations(p *page, m *cellgatev1.SelectDestinationsResponse) {
 	}
 	p.printf("\n")
 	showCellReports(p, m.GetCells())
-	p.printf("decision %s", m.GetDecisionId())
-	if !m.GetExact() {
-		p.printf("; the order is not exact")
-	}
-	if m.GetPartial() {
-		p.printf("; a cell that could have held the instances did not answer")
-	}
-	p.printf("\n")
+	p.printf("decision %s%s\n", m.GetDecisionId(), exactness(m.GetExact(), m.GetPartial()))
 }
 
 // shownRejects is how many reasons of rejections a table that is not wide has in a row.

@@ -2056,7 +2056,8 @@ type NoValidHost struct {
 	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
 	// The smallest change of the request with which some host would pass now, for the request's author: "ask for at most
 	// 900 MEMORY_MB (asked 1024)". Empty when there is none of eight conditions or fewer.
-	// It is for the whole request: with it all of the instances find hosts. Near misses are of one instance.
+	// It is for the whole request: with it all of the instances find hosts. Near misses are of one instance. Empty, too,
+	// when more than 256 instances find none.
 	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	// The same for operators, who can also enable a host or change an aggregate: names the host.
 	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
