@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +20,18 @@ const completeWithin = 2 * time.Second
 // values asks a gateway for what begins with a text.
 type values func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error)
 
-// completeTree has shells complete what the commands of a tree take: cells and hosts, which the
-// gateway is asked for, and words of which there are few.
+// completedFlags are the flags whose values a gateway is asked for.
+var completedFlags = map[string]values{
+	"cell": cellNames, "host-cell": cellNames,
+	"host": hostNames, "ignore-host": hostNames, "force-host": hostNames, "drain": hostNames,
+	"zone":  ofCells((*cellgatev1.Cell).GetAvailabilityZones),
+	"trait": ofCells((*cellgatev1.Cell).GetTraits), "forbid-trait": ofCells((*cellgatev1.Cell).GetTraits),
+	"aggregate": ofCells(aggregateNames), "forbid-aggregate": ofCells(aggregateNames),
+	"group": groupUUIDs, "decision": decisionIDs, "reason": refusalReasons,
+}
+
+// completeTree has shells complete what the commands of a tree take: what a gateway is asked for, and words of which
+// there are few.
 func completeTree(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeTree(sub)
@@ -27,8 +39,9 @@ func completeTree(cmd *cobra.Command) {
 	if cmd.Flag("addr") == nil {
 		return
 	}
-	for flag, of := range map[string]values{"cell": cellNames, "host": hostNames} {
-		if cmd.LocalFlags().Lookup(flag) != nil {
+	for flag, of := range completedFlags {
+		// Why an operator does something nobody can foretell.
+		if cmd.LocalFlags().Lookup(flag) != nil && (flag != "reason" || cmd.Name() == "list") {
 			_ = cmd.RegisterFlagCompletionFunc(flag, of.complete) // fails for a flag that has one
 		}
 	}
@@ -54,6 +67,8 @@ func completeTree(cmd *cobra.Command) {
 			return values(hostNames).complete(cmd, args, begin)
 		case name == "CELL":
 			return values(cellNames).complete(cmd, args, begin)
+		case name == "DECISION":
+			return values(decisionIDs).complete(cmd, args, begin)
 		case strings.Contains(name, "|"):
 			return strings.Split(name, "|"), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -86,23 +101,83 @@ func (v values) complete(cmd *cobra.Command, _ []string, begin string) ([]string
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
+// beginning are the different texts of a list that begin with a text, sorted.
+func beginning(list []string, begin string) []string {
+	list = slices.DeleteFunc(list, func(s string) bool { return s == "" || !strings.HasPrefix(s, begin) })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 func cellNames(ctx context.Context, conn grpc.ClientConnInterface, begin string) (names []string, err error) {
 	all, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 	for _, c := range all.GetCells() {
-		if strings.HasPrefix(c.GetCell(), begin) {
-			names = append(names, c.GetCell())
+		names = append(names, c.GetCell())
+	}
+	return beginning(names, begin), err
+}
+
+// ofCells gives what the cells have of something; one that does not answer has nothing.
+func ofCells(of func(*cellgatev1.Cell) []string) values {
+	return func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error) {
+		cells, err := cellNames(ctx, conn, "")
+		found := make([][]string, len(cells))
+		var all sync.WaitGroup
+		for i, name := range cells {
+			all.Go(func() {
+				if got, err := cellgatev1.NewCellsClient(conn).GetCell(ctx, &cellgatev1.GetCellRequest{Cell: name}); err == nil {
+					found[i] = of(got.GetCell())
+				}
+			})
+		}
+		all.Wait()
+		return beginning(slices.Concat(found...), begin), err
+	}
+}
+
+func aggregateNames(c *cellgatev1.Cell) (names []string) {
+	for _, a := range c.GetAggregates() {
+		names = append(names, a.GetName())
+	}
+	return names
+}
+
+// groupUUIDs gives the server groups of the first page of claims.
+func groupUUIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (uuids []string, err error) {
+	all, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage})
+	for _, c := range all.GetClaims() {
+		uuids = append(uuids, c.GetGroupUuid())
+	}
+	return beginning(uuids, begin), err
+}
+
+// shownDecisions is how many of the newest decisions are offered.
+const shownDecisions = 20
+
+func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (ids []string, err error) {
+	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{PageSize: shownDecisions})
+	for _, d := range all.GetDecisions() {
+		ids = append(ids, d.GetDecisionId())
+	}
+	return beginning(ids, begin), err
+}
+
+// refusalReasons gives the kinds of the newest refusals, and the filters that had a part in them.
+func refusalReasons(ctx context.Context, conn grpc.ClientConnInterface, begin string) (reasons []string, err error) {
+	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Refused: true, PageSize: maxPage / 10})
+	for _, d := range all.GetDecisions() {
+		reasons = append(reasons, d.GetRefusal())
+		for _, r := range rejectsOf(d) {
+			reasons = append(reasons, conditionText(r.GetFilter(), r.GetDetail()))
 		}
 	}
-	return names, err
+	return beginning(reasons, begin), err
 }
 
 // hostNames gives the names of hosts on one page of those with the text in their name.
 func hostNames(ctx context.Context, conn grpc.ClientConnInterface, begin string) (names []string, err error) {
 	found, err := cellgatev1.NewHostsClient(conn).ListHosts(ctx, &cellgatev1.ListHostsRequest{NameContains: begin, PageSize: maxPage})
 	for _, h := range found.GetHosts() {
-		if strings.HasPrefix(h.GetServiceHost(), begin) {
-			names = append(names, h.GetServiceHost())
-		}
+		names = append(names, h.GetServiceHost())
 	}
-	return names, err
+	return beginning(names, begin), err
 }

@@ -75,11 +75,24 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 			out.Cells = []*cellgatev1.Cell{{Cell: "cell1"}, {Cell: "south"}}
 		case *cellgatev1.ListHostsResponse:
 			out.Hosts = []*cellgatev1.Host{{ServiceHost: "cmp-1"}, {ServiceHost: "old-cmp-1"}}
+		case *cellgatev1.GetCellResponse:
+			out.Cell = &cellgatev1.Cell{
+				AvailabilityZones: []string{"c-az", "az"}, Traits: []string{"T", "c-trait"},
+				Aggregates: []*cellgatev1.CellAggregate{{Name: "c-fast"}, {Name: "slow"}},
+			}
+		case *cellgatev1.ListClaimsResponse:
+			out.Claims = []*cellgatev1.Claim{{}, {GroupUuid: "c-group"}, {GroupUuid: "c-group"}}
+		case *cellgatev1.ListDecisionsResponse:
+			out.Decisions = []*cellgatev1.Decision{{DecisionId: "c.1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{{
+				Rejects: []*cellgatev1.RejectCount{{Filter: "cFilter", Detail: "X"}},
+			}}}}
 		}
 	}}
-	for want, of := range map[string]values{"cell1": cellNames, "cmp-1": hostNames} {
-		if got, err := of(t.Context(), conn, "c"); err != nil || !slices.Equal(got, []string{want}) {
-			t.Errorf("%q, %v, want %s", got, err, want)
+	for flag, want := range map[string]string{
+		"cell": "cell1", "host": "cmp-1", "drain": "cmp-1", "zone": "c-az", "trait": "c-trait", "aggregate": "c-fast", "group": "c-group", "decision": "c.1", "reason": "cFilter(X)",
+	} {
+		if got, err := completedFlags[flag](t.Context(), conn, "c"); err != nil || !slices.Equal(got, []string{want}) {
+			t.Errorf("--%s: %q, %v, want %s", flag, got, err, want)
 		}
 	}
 	// Without a gateway nothing is offered, and nothing is written into the line.
