@@ -23,7 +23,7 @@ var flagOfField = map[string][]string{
 	"properties": {"image-property"}, "scheduler_hints": {"hint"}, "strategy": {"strategy"}, "filter_expression": {"filter-expression"},
 	"weigh_expression": {"weigh-expression"}, "weigh_multiplier": {"weigh-multiplier"}, "claim_ttl": {"ttl"}, "max_alternates": {"alternates"},
 	"drained_hosts": {"drain"}, "added_hosts": {"add"}, "ratios": {"ratio"}, "max_instances": {"max"}, "specs": {"specs"}, "lasts": {"for"}, "until": {"until"},
-	"since": {"since"}, "if_generation": {"if-generation"},
+	"database": {"database"}, "api": {"api-database"}, "cell_uuid": {"cell-uuid"}, "since": {"since"}, "if_generation": {"if-generation"},
 }
 
 // uuidHelp says where the uuid is of what cellgate knows no name of.

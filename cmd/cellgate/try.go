@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"cellgate/gateway/legacy/trial"
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
+	"cellgate/internal/fault"
 )
 
 //go:embed try.html
@@ -105,7 +107,7 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		}
 		report, err := tryCloud(ctx, c, placement, *uuid, *confs, *requests)
 		if err != nil {
-			return err
+			return databaseFailed(flagged(cmd, err), c, placement, len(*dumps) > 0)
 		}
 		if *html != "" {
 			err = writeReport(*html, report)
@@ -171,6 +173,9 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	for i := range r.LeftOut {
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
 	}
+	for _, t := range r.Unread {
+		report.Odd = append(report.Odd, diagnose(warned, unreadTables[t.Table], t.Grant).named("table "+t.Table)...)
+	}
 	for _, host := range r.Unprovided {
 		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
 	}
@@ -178,6 +183,73 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		report.Odd = append(report.Odd, redundantFilters(confs, g.Gateway.Nova).named("nova.conf")...)
 	}
 	return report, nil
+}
+
+// unreadTables say what is missing without the tables that a trial can do without.
+var unreadTables = map[string]string{
+	"flavors":       "may not be read: what still fits is not known",
+	"request_specs": "may not be read: no request is placed again",
+}
+
+// databaseFailed names the flag and the address of the database that failed, with all that its driver says.
+func databaseFailed(err error, c config.LegacyCell, placement placementFlags, dumped bool) error {
+	var of *trial.DatabaseError
+	var known *fault.Error
+	flag := ""
+	switch {
+	case dumped:
+		return err
+	case errors.As(err, &of):
+		flag, err = of.Database, of.Err
+	case errors.As(err, &known):
+		flag = known.Metadata["database"]
+	}
+	at, ok := map[string][2]string{"cell": {"--database", c.Database}, "api": {"--api-database", c.API}, "placement": {"--placement-database", placement.url}}[flag]
+	if !ok {
+		return err
+	}
+	return &serverError{fmt.Errorf("%s %s: %w", at[0], addressIn(at[1]), err)}
+}
+
+// addressIn is a database's URL without its user and options.
+func addressIn(database string) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		return "(a URL that cannot be read)" // not shown: it may have a password
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// oddKind are odd rows of a kind.
+type oddKind struct {
+	What, Do, Rows string
+}
+
+// Kinds are the odd rows by kind, in the order of the first of each; a remedy that names a row is that of the first.
+func (r *tryReport) Kinds() (kinds []oddKind) {
+	const shown = 5
+	rows := map[string][]string{}
+	first := map[string]result{}
+	var order []string
+	for _, o := range r.Odd {
+		kind, _, _ := strings.Cut(o.What, ": ")
+		if rows[kind] == nil {
+			order, first[kind] = append(order, kind), o
+		}
+		rows[kind] = append(rows[kind], o.Check)
+	}
+	for _, kind := range order {
+		names, of := rows[kind], oddKind{What: first[kind].What, Do: first[kind].Do}
+		if n := len(names); n > 1 {
+			of.What = fmt.Sprintf("%d: %s", n, of.What)
+			if n > shown {
+				names = append(names[:shown:shown], fmt.Sprintf("and %d more", n-shown))
+			}
+		}
+		of.Rows = strings.Join(names, ", ")
+		kinds = append(kinds, of)
+	}
+	return kinds
 }
 
 func writeReport(file string, r *tryReport) error {
@@ -196,9 +268,10 @@ func (r *tryReport) show(p *page) {
 		classes.row(c.Name, c.Used, c.Capacity)
 	}
 	classes.print()
+	p.width = pageWidth
 	odd := p.table("ODD", "WHAT", "WHAT TO DO")
-	for _, o := range r.Odd {
-		odd.row(o.Check, o.What, o.Do)
+	for _, o := range r.Kinds() {
+		odd.row(o.Rows, o.What, o.Do)
 	}
 	odd.printBelow()
 	flavors := p.table("FLAVOR", "VCPU", "MEMORY MIB", "DISK GB", "STILL FIT")

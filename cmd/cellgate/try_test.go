@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,5 +195,94 @@ func TestTry_SeveralCellsAndNoUUID_SaysSo(t *testing.T) {
 func TestTry_WithoutDatabase_IsWrongUsage(t *testing.T) {
 	if _, stderr, status := typed(t.Context(), "", "try"); status != exitUsage || !strings.Contains(stderr, "--database") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// A user without rights on what only a trial reads gets the rest, and the statement that gives the right.
+func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
+		c := newNovaCell(t, k, 2, "127.0.0.1:1")
+		c.cell.Exec(t, "UPDATE compute_nodes SET uuid = NULL")
+		createTrialTables(c)
+		user := "trial" + strings.ToLower(string(k)) + c.now.Format("150405")
+		tables := []string{"cell_mappings", "host_mappings", "aggregates", "aggregate_hosts", "aggregate_metadata"}
+		grant := "GRANT SELECT ON flavors TO " + user + ";"
+		if k == legacytest.MariaDB {
+			at := user + "@'127.0.0.1'"
+			c.cell.Exec(t, "CREATE USER "+at+"; GRANT SELECT ON * TO "+at)
+			for _, table := range tables {
+				c.api.Exec(t, "GRANT SELECT ON "+table+" TO "+at)
+			}
+			t.Cleanup(func() { c.cell.Exec(t, "DROP USER "+at) })
+			grant = "GRANT SELECT ON " + path.Base(c.api.URL) + ".flavors TO '" + user + "'@'127.0.0.1';"
+		} else {
+			c.cell.Exec(t, "CREATE USER "+user+"; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "+user)
+			c.api.Exec(t, "GRANT SELECT ON "+strings.Join(tables, ", ")+" TO "+user)
+			t.Cleanup(func() {
+				for _, d := range []*legacytest.Database{c.cell, c.api} {
+					d.Exec(t, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM "+user)
+				}
+				c.cell.Exec(t, "DROP USER "+user)
+			})
+		}
+		as := strings.NewReplacer("//root@", "//"+user+"@", "//postgres@", "//"+user+"@").Replace
+		args := []string{"try", "--database", as(c.cell.URL), "--api-database", as(c.api.URL), "--cell-uuid", novaCellUUID}
+		out, stderr, status := typed(t.Context(), "", append(args, "-o", "json")...)
+		var r struct {
+			Unread []trial.Unread `json:"unread"`
+			Left   []struct {
+				Reason string `json:"reason"`
+			} `json:"left_out"`
+			Took time.Duration `json:"took_ns"`
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone || len(r.Unread) != 2 || r.Unread[0].Grant != grant || len(r.Left) != 2 || r.Took == 0 {
+			t.Fatalf("status %d, %v, %+v, want %s\n%s%s", status, err, r, grant, out, stderr)
+		}
+		out, _, _ = typed(t.Context(), "", args...)
+		for _, want := range []string{"2: is no host (bad_uuid)", "table request_specs", "table flavors"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
+}
+
+func TestTry_DatabaseThatIsAway_NamesItsFlagAndAddress(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 1, "127.0.0.1:1")
+	for _, at := range []struct {
+		want string
+		args []string
+	}{
+		{"--database mysql://127.0.0.1:1/nova: the cell database of try cannot be reached", []string{"--database", "mysql://u@127.0.0.1:1/nova"}},
+		{"--api-database mysql://127.0.0.1:1/nova_api: ", []string{"--database", c.cell.URL, "--api-database", "mysql://u:secret@127.0.0.1:1/nova_api"}},
+		{"--placement-database postgres://127.0.0.1:1/placement: ", []string{"--database", c.cell.URL, "--placement-database", "postgres://u:secret@127.0.0.1:1/placement"}},
+	} {
+		_, stderr, status := typed(t.Context(), "", append([]string{"try"}, at.args...)...)
+		if status != exitRefused || !strings.Contains(stderr, at.want) || !strings.Contains(stderr, "connection refused") || strings.Contains(stderr, "secret") {
+			t.Errorf("%v: status %d: %s", at.args, status, stderr)
+		}
+	}
+}
+
+func TestTry_PasswordInAURL_NamesTheFlag(t *testing.T) {
+	_, stderr, status := typed(t.Context(), "", "try", "--database", "mysql://u:secret@127.0.0.1:1/nova")
+	if status != exitUsage || !strings.Contains(stderr, "--database: has a password") || strings.Contains(stderr, "secret") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestTryKinds_RowsOfAKind_AreOneRow(t *testing.T) {
+	var r tryReport
+	for i := range 7 {
+		r.Odd = append(r.Odd, diagnose(warned, fmt.Sprintf("is no host (bad_uuid): host%d", i), "do").named(fmt.Sprintf("row %d", i))...)
+	}
+	r.Odd = append(r.Odd, diagnose(warned, "may not be read", "grant").named("table flavors")...)
+	got := r.Kinds()
+	want := []oddKind{
+		{What: "7: is no host (bad_uuid): host0", Do: "do", Rows: "row 0, row 1, row 2, row 3, row 4, and 2 more"},
+		{What: "may not be read", Do: "grant", Rows: "table flavors"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -81,12 +81,14 @@ type Host struct {
 
 // LeftOut is a live row of compute_nodes that is no host.
 type LeftOut struct {
-	NodeID           int64
-	UUID, Host, Node string
-	Reason           Reason
+	NodeID int64  `json:"node_id"`
+	UUID   string `json:"uuid"`
+	Host   string `json:"host"`
+	Node   string `json:"node"`
+	Reason Reason `json:"reason"`
 	// Column that is to blame; empty when it is none.
-	Column string
-	Detail string
+	Column string `json:"column"`
+	Detail string `json:"detail"`
 }
 
 // Reason says why a row is no host.

@@ -48,6 +48,9 @@ func TroubleOf(err error) Trouble {
 	return Trouble(e.Metadata["reason"])
 }
 
+// IsDenied reports whether a database's error says that the user may not log in, or not read a table.
+func IsDenied(err error) bool { return err != nil && troubleOf(err) == Denied }
+
 // unavailable makes the error of a trouble; what completes "the cell database of
 // cell1 …".
 func (d *database) unavailable(t Trouble, cause error, what string) error {

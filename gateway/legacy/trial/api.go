@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -21,41 +22,63 @@ import (
 type apiRows struct {
 	flavors []Flavor
 	specs   []requestSpec
+	unread  []Unread
 }
 
 // requestSpec is a row of request_specs: the instance, and the RequestSpec as JSON.
 type requestSpec struct{ instance, spec string }
 
-// readAPI reads the flavors and the newest request specs, in one read-only transaction.
+// readAPI reads the flavors and the newest request specs, each in a read-only transaction. A table that the user may not
+// read is left out and noted.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
 	db, err := openDatabase(d)
 	if err != nil {
 		return rows, err
 	}
 	defer func() { _ = db.Close() }() // it was read
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return rows, fmt.Errorf("API database: %w", err)
+	read := func(table, query string, do func(*sql.Rows) error) error {
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // nothing was written
+		if err = eachRow(ctx, tx, query, do); novadb.IsDenied(err) {
+			rows.unread = append(rows.unread, Unread{Table: table, Grant: grant(d.URL, table, err)})
+			return nil
+		}
+		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-	err = eachRow(ctx, tx, "SELECT name, vcpus, memory_mb, root_gb + ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
+	err = read("flavors", "SELECT name, vcpus, memory_mb, root_gb + ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
 		var f Flavor
 		err := r.Scan(&f.Name, &f.VCPUs, &f.MemoryMB, &f.DiskGB)
 		rows.flavors = append(rows.flavors, f)
 		return err
 	})
 	if err == nil {
-		err = eachRow(ctx, tx, fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
+		err = read("request_specs", fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
 			var s requestSpec
 			err := r.Scan(&s.instance, &s.spec)
 			rows.specs = append(rows.specs, s)
 			return err
 		})
 	}
-	if err != nil {
-		err = fmt.Errorf("API database: %w", err)
-	}
 	return rows, err
+}
+
+// deniedTo is the user, as MySQL and MariaDB know it, in their word that it may not read a table.
+var deniedTo = regexp.MustCompile(`to user ('[^']*'@'[^']*')`)
+
+// grant is the statement that lets the user of a database's URL read a table.
+func grant(database, table string, denied error) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		return "" // it could not have been connected to
+	}
+	user := u.User.Username()
+	if m := deniedTo.FindStringSubmatch(denied.Error()); m != nil {
+		table, user = strings.Trim(u.Path, "/")+"."+table, m[1]
+	}
+	return fmt.Sprintf("GRANT SELECT ON %s TO %s;", table, user)
 }
 
 // FindCell gives the uuid in cell_mappings of the cell whose database_connection ends with the path of a database's
@@ -63,16 +86,16 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 func FindCell(ctx context.Context, api novadb.Database, cell string) (string, error) {
 	u, err := url.Parse(cell)
 	if err != nil {
-		return "", errors.New("the cell database's URL cannot be read") // not shown: it may have a password
+		return "", failed("cell", errors.New("the URL cannot be read")) // not shown: it may have a password
 	}
 	db, err := openDatabase(api)
 	if err != nil {
-		return "", err
+		return "", failed("api", err)
 	}
 	defer func() { _ = db.Close() }() // it was read
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return "", fmt.Errorf("API database: %w", err)
+		return "", failed("api", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	var all, named []string
@@ -87,7 +110,7 @@ func FindCell(ctx context.Context, api novadb.Database, cell string) (string, er
 	})
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("API database: %w", err)
+		return "", failed("api", err)
 	case len(named) == 1:
 		return named[0], nil
 	case len(all) == 1:
@@ -113,7 +136,7 @@ func eachRow(ctx context.Context, tx *sql.Tx, query string, do func(*sql.Rows) e
 func openDatabase(d novadb.Database) (*sql.DB, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
-		return nil, errors.New("the API database's URL cannot be read") // not shown: it may have a password
+		return nil, errors.New("the URL cannot be read") // not shown: it may have a password
 	}
 	password, _ := u.User.Password()
 	if d.PasswordFile != "" {
@@ -126,7 +149,7 @@ func openDatabase(d novadb.Database) (*sql.DB, error) {
 	if !strings.HasPrefix(u.Scheme, "mysql") && !strings.HasPrefix(u.Scheme, "mariadb") {
 		c, err := pgx.ParseConfig("postgres://" + strings.SplitN(d.URL, "://", 2)[1])
 		if err != nil {
-			return nil, errors.New("the API database's URL cannot be read")
+			return nil, errors.New("the URL cannot be read")
 		}
 		if password != "" {
 			c.Password = password

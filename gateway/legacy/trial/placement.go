@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -41,12 +40,12 @@ func readPlacement(ctx context.Context, d novadb.Database, specs []requestSpec) 
 	defer func() { _ = db.Close() }() // it was read
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 	if err != nil {
-		return nil, fmt.Errorf("the database of Placement: %w", err)
+		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	p := &placementRows{children: map[int64][]*providerRow{}, roots: map[schedule.ID]*providerRow{}, takes: map[string][]take{}}
 	if err := p.read(ctx, tx, specs); err != nil {
-		return nil, fmt.Errorf("the database of Placement: %w", err)
+		return nil, err
 	}
 	return p, nil
 }

@@ -29,44 +29,79 @@ type Config struct {
 type Report struct {
 	// At is the time that services are up or down at: the server's, or that of the newest heartbeat
 	// where no service had one lately, as in a dump.
-	At                               time.Time
-	Took                             time.Duration
-	Hosts, Available, Disabled, Down int
-	Instances                        int
-	Classes                          []Class
-	LeftOut                          []novadb.LeftOut
+	At        time.Time        `json:"at"`
+	Took      time.Duration    `json:"took_ns"`
+	Hosts     int              `json:"hosts"`
+	Available int              `json:"available"`
+	Disabled  int              `json:"disabled"`
+	Down      int              `json:"down"`
+	Instances int              `json:"instances"`
+	Classes   []Class          `json:"classes"`
+	LeftOut   []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the hosts, by name, of which Placement has no provider; they are left out.
-	Unprovided []string
-	Flavors    []Flavor
-	Replays    []Replay
+	Unprovided []string `json:"unprovided"`
+	// Unread are tables that the user may not read: what they would have told is missing.
+	Unread  []Unread `json:"unread"`
+	Flavors []Flavor `json:"flavors"`
+	Replays []Replay `json:"replays"`
+}
+
+// Unread is a table that the user may not read.
+type Unread struct {
+	Table string `json:"table"`
+	// Grant is the statement that lets the user read it.
+	Grant string `json:"grant"`
 }
 
 // Class is a resource class over all hosts.
 type Class struct {
-	Name           string
-	Used, Capacity int64
+	Name     string `json:"name"`
+	Used     int64  `json:"used"`
+	Capacity int64  `json:"capacity"`
 }
 
 // Flavor is one of Nova's, and how many instances of it still fit on available hosts, by VCPU,
 // MEMORY_MB and DISK_GB alone.
 type Flavor struct {
-	Name                    string
-	VCPUs, MemoryMB, DiskGB int64
-	Fits                    int64
+	Name     string `json:"name"`
+	VCPUs    int64  `json:"vcpus"`
+	MemoryMB int64  `json:"memory_mb"`
+	DiskGB   int64  `json:"disk_gb"`
+	Fits     int64  `json:"fits"`
 }
 
 // Replay is a request spec that was placed again, on the hosts as they are now without its
 // instance.
 type Replay struct {
-	Instance string
+	Instance string `json:"instance"`
 	// Nova is the host on which the instance is, Chosen the one that cellgate ranks first; empty
 	// for none. Rank is the place of Nova's host in cellgate's order, from 1; 0 when a filter
 	// rejects it.
-	Nova, Chosen string
-	Rank, Passed int
-	Took         time.Duration
+	Nova   string        `json:"nova"`
+	Chosen string        `json:"chosen"`
+	Rank   int           `json:"rank"`
+	Passed int           `json:"passed"`
+	Took   time.Duration `json:"took_ns"`
 	// Problem says why nothing was chosen.
-	Problem string
+	Problem string `json:"problem"`
+}
+
+// DatabaseError is what one of the databases failed with.
+type DatabaseError struct {
+	// Database is cell, api or placement.
+	Database string
+	Err      error
+}
+
+func (e *DatabaseError) Error() string { return "the " + e.Database + " database: " + e.Err.Error() }
+func (e *DatabaseError) Unwrap() error { return e.Err }
+
+// failed is a DatabaseError; nil for nil.
+func failed(database string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &DatabaseError{database, err}
 }
 
 // Run reads the databases and tries.
@@ -84,16 +119,16 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	var api apiRows
 	if c.Database.API.URL != "" {
 		if api, err = readAPI(ctx, c.Database.API, c.Requests); err != nil {
-			return nil, err
+			return nil, failed("api", err)
 		}
 	}
 	var placement *placementRows
 	if c.Placement.URL != "" {
 		if placement, err = readPlacement(ctx, c.Placement, api.specs); err != nil {
-			return nil, err
+			return nil, failed("placement", err)
 		}
 	}
-	r := &Report{At: x.At, LeftOut: x.LeftOut, Flavors: api.flavors}
+	r := &Report{At: x.At, LeftOut: x.LeftOut, Flavors: api.flavors, Unread: api.unread}
 	if asOf := x.Heartbeat; x.Silent(serviceDownTime) && !asOf.IsZero() {
 		r.At = asOf
 		upAt(x, asOf)
