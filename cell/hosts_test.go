@@ -154,7 +154,7 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 	want := &cellv1.GetSummaryResponse{
 		Cell: "cell1", CellUuid: cellUUID, Replica: "r1",
 		Totals: &cellgatev1.Cell{
-			Cell: "cell1", CellUuid: cellUUID, Enabled: true, Available: true, Hosts: 2, HostsUp: 1,
+			Cell: "cell1", CellUuid: cellUUID, Enabled: true, Available: true, Hosts: 2, HostsUp: 1, HostsDisabled: 1,
 			ClaimsPending: 1, ClaimsConfirmed: 1, AvailabilityZones: []string{"west"}, TableVersion: name,
 			Resources: []*cellgatev1.ResourceTotals{
 				{ResourceClass: "DISK_GB", Capacity: 2 << 20, LargestFree: 1 << 20},

@@ -124,7 +124,9 @@ func (s *totals) count(h *countedHost, by int32) {
 	case withholding.Intended():
 		t.HostsWithheld += by
 	case len(withholding) > 0: // its nova-compute is down
-	case h.up && !host.Disabled:
+	case host.Disabled:
+		t.HostsDisabled += by
+	case h.up:
 		t.HostsUp += by
 	}
 	if u := h.row.Usage; u != nil {
@@ -179,7 +181,7 @@ func (s *totals) label(h *shard.Host, by int) {
 // message gives the totals without the cell's names.
 func (s *totals) message() *cellv1.GetSummaryResponse {
 	t := &cellgatev1.Cell{
-		Hosts: s.sum.Hosts, HostsUp: s.sum.HostsUp, HostsImported: s.sum.HostsImported, HostsWithheld: s.sum.HostsWithheld,
+		Hosts: s.sum.Hosts, HostsUp: s.sum.HostsUp, HostsImported: s.sum.HostsImported, HostsWithheld: s.sum.HostsWithheld, HostsDisabled: s.sum.HostsDisabled,
 		ClaimsPending: s.sum.ClaimsPending, ClaimsConfirmed: s.sum.ClaimsConfirmed,
 	}
 	out := &cellv1.GetSummaryResponse{Totals: t, HasUnzonedHosts: s.unzoned > 0}

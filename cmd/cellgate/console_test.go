@@ -176,6 +176,12 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 
 	b.open("/cells/cell1", "10,000 hosts.")
 	b.await("Fullest hosts")
+	// The facts count as many hosts out of service as the map shows.
+	var facts, label string
+	b.do(chromedp.Text(`//dt[. = "Out of service"]/following-sibling::dd[1]`, &facts, chromedp.BySearch), chromedp.AttributeValue(`[aria-label^="Heat map"]`, "aria-label", &label, nil, chromedp.ByQuery))
+	if n, _, _ := strings.Cut(facts, " "); n == "0" || !strings.Contains(label, " "+n+" out of service") {
+		t.Errorf("the facts say %q, the map %q", facts, label)
+	}
 	b.check("cell")
 	b.heatMapMoves()
 	b.do(chromedp.KeyEvent("\r"))

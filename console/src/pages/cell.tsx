@@ -21,9 +21,10 @@ export function usageOf(host: Bag): Usage {
 
 // stateOf says in a word why a host takes no instances; empty when it does.
 export function stateOf(host: Bag): "" | "down" | "out of service" {
-  if (host.admin && host.admin.state !== "ENABLED" && host.admin.state !== "STATE_UNSPECIFIED") return host.admin.state === "FORCED_DOWN" ? "down" : "out of service";
-  if (!host.enabled || host.admin?.nova) return "out of service";
-  return host.up ? "" : "down";
+  const admin = host.admin?.state ?? "STATE_UNSPECIFIED";
+  if (!host.enabled || (admin !== "ENABLED" && admin !== "STATE_UNSPECIFIED")) return "out of service";
+  if (!host.up) return "down";
+  return host.admin?.nova ? "out of service" : "";
 }
 
 interface HostRow {
@@ -110,7 +111,8 @@ function CellFacts({ cell }: { cell: Bag }) {
         <Facts rows={[
           ["Hosts up", `${count(cell.hosts_up)} of ${count(cell.hosts)}`],
           ["Claims", `${count(cell.claims_confirmed)} confirmed, ${count(cell.claims_pending)} pending`],
-          ["Out of service", plural(cell.hosts_withheld, "host")],
+          ["Out of service", outOfService(cell)],
+          ["Down", plural(cell.hosts - cell.hosts_up - cell.hosts_withheld - cell.hosts_disabled, "host")],
           ["Imported from Nova's tables", plural(cell.hosts_imported, "host")],
           ["Zones", cell.availability_zones.join(", ")],
           ["Most free on one host", cell.resources.map((r: Bag) => `${amount(r.largest_free, r.resource_class)} ${className(r.resource_class)}`).join(", ")],
@@ -127,6 +129,12 @@ function CellFacts({ cell }: { cell: Bag }) {
       </Card>
     </div>
   );
+}
+
+// outOfService says how many hosts take nothing new, and who says so.
+export function outOfService(cell: Bag): string {
+  const by = [[cell.hosts_withheld, "by operators"], [cell.hosts_disabled, "by their own report"]].filter(([n]) => n > 0);
+  return plural(cell.hosts_withheld + cell.hosts_disabled, "host") + (by.length ? `: ${by.map(([n, who]) => `${count(n as number)} ${who}`).join(", ")}` : "");
 }
 
 const fullest = "";

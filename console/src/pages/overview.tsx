@@ -79,7 +79,7 @@ function CellCard({ cell, rates }: { cell: Bag; rates?: Rates }) {
           <p>
             {count(cell.hosts_up)} of {plural(cell.hosts, "host")} up, {plural(cell.claims_confirmed, "claim")}
             {cell.claims_pending > 0 && `, ${count(cell.claims_pending)} pending`}
-            {cell.hosts_withheld > 0 && `, ${plural(cell.hosts_withheld, "host")} out of service`}
+            {cell.hosts_withheld + cell.hosts_disabled > 0 && `, ${plural(cell.hosts_withheld + cell.hosts_disabled, "host")} out of service`}
           </p>
           {main.map((t: Bag) => <Meter key={t.resource_class} resourceClass={t.resource_class} used={Number(t.used)} capacity={Number(t.capacity)} />)}
           {others > 0 && <p class="quiet small">and {plural(others, "other resource class", "other resource classes")}</p>}

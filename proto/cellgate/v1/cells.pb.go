@@ -317,8 +317,11 @@ type Cell struct {
 	// Hosts of the others that an operator keeps new instances from (Hosts.UpdateHost).
 	HostsWithheld int32 `protobuf:"varint,17,opt,name=hosts_withheld,json=hostsWithheld,proto3" json:"hosts_withheld,omitempty"`
 	// The traits that some host or device of the cell has, and the aggregates that its hosts are in. GetCell alone shows them.
-	Traits        []string         `protobuf:"bytes,18,rep,name=traits,proto3" json:"traits,omitempty"`
-	Aggregates    []*CellAggregate `protobuf:"bytes,19,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
+	Traits     []string         `protobuf:"bytes,18,rep,name=traits,proto3" json:"traits,omitempty"`
+	Aggregates []*CellAggregate `protobuf:"bytes,19,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
+	// Hosts of the others that their agents, or services of Nova's tables, say are disabled. hosts - hosts_up -
+	// hosts_withheld - hosts_disabled are down.
+	HostsDisabled int32 `protobuf:"varint,20,opt,name=hosts_disabled,json=hostsDisabled,proto3" json:"hosts_disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,6 +487,13 @@ func (x *Cell) GetAggregates() []*CellAggregate {
 		return x.Aggregates
 	}
 	return nil
+}
+
+func (x *Cell) GetHostsDisabled() int32 {
+	if x != nil {
+		return x.HostsDisabled
+	}
+	return 0
 }
 
 type CellAggregate struct {
@@ -1799,7 +1809,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x05\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x05\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1822,7 +1832,8 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\x06traits\x18\x12 \x03(\tR\x06traits\x12:\n" +
 	"\n" +
 	"aggregates\x18\x13 \x03(\v2\x1a.cellgate.v1.CellAggregateR\n" +
-	"aggregates\"7\n" +
+	"aggregates\x12%\n" +
+	"\x0ehosts_disabled\x18\x14 \x01(\x05R\rhostsDisabled\"7\n" +
 	"\rCellAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x06\n" +
