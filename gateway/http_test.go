@@ -147,6 +147,7 @@ func TestBadInput(t *testing.T) {
 		{"not an object", `[1]`, 400, "body", "line 1, column 1"},
 		{"unknown field", strings.Replace(good, `"vcpus"`, `"vcpu"`, 1), 400, "request_spec.flavor.vcpu", `there is no such field; did you mean "vcpus"?`},
 		{"unknown field, line two", "{\n  \"instnce_uuids\": []}", 400, "instnce_uuids", `did you mean "instance_uuids"? (line 2, column 3)`},
+		{"unknown field, like none", `{"instnace": "x"}`, 400, "instnace", "the fields are request_id, operation, instance_uuids, request_spec, "},
 		{"wrong type", strings.Replace(good, `"vcpus": 2`, `"vcpus": "many"`, 1), 400, "request_spec.flavor.vcpus", `"many" is not a whole number of 32 bits`},
 		{"wrong type in a list", `{"instance_uuids": ["` + testUUID(0x1, 1) + `", 7]}`, 400, "instance_uuids[1]", "7 is not a text"},
 		{"too large a number", strings.Replace(good, `"vcpus": 2`, `"vcpus": 99999999999`, 1), 400, "request_spec.flavor.vcpus", ""},

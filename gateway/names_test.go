@@ -146,6 +146,16 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 		}
 	}
 	req := ask(1, 1)
+	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"trait:HW_CPU_X86_AVX3": "required"}
+	if e := w.refused(req, fault.NoValidHost); !strings.HasSuffix(e.Message, `no cell has trait "HW_CPU_X86_AVX3"; did you mean "HW_CPU_X86_AVX2"?`) {
+		t.Error(e)
+	}
+	req = ask(1, 1)
+	req.GetRequestSpec().Resources = map[string]int32{"VCPUS": 1}
+	if e := w.refused(req, fault.InvalidRequest); e.Fields[0].Path != `request_spec.resources["VCPUS"]` || !strings.HasSuffix(e.Message, `; did you mean "VCPU"?`) {
+		t.Error(e)
+	}
+	req = ask(1, 1)
 	req.GetRequestSpec().Flavor.MemoryMb = 1 << 30
 	req.GetRequestSpec().ForceHosts = []string{"HOST001"}
 	if e := w.refused(req, fault.NoValidHost); strings.Contains(e.Message, "no cell has") {

@@ -18,7 +18,12 @@ import (
 // nameUnknown adds to a refusal for want of a host which values of the request no cell has: a misspelt one refuses every host.
 func (g *Gateway) nameUnknown(ctx context.Context, spec *cellgatev1.RequestSpec, err error) error {
 	var refused *fault.Error
-	if spec == nil || !errors.As(err, &refused) || refused.Kind != fault.NoValidHost {
+	switch {
+	case spec == nil || !errors.As(err, &refused):
+		return err
+	case refused.Kind == fault.InvalidRequest:
+		return g.suggestClasses(spec, refused)
+	case refused.Kind != fault.NoValidHost:
 		return err
 	}
 	unknown := g.unknownValues(ctx, spec)
@@ -38,7 +43,7 @@ func (g *Gateway) nameUnknown(ctx context.Context, spec *cellgatev1.RequestSpec,
 // unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
 // be meant. Nothing is said while some cell did not say what it has.
 func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) (out []string) {
-	var zones, traits, classes []string
+	var zones, traits []string
 	for _, c := range g.cells.All {
 		s := c.LastSummary()
 		if s == nil {
@@ -46,10 +51,6 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 		}
 		zones = append(zones, g.zonesOf(s)...)
 		traits = append(append(traits, s.GetTraits()...), s.GetChildTraits()...)
-		classes = append(classes, s.GetChildClasses()...)
-		for _, m := range s.GetLargest() {
-			classes = append(classes, m.GetResourceClass())
-		}
 	}
 	look := func(what string, known []string, names ...string) {
 		slices.Sort(known) // of several that are as much alike, always the same
@@ -64,10 +65,21 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 	for _, set := range spec.GetAnyTraits() {
 		required = append(required, set.GetTraits()...)
 	}
-	look("trait", traits, required...)
 	asked := maps.Clone(spec.GetResources())
 	maps.DeleteFunc(asked, func(_ string, n int32) bool { return n == 0 })
-	look("resource class", classes, slices.Sorted(maps.Keys(asked))...)
+	wanted := slices.Collect(maps.Keys(asked))
+	for key, value := range spec.GetFlavor().GetExtraSpecs() {
+		if trait, ok := strings.CutPrefix(key, "trait:"); ok && value == "required" {
+			required = append(required, trait)
+		}
+		if class, ok := strings.CutPrefix(key, "resources:"); ok && value != "0" {
+			wanted = append(wanted, class)
+		}
+	}
+	slices.Sort(required)
+	slices.Sort(wanted)
+	look("trait", traits, required...)
+	look("resource class", g.classes(), wanted...)
 	hosts := append(slices.Clone(spec.GetForceHosts()), spec.GetRequestedDestination().GetHost())
 	for _, name := range hosts[max(0, len(hosts)-shownCandidates):] {
 		if name == "" {
@@ -80,4 +92,33 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 		}
 	}
 	return out
+}
+
+// classes are the resource classes that some cell has.
+func (g *Gateway) classes() (all []string) {
+	for _, c := range g.cells.All {
+		s := c.LastSummary()
+		all = append(all, s.GetChildClasses()...)
+		for _, m := range s.GetLargest() {
+			all = append(all, m.GetResourceClass())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// suggestClasses says of resource classes that there cannot be which may be meant.
+func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, refused *fault.Error) error {
+	fields := slices.Clone(refused.Fields)
+	for i, f := range fields {
+		for class := range spec.GetResources() {
+			if strings.Contains(f.Problem, fmt.Sprintf("unknown resource class %q", class)) {
+				fields[i].Problem += spell.Meant(spell.Nearest(class, g.classes(), 3))
+			}
+		}
+	}
+	if slices.Equal(fields, refused.Fields) {
+		return refused
+	}
+	return fault.InvalidFields(fields)
 }

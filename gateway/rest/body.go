@@ -175,7 +175,7 @@ func ReadJSON(text []byte, m proto.Message) error {
 func jsonFault(field string, text []byte, m proto.Message, err error) *fault.Error {
 	path, problem, where := jsonProblem(text, err)
 	if problem == noSuchField {
-		problem += spell.Meant(meantField(m.ProtoReflect().Descriptor(), path))
+		problem += meantField(m.ProtoReflect().Descriptor(), path)
 	}
 	if m := oneofSet.FindStringSubmatch(problem); m != nil && field == "" && path != "" {
 		return oneofFault(path, m[1], where)
@@ -229,7 +229,11 @@ var (
 
 const noSuchField = "there is no such field"
 
-// meantField gives the field that is most like the last of a path, of the message that the path leads to; empty when none is.
+// shownFields is how many fields of a message are listed where none is meant.
+const shownFields = 12
+
+// meantField says which field of the message that a path leads to is meant by its last name, or which there are; empty when
+// there are many.
 func meantField(at protoreflect.MessageDescriptor, path string) string {
 	names := strings.Split(listIndex.ReplaceAllString(path, ""), ".")
 	for i, name := range names {
@@ -238,7 +242,10 @@ func meantField(at protoreflect.MessageDescriptor, path string) string {
 			fields = append(fields, at.Fields().Get(k).TextName())
 		}
 		if i == len(names)-1 {
-			return spell.Nearest(name, fields, 3)
+			if like := spell.Nearest(name, fields, 3); like != "" || len(fields) > shownFields {
+				return spell.Meant(like)
+			}
+			return "; the fields are " + strings.Join(fields, ", ")
 		}
 		field := at.Fields().ByName(protoreflect.Name(name))
 		if field == nil {
