@@ -177,6 +177,15 @@ func (c *client) check(cmd *cobra.Command) error {
 
 // dialer reads the files of TLS and gives a function that dials with them.
 func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, error), error) {
+	s, err := c.credentials(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+}
+
+// credentials reads the files of TLS.
+func (c *client) credentials(cmd *cobra.Command) (*security.Client, error) {
 	if problem := c.tls.Secrecy(c.addr); problem != "" {
 		return nil, usage(cmd, fmt.Errorf("--token-file: %s", strings.Replace(problem, "set ca", "give --ca", 1)))
 	}
@@ -184,7 +193,7 @@ func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, err
 	if err != nil {
 		return nil, usage(cmd, worded(err, "", asFlag))
 	}
-	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+	return s, nil
 }
 
 // asFlag is the flag of a key of TLS.

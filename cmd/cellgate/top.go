@@ -69,7 +69,13 @@ frame is printed with --once, or where the output is no terminal.`,
 			return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
 		}
 		defer func() { _ = conn.Close() }() // its calls are over
-		top := &topView{client: c, conn: conn, metrics: *metrics}
+		own, err := c.credentials(cmd)
+		if err != nil {
+			return err
+		}
+		secure := &http.Client{Transport: own.Transport()}
+		defer secure.CloseIdleConnections()
+		top := &topView{client: c, conn: conn, metrics: *metrics, secure: secure}
 		out := cmd.OutOrStdout()
 		ctx := cmd.Context()
 		if *once || !isTerminal(out) {
@@ -116,6 +122,8 @@ type topView struct {
 	client  *client
 	conn    *grpc.ClientConn
 	metrics string
+	// secure asks for metrics over TLS, with the command's certificate or token.
+	secure *http.Client
 
 	cells    []*cellgatev1.Cell
 	refusals []*cellgatev1.Decision
@@ -164,7 +172,11 @@ func (v *topView) read(ctx context.Context) {
 	default:
 		v.metrics = metricsAt(cells.GetWebUrl(), v.client.addr)
 	}
-	r, err := readTopMetrics(ctx, v.metrics)
+	web := http.DefaultClient // no token goes in the clear
+	if strings.HasPrefix(v.metrics, "https://") {
+		web = v.secure
+	}
+	r, err := readTopMetrics(ctx, web, v.metrics)
 	if v.metricsProblem = err; err == nil {
 		v.before, v.now = v.now, r
 	} else {
@@ -186,12 +198,12 @@ func metricsAt(web, addr string) string {
 	return u.JoinPath("metrics").String()
 }
 
-func readTopMetrics(ctx context.Context, url string) (*topReading, error) {
+func readTopMetrics(ctx context.Context, web *http.Client, url string) (*topReading, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := web.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cellgate/internal/security"
+	"cellgate/internal/security/testca"
 	"cellgate/internal/testwait"
 )
 
@@ -40,6 +42,16 @@ func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
 	}
 	if _, stderr, status := typed(t.Context(), "", "top", "--interval", "1ms"); status != exitUsage || !strings.Contains(stderr, "--interval") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// The metrics of a gateway with TLS are read with the command's CA and token.
+func TestTop_GatewayWithTLS_ShowsRates(t *testing.T) {
+	s := startSecured(t)
+	token := testca.Put(t.TempDir(), "token", []byte(s.tokens[security.Operator]))
+	out, stderr, status := typed(t.Context(), "", "top", "--addr", s.grpc, "--ca", s.caFile, "--token-file", token, "--once", "--interval", "100ms")
+	if status != exitDone || !strings.Contains(out, "selections 0.0/s") || strings.Contains(out, "no rates") {
+		t.Errorf("status %d\n%s%s", status, out, stderr)
 	}
 }
 
