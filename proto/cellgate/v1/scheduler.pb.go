@@ -2469,10 +2469,8 @@ type Miss struct {
 	MostWhenEmpty int64 `protobuf:"varint,6,opt,name=most_when_empty,json=mostWhenEmpty,proto3" json:"most_when_empty,omitempty"`
 	// Of an amount: the bound of the host's inventory that it does not keep (free, max_unit, min_unit or step_size), and its
 	// value.
-	Bound   string `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
-	BoundAt int64  `protobuf:"varint,9,opt,name=bound_at,json=boundAt,proto3" json:"bound_at,omitempty"`
-	// The change is to shared CPUs instead of dedicated ones.
-	SharedCpus    bool `protobuf:"varint,8,opt,name=shared_cpus,json=sharedCpus,proto3" json:"shared_cpus,omitempty"`
+	Bound         string `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
+	BoundAt       int64  `protobuf:"varint,8,opt,name=bound_at,json=boundAt,proto3" json:"bound_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2561,13 +2559,6 @@ func (x *Miss) GetBoundAt() int64 {
 		return x.BoundAt
 	}
 	return 0
-}
-
-func (x *Miss) GetSharedCpus() bool {
-	if x != nil {
-		return x.SharedCpus
-	}
-	return false
 }
 
 var File_cellgate_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2799,7 +2790,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"changeable\x12\x14\n" +
 	"\x05alike\x18\t \x01(\x05R\x05alike\x12\x16\n" +
 	"\x06placed\x18\n" +
-	" \x01(\x05R\x06placed\"\xfa\x01\n" +
+	" \x01(\x05R\x06placed\"\xd9\x01\n" +
 	"\x04Miss\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2810,9 +2801,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"changeable\x12&\n" +
 	"\x0fmost_when_empty\x18\x06 \x01(\x03R\rmostWhenEmpty\x12\x14\n" +
 	"\x05bound\x18\a \x01(\tR\x05bound\x12\x19\n" +
-	"\bbound_at\x18\t \x01(\x03R\aboundAt\x12\x1f\n" +
-	"\vshared_cpus\x18\b \x01(\bR\n" +
-	"sharedCpus*v\n" +
+	"\bbound_at\x18\b \x01(\x03R\aboundAt*v\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05BUILD\x10\x01\x12\b\n" +
