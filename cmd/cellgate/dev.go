@@ -39,9 +39,10 @@ func newDev(t terminal) *cobra.Command {
 		Use:   "dev",
 		Short: "Run cells, simulated hosts and a gateway in one process",
 		Long: `Run everything in one process: cells with embedded shards, or with shards in
-databases that are made where they are not there, a simulated fleet for each, and a gateway over them, with real loopback gRPC between all parts. With
---sample it also sends the bundled requests, half through REST and half through
-gRPC, and prints where they were placed. Each key of the configuration file's
+databases (made if they do not exist), a simulated fleet for each cell, and a
+gateway over them, with real loopback gRPC between all parts. With --sample it
+also sends the bundled requests, half through REST and half through gRPC, and
+prints where they were placed. Each key of the configuration file's
 section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		Example: `  cellgate dev --cells 3 --hosts 1000 --data ./data --sample
   cellgate dev --cells 3 --hosts 1000 --data ./data --sample --once

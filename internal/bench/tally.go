@@ -30,7 +30,7 @@ type Result struct {
 	Errors map[string]int `json:"errors"`
 	// Cells: selections by cell.
 	Cells map[string]int `json:"cells"`
-	// Partial and Inexact answers.
+	// Partial answers, and those of all cells that were not exact.
 	Partial int `json:"partial"`
 	Inexact int `json:"inexact"`
 }
@@ -141,10 +141,10 @@ func (t *tally) selection(resp *cellgatev1.SelectDestinationsResponse, err error
 		t.selected++
 		t.cells[x.GetSelected().GetCell()]++
 	}
-	if resp.GetPartial() {
+	switch {
+	case resp.GetPartial():
 		t.partial++
-	}
-	if !resp.GetExact() {
+	case !resp.GetExact():
 		t.inexact++
 	}
 }
