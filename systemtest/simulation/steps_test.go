@@ -2,6 +2,9 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"cellgate/cell/agents"
 	"cellgate/shard"
@@ -141,20 +144,34 @@ func (k *checks) antiAffinity(c *checkedCell, changed *shard.Claim) {
 	}
 }
 
-// affinity: all members of a group are on one host, over all cells (I9).
+// affinity: there is one host that all members of a group have a claim on, over all cells (I9).
+// A member may have a second one elsewhere: a call that was lost can arrive after the retry
+// found another host, and its lease ends (OUTCOME_UNKNOWN).
 func (k *checks) affinity() {
-	on := map[string]string{}
+	type member struct{ group, instance string }
+	on := map[member]map[string]bool{}
 	for _, c := range k.cells {
 		for _, claim := range c.claims {
 			if !claim.State.Live() || claim.Group == nil || claim.Group.Policy != "affinity" {
 				continue
 			}
 			k.count++
-			g := claim.Group.UUID
-			if other := on[g]; other != "" && other != claim.ServiceHost {
-				k.world.wrong("I9: a group with affinity is on %s and %s", other, claim.ServiceHost)
+			m := member{claim.Group.UUID, claim.Instance()}
+			if on[m] == nil {
+				on[m] = map[string]bool{}
 			}
-			on[g] = claim.ServiceHost
+			on[m][claim.ServiceHost] = true
+		}
+	}
+	common := map[string]map[string]bool{}
+	for m, hosts := range on {
+		if common[m.group] == nil {
+			common[m.group] = maps.Clone(hosts)
+		}
+		maps.DeleteFunc(common[m.group], func(host string, _ bool) bool { return !hosts[host] })
+		if len(common[m.group]) == 0 {
+			k.world.wrong("I9: a group with affinity is on several hosts: %s is on %s", m.instance, strings.Join(slices.Sorted(maps.Keys(hosts)), " and "))
+			return
 		}
 	}
 }
