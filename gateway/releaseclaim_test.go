@@ -116,7 +116,7 @@ func TestFieldThatAMessageBeginsWith(t *testing.T) {
 
 // A tombstone says less of a claim than the cell that may have it and is away.
 func TestConfirmBesideATombstone(t *testing.T) {
-	w := start(t, twoCells(), nil)
+	w := start(t, twoCells(), func(c *Config) { c.Breaker.Failures = 1000 })
 	s := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
 	w.cells[0].hook(down, nil)
 	mustFail(t, nil, w.releaseRef(s, testUUID(0x1, 1), ""), fault.CellUnavailable)
