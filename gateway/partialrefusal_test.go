@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"cellgate/internal/fault"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -26,6 +27,30 @@ func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreTold(t *testing.T) {
 		}
 		if !strings.HasPrefix(e.Message, "No valid host was found. 0 of 1 hosts: 1 has too little VCPU; these cells did not answer, and may have one: cell2 (") {
 			t.Errorf("the message is %q", e.Message)
+		}
+	})
+}
+
+// A cell that has too much to do to look what its hosts lack is named: there may be a smaller change.
+func TestRefusal_ACellDoesNotLookWhatHostsLack_IsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, testHost(2, 4))}, nil)
+		w.cells[1].answers(func(_ string, _, resp any) {
+			if batch, ok := resp.(*cellv1.ProposeBatchResponse); ok {
+				for _, p := range batch.GetProposals() {
+					p.NearMisses = nil
+				}
+			}
+		})
+		req := ask(1, 1)
+		req.GetRequestSpec().Flavor.Vcpus = 65
+		detail, _ := w.refused(req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+		if got := detail.GetUnexaminedCells(); len(got) != 1 || got[0] != "cell2" || detail.GetHosts() != 2 {
+			t.Errorf("the detail is %v", detail)
+		}
+		told, err := w.scheduler.ExplainDestinations(t.Context(), req)
+		if err != nil || len(told.GetUnexaminedCells()) != 1 {
+			t.Errorf("explained: %v, %v", told, err)
 		}
 	})
 }

@@ -122,7 +122,7 @@ func showCapacity(p *page, m *cellgatev1.EstimateCapacityResponse) {
 			p.printf("%s is not counted: %s.\n", c.GetCell(), c.GetReason())
 		}
 	}
-	if !m.GetExact() {
+	if !m.GetExact() && !m.GetPartial() {
 		p.printf("The order of a mix is not exact.\n")
 	}
 }

@@ -56,7 +56,7 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 	p.printf("\n")
 	showCellReports(p, m.GetCells())
 	showSources(p, m.GetCells())
-	showMisses(p, m.GetConditions(), m.GetNearest(), m.GetSmallestChange(), m.GetSmallestOperatorChange())
+	showMisses(p, m)
 	for _, text := range m.GetUnknownValues() {
 		p.printf("%s\n", printable(text))
 	}
@@ -148,7 +148,7 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 		showCellReports(p, d.GetCells())
 	}
 	n := d.GetNoValidHost()
-	showMisses(p, n.GetConditions(), n.GetNearest(), n.GetSmallestChange(), n.GetSmallestOperatorChange())
+	showMisses(p, n)
 }
 
 // chosenHost is the uuid of the host of a decision's first instance.
@@ -170,18 +170,27 @@ func scoreTexts(scores []*cellgatev1.WeigherScore) string {
 	return strings.Join(texts, ", ")
 }
 
+// misses are what hosts lack for a request, as refusals and explanations have it.
+type misses interface {
+	GetConditions() []*cellgatev1.Condition
+	GetNearest() []*cellgatev1.NearMiss
+	GetSmallestChange() string
+	GetSmallestOperatorChange() string
+	GetUnexaminedCells() []string
+}
+
 // shownNearest is how many near misses are shown.
 const shownNearest = 5
 
 // showMisses says what the hosts that do not pass lack, and what would change that; nothing when that is not known.
-func showMisses(p *page, conditions []*cellgatev1.Condition, nearest []*cellgatev1.NearMiss, change, operatorChange string) {
+func showMisses(p *page, why misses) {
 	t := p.table("CONDITION", "HOSTS WITHOUT", "FOR THIS ALONE")
-	for _, c := range conditions {
+	for _, c := range why.GetConditions() {
 		t.row(conditionText(c.GetFilter(), c.GetDetail()), c.GetHosts(), c.GetAlone())
 	}
 	t.printBelow()
 	t = p.table("NEAREST HOST", "CELL", "ZONE", "LACKS", "ALIKE")
-	for _, m := range nearest[:min(len(nearest), shownNearest)] {
+	for _, m := range why.GetNearest()[:min(len(why.GetNearest()), shownNearest)] {
 		var lacks []string
 		for _, x := range m.GetMisses() {
 			text := conditionText(x.GetFilter(), x.GetDetail())
@@ -196,11 +205,14 @@ func showMisses(p *page, conditions []*cellgatev1.Condition, nearest []*cellgate
 		t.row(m.GetServiceHost(), m.GetCell(), m.GetAvailabilityZone(), strings.Join(lacks, ", "), m.GetAlike())
 	}
 	t.printBelow()
-	if change != "" {
+	if change := why.GetSmallestChange(); change != "" {
 		p.printf("It would fit if you %s.\n", change)
 	}
-	if operatorChange != "" {
-		p.printf("Operators: %s.\n", operatorChange)
+	if change := why.GetSmallestOperatorChange(); change != "" {
+		p.printf("Operators: %s.\n", change)
+	}
+	if cells := why.GetUnexaminedCells(); len(cells) > 0 {
+		p.printf("There may be a smaller change: %s had too much to do to look what hosts lack.\n", strings.Join(cells, ", "))
 	}
 }
 

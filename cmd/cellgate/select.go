@@ -176,7 +176,7 @@ func showRefusal(p *page, err error) {
 		return
 	}
 	showCellReports(p, detail.GetCells())
-	showMisses(p, detail.GetConditions(), detail.GetNearest(), detail.GetSmallestChange(), detail.GetSmallestOperatorChange())
+	showMisses(p, detail)
 	if id := metadataOf(err, "decision_id"); id != "" {
 		p.printf("decision %s\n", id)
 	}

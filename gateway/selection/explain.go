@@ -85,7 +85,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		for i := range p.Candidates {
 			best = append(best, ranked{c, &p.Candidates[i]})
 		}
-		misses = append(misses, cellMisses{c.Name(), p.NearMisses})
+		misses = append(misses, cellMisses{c.Name(), p.Hosts, p.NearMisses})
 	}
 	slices.SortFunc(best, func(a, b ranked) int {
 		if a.Better(b.Candidate) {
@@ -107,7 +107,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		out.Ranked = append(out.Ranked, host)
 	}
 	why := joinMisses(misses)
-	out.Conditions, out.Nearest = why.conditions, why.nearest
+	out.Conditions, out.Nearest, out.UnexaminedCells = why.conditions, why.nearest, why.unexamined
 	out.Cells, out.Partial = s.cellReports()
 	out.Exact = m.result.Exact && !m.truncated && !out.Partial
 	if len(whole) > 1 {
@@ -117,6 +117,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	if out.GetPassed() == 0 || len(whole) > 1 {
 		out.SmallestChange, out.Change, out.SmallestOperatorChange = why.changeText, why.change, why.operatorChange
+		out.UnexaminedCells = why.unexamined
 	}
 	return out, nil
 }
@@ -231,12 +232,17 @@ func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Resu
 	var misses []cellMisses
 	var openings []schedule.Opening
 	for k, p := range s.askEachCell(ctx, m, nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}) {
-		if p != nil {
-			misses = append(misses, cellMisses{s.svc.cells.All[m.cells[k]].Name(), p.NearMisses})
-			if p.NearMisses != nil {
-				openings = append(openings, p.NearMisses.Openings...)
-			}
+		of := cellMisses{cell: s.svc.cells.All[m.cells[k]].Name()}
+		if last := result.Last[k]; last != nil {
+			of.hosts = last.Hosts
 		}
+		if p != nil {
+			of.hosts, of.of = p.Hosts, p.NearMisses
+		}
+		if of.of != nil {
+			openings = append(openings, of.of.Openings...)
+		}
+		misses = append(misses, of)
 	}
 	why := joinMisses(misses)
 	if len(instances) == 1 {
@@ -263,10 +269,11 @@ func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Resu
 	return why
 }
 
-// cellMisses are the near misses of a cell; nil when it looked for none.
+// cellMisses are the near misses of a cell and how many hosts it looked at; nil when it did not look what they lack.
 type cellMisses struct {
-	cell string
-	of   *schedule.NearMisses
+	cell  string
+	hosts int
+	of    *schedule.NearMisses
 }
 
 // whyNot joins near misses of all cells.
@@ -275,12 +282,17 @@ type whyNot struct {
 	nearest                    []*cellgatev1.NearMiss
 	change                     []*cellgatev1.Miss
 	changeText, operatorChange string
+	// unexamined are cells whose hosts are left out.
+	unexamined []string
 }
 
 func joinMisses(cells []cellMisses) whyNot {
 	var w whyNot
 	for _, c := range cells {
 		if c.of == nil {
+			if c.hosts > 0 {
+				w.unexamined = append(w.unexamined, c.cell)
+			}
 			continue
 		}
 		encoded := wire.EncodeNearMisses(c.of)
@@ -344,5 +356,5 @@ func (w whyNot) addTo(d *cellgatev1.NoValidHost) {
 	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	near := slices.DeleteFunc(w.nearest, func(x *cellgatev1.NearMiss) bool { return len(x.GetMisses()) > maxMisses })
 	d.Conditions, d.Nearest = w.conditions[:min(len(w.conditions), refusedConditions)], near[:min(len(near), refusedNearest)]
-	d.SmallestChange, d.Change, d.SmallestOperatorChange = w.changeText, w.change, w.operatorChange
+	d.SmallestChange, d.Change, d.SmallestOperatorChange, d.UnexaminedCells = w.changeText, w.change, w.operatorChange, w.unexamined
 }

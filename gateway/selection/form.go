@@ -42,6 +42,6 @@ func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string
 	r.Cell = cell
 	d := &cellgatev1.NoValidHost{Hosts: r.GetHosts(), Rejects: slices.Clone(r.GetRejects()), Cells: []*cellgatev1.CellReport{r}}
 	sortRejects(d)
-	joinMisses([]cellMisses{{cell, p.NearMisses}}).addTo(d)
+	joinMisses([]cellMisses{{cell, p.Hosts, p.NearMisses}}).addTo(d)
 	return d, noHostMessage(d, "")
 }

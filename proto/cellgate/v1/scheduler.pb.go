@@ -975,9 +975,11 @@ type ExplainDestinationsResponse struct {
 	// As in NoValidHost, also when hosts pass.
 	UnknownValues []string `protobuf:"bytes,14,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
 	// What smallest_change changes.
-	Change        []*Miss `protobuf:"bytes,15,rep,name=change,proto3" json:"change,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Change []*Miss `protobuf:"bytes,15,rep,name=change,proto3" json:"change,omitempty"`
+	// As in NoValidHost.
+	UnexaminedCells []string `protobuf:"bytes,16,rep,name=unexamined_cells,json=unexaminedCells,proto3" json:"unexamined_cells,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExplainDestinationsResponse) Reset() {
@@ -1111,6 +1113,13 @@ func (x *ExplainDestinationsResponse) GetUnknownValues() []string {
 func (x *ExplainDestinationsResponse) GetChange() []*Miss {
 	if x != nil {
 		return x.Change
+	}
+	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetUnexaminedCells() []string {
+	if x != nil {
+		return x.UnexaminedCells
 	}
 	return nil
 }
@@ -2068,9 +2077,12 @@ type NoValidHost struct {
 	// zone "az01"; did you mean "az1"? They end the error's message too.
 	UnknownValues []string `protobuf:"bytes,10,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
 	// What smallest_change changes.
-	Change        []*Miss `protobuf:"bytes,11,rep,name=change,proto3" json:"change,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Change []*Miss `protobuf:"bytes,11,rep,name=change,proto3" json:"change,omitempty"`
+	// Cells that had too much to do to look what their hosts lack: conditions, nearest and the changes are of the others, and
+	// there may be a smaller change.
+	UnexaminedCells []string `protobuf:"bytes,12,rep,name=unexamined_cells,json=unexaminedCells,proto3" json:"unexamined_cells,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NoValidHost) Reset() {
@@ -2176,6 +2188,13 @@ func (x *NoValidHost) GetUnknownValues() []string {
 func (x *NoValidHost) GetChange() []*Miss {
 	if x != nil {
 		return x.Change
+	}
+	return nil
+}
+
+func (x *NoValidHost) GetUnexaminedCells() []string {
+	if x != nil {
+		return x.UnexaminedCells
 	}
 	return nil
 }
@@ -2632,7 +2651,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xe8\x04\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\x93\x05\n" +
 	"\x1bExplainDestinationsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
@@ -2651,7 +2670,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x0eignored_fields\x18\f \x03(\tR\rignoredFields\x12\x12\n" +
 	"\x04seed\x18\r \x01(\x04R\x04seed\x12%\n" +
 	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\x12)\n" +
-	"\x06change\x18\x0f \x03(\v2\x11.cellgate.v1.MissR\x06change\"\xb5\x02\n" +
+	"\x06change\x18\x0f \x03(\v2\x11.cellgate.v1.MissR\x06change\x12)\n" +
+	"\x10unexamined_cells\x18\x10 \x03(\tR\x0funexaminedCells\"\xb5\x02\n" +
 	"\n" +
 	"RankedHost\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
@@ -2749,7 +2769,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xf2\x03\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\x9d\x04\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
@@ -2764,7 +2784,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\x12%\n" +
 	"\x0eunknown_values\x18\n" +
 	" \x03(\tR\runknownValues\x12)\n" +
-	"\x06change\x18\v \x03(\v2\x11.cellgate.v1.MissR\x06change\"\x98\x01\n" +
+	"\x06change\x18\v \x03(\v2\x11.cellgate.v1.MissR\x06change\x12)\n" +
+	"\x10unexamined_cells\x18\f \x03(\tR\x0funexaminedCells\"\x98\x01\n" +
 	"\tCondition\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
