@@ -35,6 +35,8 @@ var tryTemplate = template.Must(template.New("try").Parse(tryHTML))
 type tryReport struct {
 	*trial.Report
 	Odd results `json:"odd"`
+	// Notes say what the report lacks for want of a database.
+	Notes []string `json:"notes,omitempty"`
 }
 
 func newTry(t terminal) *cobra.Command {
@@ -170,6 +172,12 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		return nil, err
 	}
 	report := &tryReport{Report: r}
+	if c.API == "" {
+		report.Notes = append(report.Notes, "Without --api-database flavors, requests, zones and aggregates are not read.")
+	}
+	if placement.url == "" {
+		report.Notes = append(report.Notes, "Without --placement-database traits, child providers and custom classes are not known:\nwhat asks for them finds no host here.")
+	}
 	for i := range r.LeftOut {
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
 	}
@@ -187,8 +195,9 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 
 // unreadTables say what is missing without the tables that a trial can do without.
 var unreadTables = map[string]string{
-	"flavors":       "may not be read: what still fits is not known",
-	"request_specs": "may not be read: no request is placed again",
+	"flavors":            "may not be read: what still fits is not known",
+	"flavor_extra_specs": "may not be read: more may be said to fit than does",
+	"request_specs":      "may not be read: no request is placed again",
 }
 
 // databaseFailed names the flag and the address of the database that failed, with all that its driver says.
@@ -263,6 +272,9 @@ func writeReport(file string, r *tryReport) error {
 func (r *tryReport) show(p *page) {
 	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances; read in %v, and nothing was written.\nServices are up or down as of %s UTC.\n\n",
 		r.Hosts, r.Available, r.Disabled, r.Down, r.Instances, r.Took.Round(time.Millisecond), r.At.UTC().Format(time.DateTime))
+	for _, n := range r.Notes {
+		p.printf("%s\n", n)
+	}
 	classes := p.table("CLASS", "USED", "CAPACITY")
 	for _, c := range r.Classes {
 		classes.row(c.Name, c.Used, c.Capacity)
@@ -279,6 +291,11 @@ func (r *tryReport) show(p *page) {
 		flavors.row(f.Name, f.VCPUs, f.MemoryMB, f.DiskGB, f.Fits)
 	}
 	flavors.printBelow()
+	for _, f := range r.Flavors {
+		if f.Problem != "" {
+			p.printf("%s: %s\n", f.Name, printable(f.Problem))
+		}
+	}
 	replays := p.table("INSTANCE", "NOVA", "CELLGATE", "RANK OF NOVA'S", "PASSED", "TOOK")
 	var problems []string
 	var took []time.Duration

@@ -23,8 +23,10 @@ import (
 
 // apiTables are the tables of Nova's API database that only a trial reads.
 const apiTables = `CREATE TABLE flavors (id INTEGER, name VARCHAR(255), vcpus INTEGER, memory_mb INTEGER, root_gb INTEGER, ephemeral_gb INTEGER);
+CREATE TABLE flavor_extra_specs (id INTEGER, flavor_id INTEGER, {key} VARCHAR(255), value VARCHAR(255));
 CREATE TABLE request_specs (id INTEGER, instance_uuid VARCHAR(36), spec TEXT);
-INSERT INTO flavors VALUES (1, 'm1.small', 2, 2048, 20, 0), (2, 'm1.huge', 200, 2048, 20, 0);`
+INSERT INTO flavors VALUES (1, 'm1.small', 2, 2048, 20, 0), (2, 'm1.huge', 200, 2048, 20, 0), (3, 'm1.nowhere', 2, 2048, 20, 0);
+INSERT INTO flavor_extra_specs VALUES (1, 3, 'trait:CUSTOM_NOWHERE', 'required');`
 
 func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
@@ -48,7 +50,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 			t.Errorf("the fleet: %+v, odd %+v", r.Report, r.Odd)
 		}
 		// Of a host with 65536 MiB * 1.2, 8192 in use, 34 instances of 2048 MiB fit.
-		if len(r.Flavors) != 2 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 68 {
+		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "TraitFilter(CUSTOM_NOWHERE)") {
 			t.Errorf("what fits: %+v", r.Flavors)
 		}
 		if len(r.Replays) != 2 || r.Replays[0].Problem == "" || r.Replays[1].Nova != "host1" || r.Replays[1].Problem == "" && (r.Replays[1].Passed != 2 || r.Replays[1].Chosen == "" || r.Replays[1].Rank == 0) {
@@ -118,7 +120,7 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	if !r.At.Equal(c.now.Add(-24 * time.Hour)) {
 		t.Errorf("services are seen at %v, the newest heartbeat was at %v", r.At, c.now.Add(-24*time.Hour))
 	}
-	if r.Classes[0] != (trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) || r.Flavors[1].Fits != 1 {
+	if r.Classes[0] != (trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) || r.Flavors[2].Fits != 1 {
 		t.Errorf("what fits: %+v, %+v", r.Classes, r.Flavors)
 	}
 	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
@@ -159,8 +161,12 @@ func TestTry_NoDump_SaysWhatIsWrong(t *testing.T) {
 
 func createTrialTables(c *novaCell) {
 	c.Helper()
+	key := "key"
+	if c.api.Kind == legacytest.MariaDB {
+		key = "`key`"
+	}
 	for _, s := range strings.Split(strings.TrimSuffix(apiTables, ";"), ";\n") {
-		c.api.Exec(c, s)
+		c.api.Exec(c, strings.ReplaceAll(s, "{key}", key))
 	}
 }
 
@@ -235,11 +241,11 @@ func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
 			} `json:"left_out"`
 			Took time.Duration `json:"took_ns"`
 		}
-		if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone || len(r.Unread) != 2 || r.Unread[0].Grant != grant || len(r.Left) != 2 || r.Took == 0 {
+		if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone || len(r.Unread) != 3 || r.Unread[0].Grant != grant || len(r.Left) != 2 || r.Took == 0 {
 			t.Fatalf("status %d, %v, %+v, want %s\n%s%s", status, err, r, grant, out, stderr)
 		}
 		out, _, _ = typed(t.Context(), "", args...)
-		for _, want := range []string{"2: is no host (bad_uuid)", "table request_specs", "table flavors"} {
+		for _, want := range []string{"2: is no host (bad_uuid)", "table request_specs", "table flavors", "flavor_extra_specs"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}

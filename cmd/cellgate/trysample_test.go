@@ -36,7 +36,7 @@ func TestTry_BundledSample_PlacesItsRequestsAgain(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
 		t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
 	}
-	if r.Hosts != 999 || r.Disabled != 20 || r.Down != 10 || r.Instances != 3996 || len(r.Odd) != 1 || len(r.Flavors) != 5 || len(r.Replays) != 20 {
+	if r.Hosts != 999 || r.Disabled != 20 || r.Down != 10 || r.Instances != 3996 || len(r.Odd) != 1 || len(r.Flavors) != 6 || len(r.Replays) != 20 {
 		t.Errorf("%d hosts, %d disabled, %d down, %d instances, %d odd rows, %d flavors, %d requests", r.Hosts, r.Disabled, r.Down, r.Instances, len(r.Odd), len(r.Flavors), len(r.Replays))
 	}
 	placed := 0
@@ -56,7 +56,8 @@ func writeSample(t *testing.T) {
 	server := mariatest.Start(t)
 	c := newNovaCell(t, legacytest.MariaDB, hosts, "127.0.0.1:1")
 	createTrialTables(c)
-	c.api.Exec(t, "DELETE FROM flavors; INSERT INTO flavors VALUES (1, 'm1.small', 1, 2048, 20, 0), (2, 'm1.medium', 2, 4096, 40, 0), (3, 'm1.large', 4, 8192, 80, 0), (4, 'r1.large', 4, 32768, 80, 0), (5, 'm1.huge', 64, 262144, 400, 0)")
+	c.api.Exec(t, "DELETE FROM flavors; DELETE FROM flavor_extra_specs; INSERT INTO flavors VALUES (1, 'm1.small', 1, 2048, 20, 0), (2, 'm1.medium', 2, 4096, 40, 0), (3, 'm1.large', 4, 8192, 80, 0), (4, 'r1.large', 4, 32768, 80, 0), (5, 'm1.huge', 64, 262144, 400, 0), (6, 'g1.small', 4, 8192, 40, 0)")
+	c.api.Exec(t, "INSERT INTO flavor_extra_specs VALUES (1, 6, 'resources:VGPU', '1')")
 	c.api.Exec(t, "UPDATE cell_mappings SET database_connection = '{scheme}://{username}:{password}@db1/"+path.Base(c.cell.URL)+"?charset=utf8' WHERE id = 1")
 	c.cell.Exec(t, "UPDATE services SET disabled = true WHERE id % 50 = 0")
 	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 1 HOUR WHERE id % 100 = 7")

@@ -16,11 +16,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/schedule/nova"
 )
 
 // apiRows are what is read of the API database.
 type apiRows struct {
-	flavors []Flavor
+	flavors []nova.Flavor
 	specs   []requestSpec
 	unread  []Unread
 }
@@ -48,12 +49,25 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 		}
 		return err
 	}
-	err = read("flavors", "SELECT name, vcpus, memory_mb, root_gb + ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
-		var f Flavor
-		err := r.Scan(&f.Name, &f.VCPUs, &f.MemoryMB, &f.DiskGB)
-		rows.flavors = append(rows.flavors, f)
+	at := map[int64]int{} // where a flavor is, by its id
+	err = read("flavors", "SELECT id, name, vcpus, memory_mb, root_gb, ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
+		var id int64
+		f := nova.Flavor{ExtraSpecs: map[string]string{}}
+		err := r.Scan(&id, &f.Name, &f.VCPUs, &f.MemoryMB, &f.RootGB, &f.EphemeralGB)
+		at[id], rows.flavors = len(rows.flavors), append(rows.flavors, f)
 		return err
 	})
+	if err == nil {
+		err = read("flavor_extra_specs", "SELECT s.flavor_id, s.key, COALESCE(s.value, '') FROM flavor_extra_specs s", func(r *sql.Rows) error {
+			var id int64
+			var key, value string
+			err := r.Scan(&id, &key, &value)
+			if n, there := at[id]; there {
+				rows.flavors[n].ExtraSpecs[key] = value
+			}
+			return err
+		})
+	}
 	if err == nil {
 		err = read("request_specs", fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
 			var s requestSpec

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/rules"
 	"cellgate/schedule"
+	"cellgate/schedule/nova"
 )
 
 // Config says what is tried.
@@ -60,14 +62,17 @@ type Class struct {
 	Capacity int64  `json:"capacity"`
 }
 
-// Flavor is one of Nova's, and how many instances of it still fit on available hosts, by VCPU,
-// MEMORY_MB and DISK_GB alone.
+// Flavor is one of Nova's, and how many instances of it still fit, placed one after the other by the filters and the
+// flavor's extra specs.
 type Flavor struct {
-	Name     string `json:"name"`
-	VCPUs    int64  `json:"vcpus"`
-	MemoryMB int64  `json:"memory_mb"`
-	DiskGB   int64  `json:"disk_gb"`
-	Fits     int64  `json:"fits"`
+	Name       string            `json:"name"`
+	VCPUs      int64             `json:"vcpus"`
+	MemoryMB   int64             `json:"memory_mb"`
+	DiskGB     int64             `json:"disk_gb"`
+	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
+	Fits       int               `json:"fits"`
+	// Problem says why none fits, or why it is not known.
+	Problem string `json:"problem"`
 }
 
 // Replay is a request spec that was placed again, on the hosts as they are now without its
@@ -128,7 +133,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 			return nil, failed("placement", err)
 		}
 	}
-	r := &Report{At: x.At, LeftOut: x.LeftOut, Flavors: api.flavors, Unread: api.unread}
+	r := &Report{At: x.At, LeftOut: x.LeftOut, Unread: api.unread}
 	if asOf := x.Heartbeat; x.Silent(serviceDownTime) && !asOf.IsZero() {
 		r.At = asOf
 		upAt(x, asOf)
@@ -166,6 +171,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 	}
 	table := edit.Table()
+	for _, f := range api.flavors {
+		r.Flavors = append(r.Flavors, c.fill(ctx, table, f))
+	}
 	for _, s := range api.specs {
 		i, there := instances[s.instance]
 		if !there {
@@ -232,32 +240,43 @@ func (r *Report) count(h *schedule.Host) {
 		r.Classes[at].Used += res.Used
 		r.Classes[at].Capacity += res.Capacity
 	}
-	if h.Disabled || h.Down {
-		return
-	}
-	for i := range r.Flavors {
-		r.Flavors[i].Fits += fits(h, &r.Flavors[i])
-	}
 }
 
-// fits is how many instances of a flavor a host still has room for.
-func fits(h *schedule.Host, f *Flavor) int64 {
-	n := int64(-1)
-	for class, amount := range map[string]int64{"VCPU": f.VCPUs, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB} {
-		if amount <= 0 {
-			continue
-		}
-		room := int64(0)
-		for _, r := range h.Resources {
-			if r.Class == class && amount >= r.MinUnit && amount <= r.MaxUnit && amount%max(r.StepSize, 1) == 0 {
-				room = max(0, r.Capacity-r.Used) / amount
-			}
-		}
-		if n < 0 || room < n {
-			n = room
-		}
+// mostOfFlavor bounds how many instances of a flavor are counted.
+const mostOfFlavor = 10_000_000
+
+// fill counts how many instances of a flavor still fit on the table.
+func (c *Config) fill(ctx context.Context, table *schedule.Table, f nova.Flavor) Flavor {
+	out := Flavor{Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.RootGB + f.EphemeralGB, ExtraSpecs: f.ExtraSpecs}
+	request, _, err := c.Rules.Translation.Compile(nova.Spec{Flavor: f})
+	if err != nil {
+		out.Problem = err.Error()
+		return out
 	}
-	return max(n, 0)
+	filled, err := table.Fill(&request, c.Rules.For(""), mostOfFlavor, ctx.Err)
+	switch {
+	case err != nil:
+		out.Problem = err.Error()
+	case filled.Instances == 0:
+		out.Problem = rejected(filled.Rejects)
+	}
+	if filled != nil {
+		out.Fits = filled.Instances
+	}
+	return out
+}
+
+// rejected lists why hosts were rejected.
+func rejected(all []schedule.Reject) string {
+	var parts []string
+	for _, r := range all {
+		text := fmt.Sprintf("%d %s", r.Hosts, r.Filter)
+		if r.Detail != "" {
+			text += "(" + r.Detail + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // replay places a request spec on the table without its instance, which is on a host.
@@ -290,15 +309,7 @@ func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance
 		out.Problem = err.Error()
 		return out
 	case len(p.Candidates) == 0:
-		for n, r := range p.Rejects {
-			if n > 0 {
-				out.Problem += ", "
-			}
-			out.Problem += fmt.Sprintf("%d %s", r.Hosts, r.Filter)
-			if r.Detail != "" {
-				out.Problem += "(" + r.Detail + ")"
-			}
-		}
+		out.Problem = rejected(p.Rejects)
 		return out
 	}
 	out.Chosen, out.Passed = p.Candidates[0].ServiceHost, p.Passed
