@@ -158,8 +158,9 @@ type failure struct {
 type alikeHosts struct {
 	checks []int
 	hosts  int
-	// near are those with the least shortage of amounts.
-	near []nearHost
+	// near are those with the least shortage of amounts; distinct: one of each shortage.
+	near     []nearHost
+	distinct bool
 }
 
 // mostNear is how many hosts that fail the same checks are tried: no change of the request helps one whose data a filter cannot
@@ -177,6 +178,9 @@ type nearHost struct {
 // add keeps a host if it is among the most nearest.
 func (a *alikeHosts) add(h nearHost, most int) {
 	a.hosts++
+	if a.distinct && slices.ContainsFunc(a.near, func(x nearHost) bool { return x.shortage == h.shortage }) {
+		return
+	}
 	if len(a.near) == most && h.shortage >= a.near[most-1].shortage {
 		return
 	}
@@ -201,6 +205,9 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 	}
 	for _, take := range q.Takes {
 		n.placed[take.Host]++
+	}
+	if together > 0 {
+		n.mostNear = mostTogether // many hosts may have room for all that the order does not choose
 	}
 	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
 		q, rules := *s.q, *s.q.Rules
@@ -304,7 +311,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	}
 	like := n.alike[set]
 	if like == nil {
-		like = &alikeHosts{}
+		like = &alikeHosts{distinct: n.together > 0}
 		for i, passed := range n.passed {
 			if passed>>slot&1 == 0 {
 				like.checks = append(like.checks, i)

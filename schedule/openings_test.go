@@ -193,3 +193,28 @@ func TestLeastChange_ManyHostsAndInstances_AmountOfTheLastOne(t *testing.T) {
 		t.Errorf("the change is %+v", got)
 	}
 }
+
+// Hard affinity, and most hosts have room for all of the instances at an amount at which the first one goes to a host that
+// has not: the change is the amount with which that host takes them all.
+func TestLeastChange_AffinityToTheHostThatIsChosen_AmountForAllOnIt(t *testing.T) {
+	e := NewTable().Edit()
+	for i := range 200 {
+		h := Host{UUID: fleetHost(i), ServiceHost: fmt.Sprintf("h%d", i), Resources: []Resource{
+			{Class: "VCPU", Capacity: 512, MinUnit: 1, MaxUnit: 128, StepSize: 1},
+		}}
+		if i == 7 {
+			h.Resources[0].Capacity, h.Resources[0].MaxUnit, h.View.FreeRAMMB = 256, 256, 1000
+		}
+		e.PutHost(h)
+	}
+	w := &wholeRequest{cells: []*Table{e.Table()}, rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}}}, request: &Request{
+		Resources: []Amount{{"VCPU", 200}}, Group: &Group{UUID: fleetGroup(1), Policy: Affinity},
+	}}
+	for i := range 3 {
+		w.instances = append(w.instances, fleetInstance(i))
+	}
+	got := w.leastChange(t, w.plan(t, w.request))
+	if len(got) != 1 || got[0].Most != 85 {
+		t.Errorf("the change is %+v, want at most 85 VCPU", got)
+	}
+}
