@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,5 +207,31 @@ func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T
 	t.Logf("%d refusals, %d changes: %v", refusals, changes, seen)
 	if len(seen) < 6 {
 		t.Error("the fleets show too little")
+	}
+}
+
+// An explanation of several instances says at which one the request ends, with select's words and change.
+func TestExplain_SeveralInstancesDoNotAllFit_HasTheRefusal(t *testing.T) {
+	var hosts []schedule.Host
+	for i := range 4 {
+		hosts = append(hosts, testHost(i, 1))
+	}
+	w := start(t, inCells(hosts, 2), nil)
+	req := inGroup(ask(5, 3), schedule.Affinity)
+	req.GetRequestSpec().GetFlavor().Vcpus = 10
+	req.DryRun = true
+	refused := w.refused(req, fault.NoValidHost)
+	d, _ := refused.Detail.(*cellgatev1.NoValidHost)
+	why, err := w.scheduler.ExplainDestinations(context.Background(), req)
+	if err != nil || why.GetPassed() != 4 || why.GetSmallestChange() != d.GetSmallestChange() || d.GetSmallestChange() == "" {
+		t.Errorf("%v, %v; refused: %v", why, err, d)
+	}
+	if why.GetRefusal() != refused.Message || !strings.Contains(why.GetRefusal(), "for instance 2 of 3") {
+		t.Errorf("the refusal is %q, select's %q", why.GetRefusal(), refused.Message)
+	}
+	w.choose(withChange(req, d.GetChange()))
+	req.GetRequestSpec().GetFlavor().Vcpus = 5
+	if why, err := w.scheduler.ExplainDestinations(context.Background(), req); err != nil || why.GetRefusal() != "" {
+		t.Errorf("all fit: %v, %v", why, err)
 	}
 }

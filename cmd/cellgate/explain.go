@@ -57,6 +57,9 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 	showCellReports(p, m.GetCells())
 	showSources(p, m.GetCells())
 	showMisses(p, m)
+	if m.GetRefusal() != "" {
+		p.printf("All instances together: %s\n", printable(m.GetRefusal()))
+	}
 	for _, text := range m.GetUnknownValues() {
 		p.printf("%s\n", printable(text))
 	}

@@ -3,6 +3,7 @@ package selection
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -110,26 +111,38 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	out.Conditions, out.Nearest, out.UnexaminedCells = why.conditions, why.nearest, why.unexamined
 	out.Cells, out.Partial = s.cellReports()
 	out.Exact = m.result.Exact && !m.truncated && !out.Partial
-	if len(whole) > 1 {
-		if why, err = s.explainWhole(ctx, whole); err != nil {
-			return nil, s.explain(ctx, err)
-		}
-	}
-	if out.GetPassed() == 0 || len(whole) > 1 {
+	if out.GetPassed() == 0 {
 		out.SmallestChange, out.Change, out.SmallestOperatorChange = why.changeText, why.change, why.operatorChange
-		out.UnexaminedCells = why.unexamined
+	}
+	if len(whole) == 1 {
+		return out, nil
+	}
+	refusal, err := s.refusalOfAll(ctx, whole)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	out.SmallestChange, out.Change, out.SmallestOperatorChange = "", nil, ""
+	if refusal != nil {
+		out.Refusal = refusal.Message
+	}
+	if refusal != nil && refusal.Detail != nil {
+		d, _ := refusal.Detail.(*cellgatev1.NoValidHost)
+		out.SmallestChange, out.Change, out.SmallestOperatorChange = d.GetSmallestChange(), d.GetChange(), d.GetSmallestOperatorChange()
+		out.UnexaminedCells = d.GetUnexaminedCells()
 	}
 	return out, nil
 }
 
-// explainWhole says what keeps a request of several instances from finding hosts for all of them; nothing if all find one.
-func (s *selection) explainWhole(ctx context.Context, instances []schedule.ID) (whyNot, error) {
+// refusalOfAll is how the request of all instances would be refused; nil if all find hosts.
+func (s *selection) refusalOfAll(ctx context.Context, instances []schedule.ID) (*fault.Error, error) {
 	s.instances, s.places = instances, make([]*place, len(instances))
 	m, err := s.propose(ctx, s.pending())
 	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
-		return whyNot{}, err
+		return nil, err
 	}
-	return s.whyNot(ctx, m, m.result, instances, true), nil
+	var refusal *fault.Error
+	errors.As(s.noHost(ctx, m, s.pending(), true), &refusal)
+	return refusal, nil
 }
 
 // planAgain plans a request for instances on the versions of the tables that a merge looked at.

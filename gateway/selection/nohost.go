@@ -15,8 +15,8 @@ import (
 
 // noHost says why an instance found no host, with the counts. With every cell searched that is
 // NO_VALID_HOST; a cell that did not answer might have had a host, so then it is CELL_UNAVAILABLE, or OVERLOADED, without
-// counts, when one had too much to do.
-func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error {
+// counts, when one had too much to do. patient waits for cells that have no time to look what hosts lack.
+func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patient bool) error {
 	index := pending[m.result.Failed]
 	which := ""
 	if len(s.instances) > 1 {
@@ -52,7 +52,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int) error 
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	s.whyNot(ctx, m, m.result, instances, false).addTo(detail)
+	s.whyNot(ctx, m, m.result, instances, patient).addTo(detail)
 	detail.TenantMessage = tenantMessage(detail)
 	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
 	if len(lost) > 0 {

@@ -218,7 +218,7 @@ func (s *selection) place(ctx context.Context) error {
 			if again {
 				continue
 			}
-			return s.noHost(ctx, m, pending)
+			return s.noHost(ctx, m, pending, false)
 		}
 		// 7
 		s.spreadPicks(m)

@@ -978,8 +978,11 @@ type ExplainDestinationsResponse struct {
 	Change []*Miss `protobuf:"bytes,15,rep,name=change,proto3" json:"change,omitempty"`
 	// As in NoValidHost.
 	UnexaminedCells []string `protobuf:"bytes,16,rep,name=unexamined_cells,json=unexaminedCells,proto3" json:"unexamined_cells,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of several instances that do not all find hosts: the message of the error that SelectDestinations would give. The rest
+	// is of the first instance.
+	Refusal       string `protobuf:"bytes,17,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainDestinationsResponse) Reset() {
@@ -1122,6 +1125,13 @@ func (x *ExplainDestinationsResponse) GetUnexaminedCells() []string {
 		return x.UnexaminedCells
 	}
 	return nil
+}
+
+func (x *ExplainDestinationsResponse) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
 }
 
 // RankedHost is a host that passed, and how its weight came about.
@@ -2651,7 +2661,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\x93\x05\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xad\x05\n" +
 	"\x1bExplainDestinationsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
@@ -2671,7 +2681,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x04seed\x18\r \x01(\x04R\x04seed\x12%\n" +
 	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\x12)\n" +
 	"\x06change\x18\x0f \x03(\v2\x11.cellgate.v1.MissR\x06change\x12)\n" +
-	"\x10unexamined_cells\x18\x10 \x03(\tR\x0funexaminedCells\"\xb5\x02\n" +
+	"\x10unexamined_cells\x18\x10 \x03(\tR\x0funexaminedCells\x12\x18\n" +
+	"\arefusal\x18\x11 \x01(\tR\arefusal\"\xb5\x02\n" +
 	"\n" +
 	"RankedHost\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
