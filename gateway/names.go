@@ -84,6 +84,9 @@ func (n *namedFields) addAll(to *[]namedField, path string, texts []string) {
 }
 
 func (n *namedFields) addSpec(path string, s *cellgatev1.RequestSpec) {
+	if len(s.GetMemberOf())+len(s.GetForbiddenAggregates()) == 0 {
+		return
+	}
 	for i, set := range s.GetMemberOf() {
 		n.addAll(&n.aggregates, fmt.Sprintf("%s.member_of[%d].aggregates", path, i), set.GetAggregates())
 	}

@@ -1,0 +1,414 @@
+package schedule
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// checkSet is a set of checks by their index. Those beyond share the last bit.
+type checkSet [4]uint64
+
+func (s *checkSet) add(check int) {
+	check = min(check, 64*len(s)-1)
+	s[check/64] |= 1 << (check % 64)
+}
+
+// nearMissSearch is the work of findNearMisses.
+type nearMissSearch struct {
+	s *scan
+	// passed has, by check, the hosts of the chunk at hand that meet it.
+	passed        []uint64
+	failed, alone []int
+	bounds        map[int][]BoundCount
+	// amounts are the checks of ResourceFilter on one class.
+	amounts []int
+	// withoutPCI is NUMATopologyFilter alone, asked without the request's devices, if the request has both; freed are the
+	// hosts of the chunk at hand that pass it.
+	withoutPCI *scan
+	freed      uint64
+	// alike are the hosts that fail the same checks.
+	alike map[failure]*alikeHosts
+	// placed are the instances of the request on hosts, by Query.Takes. together: each host is asked whether it takes so
+	// many instances, 0 for one more than it has.
+	placed   map[ID]int
+	together int
+	// passing: hosts that pass have openings too.
+	passing bool
+	// mostNear is how many hosts are kept of those that fail the same checks.
+	mostNear int
+}
+
+// failure is what a host fails. freed: it would pass NUMATopologyFilter if it were asked for no devices.
+type failure struct {
+	checks checkSet
+	freed  bool
+}
+
+// alikeHosts are hosts that fail the same checks; the nearest one stands for them.
+type alikeHosts struct {
+	checks []int
+	hosts  int
+	// near are those with the least shortage of amounts; distinct: one of each shortage.
+	near     []nearHost
+	distinct bool
+}
+
+// mostNear is how many hosts that fail the same checks are tried: no change of the request helps one whose data a filter cannot
+// read.
+const mostNear = 8
+
+// nearHost is a host that does not pass.
+type nearHost struct {
+	shortage float64
+	at       int
+	chunk    *chunk
+	slot     int
+}
+
+// add keeps a host if it is among the most nearest.
+func (a *alikeHosts) add(h nearHost, most int) {
+	a.hosts++
+	if a.distinct && slices.ContainsFunc(a.near, func(x nearHost) bool { return x.shortage == h.shortage }) {
+		return
+	}
+	if len(a.near) == most && h.shortage >= a.near[most-1].shortage {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(a.near, h.shortage, func(x nearHost, shortage float64) int {
+		if x.shortage <= shortage {
+			return -1
+		}
+		return 1
+	})
+	a.near = slices.Insert(a.near[:min(len(a.near), most-1)], at, h)
+}
+
+// newNearMissSearch prepares a search of the hosts of a table that has none of the query's takes.
+func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, error) {
+	s, err := t.taken(q).compile(q, t)
+	if err != nil {
+		return nil, err
+	}
+	n := &nearMissSearch{
+		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
+		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, mostOpenings)),
+	}
+	for _, take := range q.Takes {
+		n.placed[take.Host]++
+	}
+	if together > 0 {
+		n.mostNear = mostTogether // many hosts may have room for all that the order does not choose
+	}
+	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
+		q, rules := *s.q, *s.q.Rules
+		rules.Filters, rules.Weighers = []string{NUMAFilter}, []Weigher{}
+		q.Request, q.Rules = r.Relaxed([]Miss{{Filter: PCIFilter}}), &rules
+		n.withoutPCI, _ = s.t.compile(&q, s.before) // its names are right
+	}
+	for i := range s.checks {
+		if k := &s.checks[i]; k.filter == ResourceFilter && slices.ContainsFunc(s.q.Request.Resources, func(a Amount) bool { return a.Class == k.detail }) {
+			n.amounts = append(n.amounts, i)
+		}
+	}
+	return n, nil
+}
+
+// search looks at all hosts and gives how many pass.
+func (n *nearMissSearch) search() (passed int, err error) {
+	for i, c := range n.s.t.chunks {
+		if n.s.q.stopped(i) {
+			return 0, ErrStopped
+		}
+		passed += n.searchChunk(i, c)
+		if n.s.spent > ExpressionBudget {
+			return 0, ErrCostly
+		}
+	}
+	return passed, nil
+}
+
+// searchChunk looks at a chunk's hosts and gives how many pass.
+func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
+	all := c.valid
+	n.s.spread = 0
+	for i := range n.s.checks {
+		p := c.valid & n.s.checks[i].pass(at, c, c.valid)
+		n.s.unreadable = 0
+		if n.repeats(i) {
+			p |= c.valid &^ n.passedCompute(i)
+		}
+		n.passed[i] = p
+		n.failed[i] += bits.OnesCount64(c.valid &^ p)
+		all &= p
+	}
+	if n.freed = 0; n.withoutPCI != nil {
+		n.freed = n.withoutPCI.filter(at, c)
+	}
+	looked := c.valid &^ all
+	if n.together > 0 {
+		n.askTogether(c)
+	}
+	if n.together > 0 || n.passing {
+		looked = c.valid
+	}
+	for m := looked; m != 0; m &= m - 1 {
+		n.addHost(at, c, bits.TrailingZeros64(m))
+	}
+	return bits.OnesCount64(all & c.valid)
+}
+
+// disabledTrait is how Placement marks the hosts that ComputeFilter rejects as disabled.
+const disabledTrait = "!COMPUTE_STATUS_DISABLED"
+
+// repeats reports whether a check rejects again what ComputeFilter rejected for a reason of its own.
+func (n *nearMissSearch) repeats(check int) bool {
+	k := &n.s.checks[check]
+	return k.filter == ComputeFilter && k.detail == otherReasons || k.filter == TraitFilter && k.detail == disabledTrait
+}
+
+// passedCompute gives the hosts that passed ComputeFilter, as far as it stands before a check; whether they are up
+// apart.
+func (n *nearMissSearch) passedCompute(before int) uint64 {
+	m := ^uint64(0)
+	for i := range n.s.checks[:before] {
+		if k := &n.s.checks[i]; k.filter == ComputeFilter && k.detail != "down" {
+			m &= n.passed[i]
+		}
+	}
+	return m
+}
+
+// addHost counts what a host fails, and keeps it where it is the nearest of its like.
+func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
+	set := failure{freed: n.freed>>slot&1 != 0}
+	count, last := 0, 0
+	for i, passed := range n.passed {
+		if passed>>slot&1 == 0 {
+			set.checks.add(i)
+			count, last = count+1, i
+		}
+	}
+	if count == 1 {
+		n.alone[last]++
+	}
+	shortage := 0.0
+	for _, i := range n.amounts {
+		if n.passed[i]>>slot&1 == 0 {
+			m := n.miss(i, at, c, slot)
+			shortage += m.cost()
+			n.countBound(i, &m)
+		}
+	}
+	like := n.alike[set]
+	if like == nil {
+		like = &alikeHosts{distinct: n.together > 0}
+		for i, passed := range n.passed {
+			if passed>>slot&1 == 0 {
+				like.checks = append(like.checks, i)
+			}
+		}
+		n.alike[set] = like
+	}
+	like.add(nearHost{shortage, at, c, slot}, n.mostNear)
+}
+
+// nearest makes near misses of the hosts that stand for others; limit at most, and one that the request cannot
+// change among them if there is any, for operators.
+func (n *nearMissSearch) nearest(limit int) []NearMiss {
+	var list []NearMiss
+	for _, like := range n.alike {
+		if slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
+			continue
+		}
+		var m NearMiss
+		for i := range like.near[:min(len(like.near), mostNear)] {
+			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
+				break // the others need no less
+			}
+			if near := n.nearMiss(like, &like.near[i]); i == 0 || near.Changeable && (!m.Changeable || near.Cost < m.Cost) {
+				m = near
+			}
+		}
+		list = append(list, m)
+	}
+	slices.SortFunc(list, func(a, b NearMiss) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.Compare(a.Host[:], b.Host[:]))
+	})
+	if len(list) <= limit {
+		return list
+	}
+	kept := list[:limit:limit]
+	if operator := slices.IndexFunc(list, func(m NearMiss) bool { return !m.Changeable }); operator >= limit {
+		kept[limit-1] = list[operator]
+	}
+	return kept
+}
+
+// nearMiss says what a host lacks.
+func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) NearMiss {
+	r := h.chunk.rows.v[h.slot]
+	m := NearMiss{
+		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
+		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts, Placed: n.placed[r.host.UUID],
+	}
+	for _, i := range like.checks {
+		m.Misses = append(m.Misses, n.miss(i, h.at, h.chunk, h.slot))
+		m.Cost += m.Misses[len(m.Misses)-1].cost()
+	}
+	n.reduce(&m, h)
+	return m
+}
+
+// unitsOn is how many instances a host is asked to take: those that it has, and one more.
+func (n *nearMissSearch) unitsOn(host ID) int {
+	if n.together > 0 {
+		return n.together
+	}
+	return n.placed[host] + 1
+}
+
+// miss makes a Miss of a check that a host does not pass.
+func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
+	k, r := &n.s.checks[check], c.rows.v[slot]
+	units := n.unitsOn(r.host.UUID)
+	if units > 1 {
+		r = n.s.before.row(number(at)*chunkSize + number(slot))
+	}
+	return n.s.q.Request.miss(k.filter, k.detail, r, units)
+}
+
+// reduce says whether a change of the request would let a host pass, and keeps of its misses the least of those that
+// together would. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that a tree has.
+func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) {
+	could := slices.DeleteFunc(slices.Clone(m.Misses), func(x Miss) bool { return !x.Changeable })
+	if m.Changeable = len(could) > 0 && n.passes(could, h); !m.Changeable {
+		if len(could) == len(m.Misses) {
+			m.Cost += operatorCost
+		}
+		return
+	}
+	m.Misses = n.least(could, h)
+	m.Cost = 0
+	for i := range m.Misses {
+		m.Cost += m.Misses[i].cost()
+	}
+}
+
+// mostTried bounds the sets of misses that least tries for a host.
+const mostTried = 64
+
+// least gives of a set of misses that is enough the subset of the least cost that still is. A subset that is not enough has
+// none that is, so where each miss alone is needed the set is the least already. After mostTried sets it is one of which
+// each miss is needed.
+func (n *nearMissSearch) least(misses []Miss, h *nearHost) []Miss {
+	tried, best, bestCost := 0, misses, math.Inf(1)
+	var try func(misses []Miss, from int)
+	try = func(misses []Miss, from int) {
+		needed := true
+		for i := from; i < len(misses) && len(misses) > 1; i++ {
+			if tried++; tried > mostTried && bestCost < math.Inf(1) {
+				return
+			}
+			if fewer := slices.Delete(slices.Clone(misses), i, i+1); n.passes(fewer, h) {
+				needed = false
+				try(fewer, i)
+			}
+		}
+		if !needed {
+			return
+		}
+		cost := 0.0
+		for i := range misses {
+			cost += misses[i].cost()
+		}
+		if cost < bestCost {
+			best, bestCost = misses, cost
+		}
+	}
+	try(misses, 0)
+	return best
+}
+
+// passes reports whether a host would pass the request without some conditions.
+func (n *nearMissSearch) passes(without []Miss, h *nearHost) bool {
+	s, at := n.scanWithout(without, h, n.unitsOn(h.chunk.rows.v[h.slot].host.UUID)-1)
+	return s != nil && s.filter(h.at, at) != 0
+}
+
+// scanWithout compiles the request without some conditions, on a table where a host has so many instances of that request
+// already; at is the host's chunk, of that host alone. Nil when the query cannot be compiled.
+func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s *scan, at *chunk) {
+	q := *n.s.q
+	q.Request = q.Request.Relaxed(without)
+	t, one := n.s.t, *h.chunk
+	if placed > 0 {
+		host := h.chunk.rows.v[h.slot].host.UUID
+		onHost := q
+		onHost.Takes = takesOn(host, q.Takes, placed)
+		t = n.s.before.taken(&onHost)
+		one = *t.chunks[h.at]
+		q.Takes = append(slices.DeleteFunc(slices.Clone(q.Takes), func(x Take) bool { return x.Host == host }), onHost.Takes...)
+	}
+	s, err := t.compile(&q, n.s.before)
+	if err != nil {
+		return nil, nil
+	}
+	one.valid = 1 << h.slot
+	return s, &one
+}
+
+// takesOn gives so many takes of a host: those that there are, then some of instances that are none.
+func takesOn(host ID, takes []Take, placed int) []Take {
+	out := make([]Take, 0, placed)
+	for _, take := range takes {
+		if take.Host == host && len(out) < placed {
+			out = append(out, take)
+		}
+	}
+	for i := len(out); i < placed; i++ {
+		out = append(out, Take{Host: host, Instance: ID{0xff, 0xff, 0xff, 0xff, byte(i >> 8), byte(i)}})
+	}
+	return out
+}
+
+// conditions joins what counts under one filter and detail.
+func (n *nearMissSearch) conditions() []Condition {
+	var list []Condition
+	for i := range n.s.checks {
+		k := &n.s.checks[i]
+		if n.failed[i] == 0 {
+			continue
+		}
+		at := slices.IndexFunc(list, func(c Condition) bool { return c.Filter == k.filter && c.Detail == k.detail })
+		if at < 0 {
+			list = append(list, Condition{Filter: k.filter, Detail: k.detail})
+			at = len(list) - 1
+		}
+		list[at].Hosts += n.failed[i]
+		list[at].Alone += n.alone[i]
+		if list[at].Bounds == nil {
+			list[at].Bounds = n.bounds[i]
+		}
+		slices.SortStableFunc(list[at].Bounds, func(a, b BoundCount) int { return cmp.Compare(b.Hosts, a.Hosts) })
+	}
+	return list
+}
+
+// countBound counts the bound that an amount does not keep on a host.
+func (n *nearMissSearch) countBound(check int, m *Miss) {
+	list := n.bounds[check]
+	at := slices.IndexFunc(list, func(b BoundCount) bool { return b.Bound == m.Bound })
+	if at < 0 {
+		n.bounds[check] = append(list, BoundCount{m.Bound, 1, m.BoundAt, m.Asked})
+		return
+	}
+	b := &list[at]
+	b.Hosts++
+	if m.Bound == BoundFree || m.Bound == BoundMax {
+		b.Nearest = max(b.Nearest, m.BoundAt)
+	} else {
+		b.Nearest = min(b.Nearest, m.BoundAt)
+	}
+}
