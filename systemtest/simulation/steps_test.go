@@ -144,24 +144,34 @@ func (k *checks) antiAffinity(c *checkedCell, changed *shard.Claim) {
 	}
 }
 
-// affinity: there is one host that all members of a group have a claim on, over all cells (I9).
-// A member may have a second one elsewhere: a call that was lost can arrive after the retry
-// found another host, and its lease ends (OUTCOME_UNKNOWN).
+// affinity: all members of a group are on one host, over all cells (I9).
 func (k *checks) affinity() {
-	type member struct{ group, instance string }
-	on := map[member]map[string]bool{}
+	var claims []*shard.Claim
 	for _, c := range k.cells {
 		for _, claim := range c.claims {
-			if !claim.State.Live() || claim.Group == nil || claim.Group.Policy != "affinity" {
-				continue
+			if claim.State.Live() && claim.Group != nil && claim.Group.Policy == "affinity" {
+				claims = append(claims, claim)
 			}
-			k.count++
-			m := member{claim.Group.UUID, claim.Instance()}
-			if on[m] == nil {
-				on[m] = map[string]bool{}
-			}
-			on[m][claim.ServiceHost] = true
 		}
+	}
+	k.count += len(claims)
+	if where := apart(claims); where != "" {
+		k.world.wrong("I9: a group with affinity is on several hosts: %s", where)
+	}
+}
+
+// apart names a member of a group, and its hosts, if there is no host that all members have a claim on; else it is "".
+// A member may have a second one elsewhere: a call that was lost can arrive after the retry found another host, and its
+// lease ends (OUTCOME_UNKNOWN).
+func apart(claims []*shard.Claim) string {
+	type member struct{ group, instance string }
+	on := map[member]map[string]bool{}
+	for _, c := range claims {
+		m := member{c.Group.UUID, c.Instance()}
+		if on[m] == nil {
+			on[m] = map[string]bool{}
+		}
+		on[m][c.ServiceHost] = true
 	}
 	common := map[string]map[string]bool{}
 	for m, hosts := range on {
@@ -170,8 +180,8 @@ func (k *checks) affinity() {
 		}
 		maps.DeleteFunc(common[m.group], func(host string, _ bool) bool { return !hosts[host] })
 		if len(common[m.group]) == 0 {
-			k.world.wrong("I9: a group with affinity is on several hosts: %s is on %s", m.instance, strings.Join(slices.Sorted(maps.Keys(hosts)), " and "))
-			return
+			return m.instance + " on " + strings.Join(slices.Sorted(maps.Keys(hosts)), " and ")
 		}
 	}
+	return ""
 }
