@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		"TestAssign_RandomHardware_AgreesWithTheFilters",
 		"TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass",
 		"TestNearMisses_SmallFleets_NoSmallerChangeFits",
+		"TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller",
 		"TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange",
 		"TestNovaFiltersAllocateNothingPerHost",
 		"TestPlanRoundsOnABusyFleet",

@@ -1,5 +1,10 @@
 package schedule
 
+import (
+	"cmp"
+	"slices"
+)
+
 // NearMisses say why the hosts of a table do not pass a query, and what would have to change.
 type NearMisses struct {
 	// Hosts looked at, and how many of them passed.
@@ -11,8 +16,19 @@ type NearMisses struct {
 	// same Misses, amounts apart, only the nearest one. Hosts that the request itself leaves out (HostFilter)
 	// are not among them.
 	Nearest []NearMiss
+	// Changes of the request let some host pass, each by itself; those of the least cost first. Each is of another kind: it has
+	// conditions of which no cheaper one has a part alone. mostKinds at most.
+	Changes []Change
 	// Openings are set when the query asked for them, the least change first.
 	Openings []Opening
+}
+
+// Change is a change of a request (Request.Relaxed with Misses). Cost is the sum of the Misses' costs, and Zone that of a host
+// which passes then; empty where there are several.
+type Change struct {
+	Misses []Miss
+	Cost   float64
+	Zone   string
 }
 
 // Condition is one thing that a filter asks. Other than in Proposal.Rejects, a host counts under every condition
@@ -59,6 +75,8 @@ type NearMiss struct {
 	Alike int
 	// Placed is how many instances of the request the host has already (Query.Takes).
 	Placed int
+	// others are changes that let the host pass as well, of other conditions.
+	others [][]Miss
 }
 
 // Miss is a condition that a host does not meet.
@@ -101,9 +119,73 @@ func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	if out.Passed, err = n.search(); err != nil {
 		return nil, err
 	}
-	out.Conditions, out.Nearest = n.conditions(), n.nearest(q.NearMisses)
+	near := n.nearMisses()
+	out.Conditions, out.Nearest = n.conditions(), nearest(near, q.NearMisses)
+	elsewhere, err := n.onOtherHosts()
+	if err != nil {
+		return nil, err
+	}
+	out.Changes = LeastOfEachKind(append(changesFrom(near), elsewhere...), mostKinds)
 	if q.Openings > 0 {
 		out.Openings, err = n.openings()
 	}
 	return out, err
+}
+
+// mostKinds is how many changes there are at most.
+const mostKinds = 5
+
+func changesFrom(near []NearMiss) (list []Change) {
+	for i := range near {
+		if m := &near[i]; m.Changeable {
+			list = append(list, Change{m.Misses, m.Cost, m.Zone})
+		}
+	}
+	return list
+}
+
+// onOtherHosts gives changes that let other hosts pass than those that the request names.
+func (n *nearMissSearch) onOtherHosts() ([]Change, error) {
+	named := Miss{Filter: HostFilter, Detail: namedHosts, Changeable: true}
+	if !n.s.q.Request.canRelax(&named) {
+		return nil, nil
+	}
+	q := *n.s.q
+	q.Request, q.Known = q.Request.Relaxed([]Miss{named}), nil
+	other, err := n.s.before.newNearMissSearch(&q, 0)
+	if err != nil {
+		return nil, err
+	}
+	passed, err := other.search()
+	if err != nil || passed > 0 {
+		return []Change{{Misses: []Miss{named}, Cost: named.cost()}}, err
+	}
+	list := changesFrom(other.nearMisses())
+	for i := range list {
+		list[i].Misses = append(slices.Clip(list[i].Misses), named)
+		list[i].Cost += named.cost()
+	}
+	return list, nil
+}
+
+// LeastOfEachKind gives the changes of the least cost of each kind, most at most, in order of cost: those of which no
+// cheaper one changes a part of the same conditions alone.
+func LeastOfEachKind(list []Change, most int) (kept []Change) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.CompareFunc(a.Misses, b.Misses, compareMisses))
+	})
+	for _, c := range list {
+		if len(kept) < most && !slices.ContainsFunc(kept, func(k Change) bool { return sameConditions(c.Misses, k.Misses) }) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// sameConditions reports whether a change changes all conditions that another does.
+func sameConditions(a, b []Miss) bool {
+	return !slices.ContainsFunc(b, func(m Miss) bool {
+		return !slices.ContainsFunc(a, func(x Miss) bool { return compareMisses(x, m) == 0 })
+	})
 }

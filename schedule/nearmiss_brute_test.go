@@ -62,6 +62,9 @@ func changesOf(r *Request) [][]Miss {
 	if len(r.ForbiddenAggregates) > 0 {
 		one(AggregateFilter, "forbidden")
 	}
+	if m := (Miss{Filter: HostFilter, Detail: namedHosts}); r.canRelax(&m) {
+		one(m.Filter, m.Detail)
+	}
 	for i := range kinds {
 		for k := range kinds[i] {
 			kinds[i][k].Changeable = true
@@ -95,10 +98,15 @@ func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 		if p.Passed > 0 || p.Hosts == 0 {
 			return
 		}
-		first, changeable := NearMiss{Cost: operatorCost}, false
-		if n := p.NearMisses.Nearest; len(n) > 0 && n[0].Changeable {
+		first, changeable := Change{Cost: operatorCost}, false
+		if n := p.NearMisses.Changes; len(n) > 0 {
 			first, changeable = n[0], true
 		}
+		checkChanges(t, 0, p.NearMisses.Changes, func(misses []Miss) bool {
+			one := *q
+			one.Request = q.Request.Relaxed(misses)
+			return propose(t, table, &one).Passed > 0
+		})
 		kinds := changesOf(q.Request)
 		combinations := 1
 		for _, k := range kinds {

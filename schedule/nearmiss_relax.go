@@ -124,6 +124,8 @@ var hintOf = map[string]string{
 // operators to change; so is an amount of which nothing is free, where an instance needs some.
 func (r *Request) canRelax(m *Miss) bool {
 	switch m.Filter {
+	case HostFilter:
+		return m.Detail == namedHosts && !r.nova().Rebuild && r.otherHosts() != nil
 	case TraitFilter:
 		return m.Detail != disabledTrait
 	case ZoneFilter, AffinityFilter, AntiAffinityFilter, NUMAFilter, PCIFilter, ExpressionFilter:
@@ -135,7 +137,8 @@ func (r *Request) canRelax(m *Miss) bool {
 		case m.Asked == 0: // one of two questions (Fallback)
 			return false
 		case neededClasses[m.Detail]:
-			return m.Most > 0 && r.nova().NUMA == nil
+			s, ok := r.scaleOf(m.Detail)
+			return m.Most > 0 && (r.nova().NUMA == nil || ok && s.allows(m.Most))
 		}
 		return true
 	case CapabilitiesFilter:
@@ -146,7 +149,27 @@ func (r *Request) canRelax(m *Miss) bool {
 	return hintOf[m.Filter] != ""
 }
 
-// Relaxed is the request without the conditions that misses name: traits, zone and aggregates that are not asked
+// namedHosts is the detail of HostFilter's miss for the hosts, nodes and cell that the request names.
+const namedHosts = "named"
+
+// otherHosts gives the request's destination and forced hosts without those that the caller can leave out; nil when there are
+// none. The cell of an instance that moves is not the caller's choice.
+func (r *Request) otherHosts() (out *Request) {
+	d := Destination{}
+	if r.Destination != nil {
+		d = *r.Destination
+	}
+	d.Host, d.Node = "", ""
+	if r.Moving == (ID{}) {
+		d.Cell = ""
+	}
+	if (r.Destination == nil || d == *r.Destination) && len(r.ForceHosts)+len(r.ForceNodes) == 0 {
+		return nil
+	}
+	return &Request{Destination: &d}
+}
+
+// Relaxed is the request without the conditions that misses name: traits, zone, aggregates and hosts that are not asked
 // for, amounts of what fits on the host of the misses, a soft policy instead of a hard one, no NUMA topology, PCI
 // devices, extra specs on capabilities, image properties on the hypervisor, or hint. What it cannot change stays.
 func (r *Request) Relaxed(misses []Miss) *Request {
@@ -154,44 +177,95 @@ func (r *Request) Relaxed(misses []Miss) *Request {
 	nova := *r.nova()
 	out.Nova = &nova
 	for i := range misses {
-		m := &misses[i]
-		if !r.canRelax(m) {
-			continue
+		if misses[i].Filter != ResourceFilter && r.canRelax(&misses[i]) {
+			out.relax(&misses[i])
 		}
-		switch m.Filter {
-		case ZoneFilter:
-			out.AvailabilityZone = ""
-		case AggregateFilter:
-			if m.Detail == "" {
-				out.MemberOf = nil
-			} else {
-				out.ForbiddenAggregates = nil
-			}
-		case TraitFilter:
-			out.dropTrait(m.Detail)
-		case ResourceFilter:
+	}
+	for i := range misses { // what amounts bear on may depend on the others
+		if m := &misses[i]; m.Filter == ResourceFilter && out.canRelax(m) {
 			out.lower(m.Detail, m.Most)
-		case AffinityFilter, AntiAffinityFilter:
-			g := *out.Group
-			g.Policy = "soft-" + g.Policy
-			out.Group = &g
-		case NUMAFilter:
-			nova.NUMA, nova.NeedThreads, nova.Networks = nil, false, nil
-		case PCIFilter:
-			nova.PCI = nil
-		case ExpressionFilter:
-			out.Expression = nil
-		case CapabilitiesFilter:
-			flavor := nova.Flavor
-			flavor.ExtraSpecs = slices.DeleteFunc(slices.Clone(flavor.ExtraSpecs), isCapability)
-			nova.Flavor = flavor
-		case ImageFilter:
-			image := *nova.Image
-			image.Properties = slices.DeleteFunc(slices.Clone(image.Properties), func(p Property) bool { return hypervisorProperties[p.Name] })
-			nova.Image = &image
-		default:
-			nova.Hints = slices.DeleteFunc(slices.Clone(nova.Hints), func(h Hint) bool { return h.Name == hintOf[m.Filter] })
 		}
+	}
+	return &out
+}
+
+// relax drops a condition other than an amount. The request and its Nova are the caller's own.
+func (r *Request) relax(m *Miss) {
+	nova := r.Nova
+	switch m.Filter {
+	case HostFilter:
+		r.Destination, r.ForceHosts, r.ForceNodes = r.otherHosts().Destination, nil, nil
+	case ZoneFilter:
+		r.AvailabilityZone = ""
+	case AggregateFilter:
+		if m.Detail == "" {
+			r.MemberOf = nil
+		} else {
+			r.ForbiddenAggregates = nil
+		}
+	case TraitFilter:
+		r.dropTrait(m.Detail)
+		if guest := nova.NUMA; guest != nil && strings.TrimPrefix(m.Detail, "!") == hyperthreading {
+			nova.NUMA, nova.NeedThreads = guest.withoutThreads(), false
+		}
+	case AffinityFilter, AntiAffinityFilter:
+		g := *r.Group
+		g.Policy = "soft-" + g.Policy
+		r.Group = &g
+	case NUMAFilter:
+		r.unpin()
+		nova.NUMA, nova.NeedThreads, nova.Networks = nil, false, nil
+	case PCIFilter:
+		nova.PCI = nil
+	case ExpressionFilter:
+		r.Expression = nil
+	case CapabilitiesFilter:
+		flavor := nova.Flavor
+		flavor.ExtraSpecs = slices.DeleteFunc(slices.Clone(flavor.ExtraSpecs), isCapability)
+		nova.Flavor = flavor
+	case ImageFilter:
+		image := *nova.Image
+		image.Properties = slices.DeleteFunc(slices.Clone(image.Properties), func(p Property) bool { return hypervisorProperties[p.Name] })
+		nova.Image = &image
+	default:
+		nova.Hints = slices.DeleteFunc(slices.Clone(nova.Hints), func(h Hint) bool { return h.Name == hintOf[m.Filter] })
+	}
+}
+
+// unpin asks for VCPU instead of dedicated CPUs, without the trait of their thread policy.
+func (r *Request) unpin() {
+	if f := r.Fallback; f != nil {
+		r.Resources, r.Required, r.Forbidden, r.Fallback = f.Resources, f.Required, f.Forbidden, nil
+		return
+	}
+	guest := r.nova().NUMA
+	if guest == nil || !slices.ContainsFunc(guest.Cells, func(c InstanceCell) bool { return c.pinned() }) {
+		return
+	}
+	cpus, threads := int64(0), false
+	for i := range guest.Cells {
+		cpus += guest.Cells[i].amountOf("VCPU")
+		threads = threads || guest.Cells[i].Threads != ""
+	}
+	if amountOf(r.Resources, "PCPU") > 0 {
+		r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(a Amount) bool { return a.Class == "PCPU" || a.Class == "VCPU" })
+		r.Resources = append(r.Resources, Amount{"VCPU", cpus})
+	}
+	if threads {
+		r.dropTrait(hyperthreading)
+		r.dropTrait("!" + hyperthreading)
+	}
+}
+
+// hyperthreading is the trait by which a request has a thread policy: requiring and isolating ones require and forbid it.
+const hyperthreading = "HW_CPU_HYPERTHREADING"
+
+// withoutThreads is the topology without a thread policy.
+func (n *InstanceNUMA) withoutThreads() *InstanceNUMA {
+	out := *n
+	out.Cells = slices.Clone(n.Cells)
+	for i := range out.Cells {
+		out.Cells[i].Threads = ""
 	}
 	return &out
 }
@@ -226,13 +300,14 @@ func (r *Request) dropTrait(detail string) {
 	}
 }
 
-// lower asks for n of a class, for none of it with 0.
+// lower asks for n of a class, for none of it with 0; and for as much less of what follows from it.
 func (r *Request) lower(class string, n int64) {
-	less := func(amounts []Amount) []Amount {
+	s, scaled := r.scaleOf(class)
+	less := func(amounts []Amount, class string, n int64) []Amount {
 		var out []Amount
 		for _, a := range amounts {
 			if a.Class == class {
-				if a.N = n; n == 0 {
+				if a.N = min(a.N, n); n == 0 {
 					continue
 				}
 			}
@@ -240,15 +315,46 @@ func (r *Request) lower(class string, n int64) {
 		}
 		return out
 	}
-	r.Resources = less(r.Resources)
+	r.Resources = less(r.Resources, class, n)
+	each := n // without what is of the first NUMA cell alone
+	if scaled {
+		each -= s.extra
+	}
 	if f := r.Fallback; f != nil {
-		r.Fallback = &Fallback{less(f.Resources), f.Required, f.Forbidden}
+		f = &Fallback{less(f.Resources, class, n), f.Required, f.Forbidden}
+		if s.fallback != "" {
+			f.Resources = less(f.Resources, s.fallback, each)
+		}
+		r.Fallback = f
+	}
+	if guest := r.Nova.NUMA; guest != nil && scaled {
+		r.Nova.NUMA = guest.scaled(class, each/s.cells)
 	}
 	// What Nova's own filters read of the flavor.
 	switch flavor := &r.Nova.Flavor; class {
-	case "VCPU":
-		flavor.VCPUs, r.Consume.VCPUs = min(flavor.VCPUs, n), min(r.Consume.VCPUs, n)
+	case "VCPU", "PCPU":
+		if class == "PCPU" && !scaled {
+			break
+		}
+		flavor.VCPUs, r.Consume.VCPUs = min(flavor.VCPUs, each), min(r.Consume.VCPUs, each)
 	case "MEMORY_MB":
 		flavor.MemoryMB, r.Consume.RAMMB = min(flavor.MemoryMB, n), min(r.Consume.RAMMB, n)
 	}
+}
+
+// scaled is the topology whose cells have so much of a class each.
+func (n *InstanceNUMA) scaled(class string, each int64) *InstanceNUMA {
+	out := *n
+	out.Cells = slices.Clone(n.Cells)
+	for i := range out.Cells {
+		switch c := &out.Cells[i]; {
+		case class == "MEMORY_MB":
+			c.MemoryMB = each
+		case c.Policy == CPUDedicated:
+			c.Dedicated = int(each)
+		default:
+			c.CPUs = int(each)
+		}
+	}
+	return &out
 }

@@ -38,6 +38,8 @@ type nearMissSearch struct {
 	passing bool
 	// mostNear is how many hosts are kept of those that fail the same checks.
 	mostNear int
+	// amountTries counts how often hosts were asked whether they take other amounts.
+	amountTries int
 }
 
 // failure is what a host fails. freed: it would pass NUMATopologyFilter if it were asked for no devices.
@@ -100,6 +102,8 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 	}
 	if together > 0 {
 		n.mostNear = mostTogether // many hosts may have room for all that the order does not choose
+	} else if q.Request.triesAmounts() {
+		n.mostNear = math.MaxInt // what they lack of amounts is not known yet
 	}
 	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
 		q, rules := *s.q, *s.q.Rules
@@ -214,14 +218,28 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	like.add(nearHost{shortage, at, c, slot}, n.mostNear)
 }
 
-// nearest makes near misses of the hosts that stand for others; limit at most, and one that the request cannot
-// change among them if there is any, for operators.
-func (n *nearMissSearch) nearest(limit int) []NearMiss {
+// nearMisses gives, of hosts that fail the same checks, the nearest one, and others that another change lets pass; the least
+// change first. Hosts that the request itself leaves out are not among them.
+func (n *nearMissSearch) nearMisses() []NearMiss {
 	var list []NearMiss
 	for _, like := range n.alike {
-		if slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
-			continue
+		if !slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
+			list = append(list, n.nearMissesOf(like)...)
 		}
+	}
+	slices.SortFunc(list, func(a, b NearMiss) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.Compare(a.Host[:], b.Host[:]), slices.CompareFunc(a.Misses, b.Misses, compareMisses))
+	})
+	return list
+}
+
+// nearMissesOf gives near misses of hosts that fail the same checks. Only the least one counts those alike.
+func (n *nearMissSearch) nearMissesOf(like *alikeHosts) (list []NearMiss) {
+	if n.s.q.Request.triesAmounts() {
+		list = n.changesByAmounts(like)
+		slices.SortFunc(list, func(a, b NearMiss) int { return cmp.Compare(a.Cost, b.Cost) })
+	}
+	if len(list) == 0 {
 		var m NearMiss
 		for i := range like.near[:min(len(like.near), mostNear)] {
 			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
@@ -231,11 +249,22 @@ func (n *nearMissSearch) nearest(limit int) []NearMiss {
 				m = near
 			}
 		}
-		list = append(list, m)
+		list = []NearMiss{m}
+		for _, misses := range m.others {
+			m.Misses, m.Cost = misses, costOf(misses)
+			list = append(list, m)
+		}
 	}
-	slices.SortFunc(list, func(a, b NearMiss) int {
-		return cmp.Or(cmp.Compare(a.Cost, b.Cost), slices.Compare(a.Host[:], b.Host[:]))
-	})
+	for i := range list[1:] {
+		list[1+i].Alike = 0
+	}
+	return list
+}
+
+// nearest gives the least near miss of hosts that fail the same checks; limit at most, and one that the request cannot change
+// among them if there is any, for operators.
+func nearest(list []NearMiss, limit int) []NearMiss {
+	list = slices.DeleteFunc(slices.Clone(list), func(m NearMiss) bool { return m.Alike == 0 })
 	if len(list) <= limit {
 		return list
 	}
@@ -248,17 +277,22 @@ func (n *nearMissSearch) nearest(limit int) []NearMiss {
 
 // nearMiss says what a host lacks.
 func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) NearMiss {
-	r := h.chunk.rows.v[h.slot]
-	m := NearMiss{
-		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
-		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts, Placed: n.placed[r.host.UUID],
-	}
+	m := n.describe(like, h)
 	for _, i := range like.checks {
 		m.Misses = append(m.Misses, n.miss(i, h.at, h.chunk, h.slot))
 		m.Cost += m.Misses[len(m.Misses)-1].cost()
 	}
 	n.reduce(&m, h)
 	return m
+}
+
+// describe names a host of those alike.
+func (n *nearMissSearch) describe(like *alikeHosts, h *nearHost) NearMiss {
+	r := h.chunk.rows.v[h.slot]
+	return NearMiss{
+		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
+		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts, Placed: n.placed[r.host.UUID],
+	}
 }
 
 // unitsOn is how many instances a host is asked to take: those that it has, and one more.
@@ -289,26 +323,24 @@ func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) {
 		}
 		return
 	}
-	m.Misses = n.least(could, h)
-	m.Cost = 0
-	for i := range m.Misses {
-		m.Cost += m.Misses[i].cost()
-	}
+	enough := n.least(could, h)
+	m.Misses, m.others = enough[0], enough[1:]
+	m.Cost = costOf(m.Misses)
 }
 
 // mostTried bounds the sets of misses that least tries for a host.
 const mostTried = 64
 
-// least gives of a set of misses that is enough the subset of the least cost that still is. A subset that is not enough has
-// none that is, so where each miss alone is needed the set is the least already. After mostTried sets it is one of which
-// each miss is needed.
-func (n *nearMissSearch) least(misses []Miss, h *nearHost) []Miss {
-	tried, best, bestCost := 0, misses, math.Inf(1)
+// least gives of a set of misses that is enough the subsets that still are, without one miss more than it takes; that of the
+// least cost first. A subset that is not enough has none that is, so where each miss alone is needed the set is the least
+// already. After mostTried sets there may be more subsets.
+func (n *nearMissSearch) least(misses []Miss, h *nearHost) (enough [][]Miss) {
+	tried := 0
 	var try func(misses []Miss, from int)
 	try = func(misses []Miss, from int) {
 		needed := true
 		for i := from; i < len(misses) && len(misses) > 1; i++ {
-			if tried++; tried > mostTried && bestCost < math.Inf(1) {
+			if tried++; tried > mostTried && len(enough) > 0 {
 				return
 			}
 			if fewer := slices.Delete(slices.Clone(misses), i, i+1); n.passes(fewer, h) {
@@ -316,19 +348,13 @@ func (n *nearMissSearch) least(misses []Miss, h *nearHost) []Miss {
 				try(fewer, i)
 			}
 		}
-		if !needed {
-			return
-		}
-		cost := 0.0
-		for i := range misses {
-			cost += misses[i].cost()
-		}
-		if cost < bestCost {
-			best, bestCost = misses, cost
+		if needed {
+			enough = append(enough, misses)
 		}
 	}
 	try(misses, 0)
-	return best
+	slices.SortStableFunc(enough, func(a, b []Miss) int { return cmp.Compare(costOf(a), costOf(b)) })
+	return enough
 }
 
 // passes reports whether a host would pass the request without some conditions.

@@ -3,10 +3,10 @@ package schedule
 import (
 	"cmp"
 	"container/heap"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 )
 
 // Opening is room for further instances of a request that some hosts have once the request is changed. The rooms of
@@ -195,18 +195,25 @@ func (n *nearMissSearch) opening(h *nearHost, placed int, misses []Miss) ([]Miss
 // askTogether has amounts count as the host gets them for all instances of the request together.
 func (n *nearMissSearch) askTogether(c *chunk) {
 	for _, i := range n.amounts {
-		a := amountOf(n.s.q.Request, n.s.checks[i].detail)
+		class := n.s.checks[i].detail
+		asked := amountOf(n.s.q.Request.Resources, class)
 		for m := c.valid; m != 0; m &= m - 1 {
 			slot := bits.TrailingZeros64(m)
-			if now, _ := c.rows.v[slot].most(a.Class, a.N, n.together, n.s.q.Request.Tree != nil); now < a.N {
+			if now, _ := c.rows.v[slot].most(class, asked, n.together, n.s.q.Request.Tree != nil); now < asked {
 				n.passed[i] &^= 1 << slot
 			}
 		}
 	}
 }
 
-func amountOf(r *Request, class string) Amount {
-	return r.Resources[slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == class })]
+// amountOf gives the amount of a class; 0 where there is none.
+func amountOf(list []Amount, class string) int64 {
+	for _, a := range list {
+		if a.Class == class {
+			return a.N
+		}
+	}
+	return 0
 }
 
 func compareMisses(a, b Miss) int {
@@ -216,6 +223,17 @@ func compareMisses(a, b Miss) int {
 // sameChange reports whether two misses make the same change of a request.
 func sameChange(a, b Miss) bool {
 	return a.Filter == b.Filter && a.Detail == b.Detail && a.Most == b.Most
+}
+
+// changeKey is the same for changes of which each miss is the same, in the same order.
+func changeKey(misses []Miss) string {
+	var key []byte
+	for i := range misses {
+		m := &misses[i]
+		key = append(append(append(append(key, m.Filter...), 0), m.Detail...), 0)
+		key = append(strconv.AppendInt(key, m.Most, 10), 0)
+	}
+	return string(key)
 }
 
 func costOf(misses []Miss) float64 {
@@ -276,14 +294,11 @@ func LeastChange(openings []Opening, instances int, fits func([]Miss) bool) []Mi
 	tried := 0
 	for looked := 0; next.Len() > 0 && looked < mostChanges; looked++ {
 		o := heap.Pop(&next).(*opener)
-		var key []byte
-		for _, m := range o.misses {
-			key = fmt.Appendf(key, "%s\x00%s\x00%d\x00", m.Filter, m.Detail, m.Most)
-		}
-		if seen[string(key)] {
+		key := changeKey(o.misses)
+		if seen[key] {
 			continue
 		}
-		seen[string(key)] = true
+		seen[key] = true
 		if enough(o.misses) {
 			if fits(o.misses) {
 				return o.misses
