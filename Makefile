@@ -222,7 +222,8 @@ needs-peers:
 	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, pymysql' 2>/dev/null || missing=" python3-nova python3-placement python3-pymysql"; \
 	command -v uwsgi >/dev/null || missing="$$missing uwsgi-core"; \
 	compgen -G '/usr/lib/uwsgi/plugins/python3*_plugin.so' >/dev/null || missing="$$missing uwsgi-plugin-python3"; \
-	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core mariadb-client-core"; \
+	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core"; \
+	command -v mariadb-dump >/dev/null || missing="$$missing mariadb-client"; \
 	$(call install,the measurement of the peers needs)
 
 .PHONY: bench-agents
@@ -333,7 +334,8 @@ needs:
 	@missing=; \
 	command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing="$$missing postgresql"; \
-	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core mariadb-client-core"; \
+	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server-core"; \
+	command -v mariadb-dump >/dev/null || missing="$$missing mariadb-client"; \
 	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null || missing="$$missing rabbitmq-server"; \
 	$(call install,the tests need)
 

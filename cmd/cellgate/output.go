@@ -210,8 +210,21 @@ func printMessage(w io.Writer, m proto.Message, form string) error {
 	if err != nil {
 		return err
 	}
+	return printJSON(w, raw, form)
+}
+
+// printValue prints a value as JSON or YAML.
+func printValue(w io.Writer, v any, form string) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return printJSON(w, raw, form)
+}
+
+func printJSON(w io.Writer, raw json.RawMessage, form string) error {
 	if form == "json" {
-		return encode(w, json.RawMessage(raw))
+		return encode(w, raw)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {

@@ -79,17 +79,21 @@ func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err 
 	if s.parallel < 1 {
 		return nil, nil, usage(cmd, fmt.Errorf("--parallel: %d is below 1", s.parallel))
 	}
-	token, err := s.token(cmd)
-	if err != nil {
+	if from, err = s.client(cmd, s.from); err != nil {
 		return nil, nil, err
 	}
-	if from, err = mirror.NewClient(cmd.Context(), s.from, nil, token); err != nil {
-		return nil, nil, placementAway(s.from, err)
+	to, err = s.client(cmd, s.to)
+	return from, to, err
+}
+
+// client reaches one side.
+func (s *placementSides) client(cmd *cobra.Command, addr string) (*mirror.Client, error) {
+	token, err := s.token(cmd)
+	if err != nil {
+		return nil, err
 	}
-	if to, err = mirror.NewClient(cmd.Context(), s.to, nil, token); err != nil {
-		return nil, nil, placementAway(s.to, err)
-	}
-	return from, to, nil
+	c, err := mirror.NewClient(cmd.Context(), addr, nil, token)
+	return c, placementAway(addr, err)
 }
 
 // placementAway tells a side that does not answer from one that refuses.

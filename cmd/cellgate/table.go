@@ -38,8 +38,21 @@ func (p *page) tint(text, color string) string {
 // pageWidth is how many columns a line of a client's table has at most, where its words allow it; -o wide has no bound.
 const pageWidth = 100
 
-// leastColumn is how narrow a column of words is made at least.
+// leastColumn is how narrow a column of words is made at least; a word that is wider stays whole.
 const leastColumn = 24
+
+// leastWidth is how narrow column i of lines may be made.
+func leastWidth(lines [][]string, i int) int {
+	least := leastColumn
+	for _, line := range lines {
+		if i < len(line) {
+			for _, word := range strings.Fields(line[i]) {
+				least = max(least, utf8.RuneCountInString(word))
+			}
+		}
+	}
+	return least
+}
 
 // columns writes lines of cells, aligned. The widest columns of words are broken until a line fits the page's width. The
 // first line may be a header.
@@ -62,14 +75,14 @@ func (p *page) columns(lines [][]string, header bool) {
 		widest := -1
 		for i, w := range widths {
 			breakable := func(line []string) bool { return i < len(line) && strings.Contains(line[i], " ") }
-			if w > leastColumn && (widest < 0 || w > widths[widest]) && slices.ContainsFunc(lines, breakable) {
+			if (widest < 0 || w > widths[widest]) && slices.ContainsFunc(lines, breakable) && w > leastWidth(lines, i) {
 				widest = i
 			}
 		}
 		if widest < 0 {
 			break
 		}
-		widths[widest] = max(leastColumn, widths[widest]-excess)
+		widths[widest] = max(leastWidth(lines, widest), widths[widest]-excess)
 	}
 	for n, line := range lines {
 		cells, most := make([][]string, len(line)), 1

@@ -3,16 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed" // the report
 	"errors"
 	"fmt"
-	"html/template"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -21,23 +17,11 @@ import (
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/legacy/scratch"
 	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/placement/mirror"
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 )
-
-//go:embed try.html
-var tryHTML string
-
-var tryTemplate = template.Must(template.New("try").Parse(tryHTML))
-
-// tryReport is what was tried, with the findings that have something to do about them.
-type tryReport struct {
-	*trial.Report
-	Odd results `json:"odd"`
-	// Notes say what the report lacks for want of a database.
-	Notes []string `json:"notes,omitempty"`
-}
 
 func newTry(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
@@ -49,8 +33,10 @@ with what to do. With the API database it also says how many instances of each f
 and places the newest request specs again: where cellgate would put each, and where Nova did.
 Each is placed on the hosts as they are now, without its own instance.
 
-With Placement's database too, inventories, traits and child providers (VGPU, PCI) are Placement's;
-without it VCPU, MEMORY_MB and DISK_GB are those of compute_nodes.
+With Placement too, inventories, traits and child providers (VGPU, PCI) are Placement's; without it VCPU,
+MEMORY_MB and DISK_GB are those of compute_nodes. --placement asks its API, of microversion 1.28 or newer, with
+a token for the account of OS_AUTH_URL, OS_USERNAME, OS_PASSWORD, OS_PROJECT_NAME, OS_USER_DOMAIN_NAME and
+OS_PROJECT_DOMAIN_NAME; --placement-database reads its database.
 
 Nothing is written to the databases, and no other process is needed. Dumps (--dump, by
 mariadb-dump, mysqldump or pg_dump, plain or gzip) are loaded into a database server in a temporary
@@ -71,7 +57,9 @@ are up or down in a dump as they were at the newest heartbeat in it:
 	f.StringVar(&c.APIPassword, "api-password-file", "", "file with the password of the API database")
 	f.StringVar(&c.APICA, "api-ca", "", "PEM file of the CAs of the API database's certificate, or system")
 	dumps := f.StringArray("dump", nil, "dump of the databases, in the place of their URLs; again for each file")
-	var placement placementFlags
+	placement := placementFlags{sides: placementSides{env: t.env}}
+	f.StringVar(&placement.api, "placement", "", "URL of Placement's API, in the place of its database")
+	f.BoolVar(&placement.sides.noauth, "noauth", false, "send the token admin to --placement, which has no Keystone")
 	f.StringVar(&placement.url, "placement-database", "", "URL of Placement's database")
 	f.StringVar(&placement.password, "placement-password-file", "", "file with the password of Placement's database")
 	f.StringVar(&placement.ca, "placement-ca", "", "PEM file of the CAs of Placement's database's certificate, or system")
@@ -80,9 +68,9 @@ are up or down in a dump as they were at the newest heartbeat in it:
 	requests := f.Int("requests", 20, "how many of the newest request specs to place again")
 	html := f.String("html", "", "write the report to this HTML file too")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
-	output := jsonFlag(cmd)
+	output := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		asJSON, err := output(cmd)
+		form, err := output(cmd)
 		switch {
 		case err != nil:
 			return err
@@ -90,6 +78,8 @@ are up or down in a dump as they were at the newest heartbeat in it:
 			return usage(cmd, errors.New("--dump: stands in the place of --database, --api-database and --placement-database; give either"))
 		case len(*dumps) == 0 && c.Database == "":
 			return usage(cmd, errors.New("--database: say which, or give --dump"))
+		case placement.api != "" && placement.url != "":
+			return usage(cmd, errors.New("--placement: stands in the place of --placement-database; give either"))
 		case *requests < 0:
 			return usage(cmd, fmt.Errorf("--requests: %d is below 0", *requests))
 		}
@@ -107,6 +97,12 @@ are up or down in a dump as they were at the newest heartbeat in it:
 			defer func() { err = errors.Join(err, loaded.Close()) }()
 			c.Database, c.API, placement.url = loaded.Cell, loaded.API, loaded.Placement
 		}
+		if placement.api != "" {
+			if placement.client, err = placement.sides.client(cmd, placement.api); err != nil {
+				return err
+			}
+			placement.url = "" // a dump may have one too
+		}
 		report, err := tryCloud(ctx, c, placement, *uuid, *confs, *requests)
 		if err != nil {
 			return databaseFailed(flagged(cmd, err), c, placement, len(*dumps) > 0)
@@ -114,16 +110,24 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		if *html != "" {
 			err = writeReport(*html, report)
 		}
-		if asJSON {
-			return errors.Join(err, encode(cmd.OutOrStdout(), report))
+		if report.Silent != "" && len(*dumps) == 0 {
+			report.Odd = append(diagnose(warned, report.Silent+"; what follows is as of then", "give the database that Nova writes to, or read this as a dump of that time").named("services"), report.Odd...)
+		}
+		if form != "table" {
+			return errors.Join(err, printValue(cmd.OutOrStdout(), report, form))
 		}
 		return errors.Join(err, show(cmd.OutOrStdout(), report.show))
 	}
 	return cmd
 }
 
-// placementFlags say where Placement's database is.
-type placementFlags struct{ url, password, ca string }
+// placementFlags say where Placement's database is, or its API.
+type placementFlags struct {
+	url, password, ca string
+	api               string
+	sides             placementSides
+	client            *mirror.Client
+}
 
 func (p placementFlags) database() (d novadb.Database, err error) {
 	d = novadb.Database{URL: p.url, PasswordFile: p.password}
@@ -167,7 +171,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	if err != nil {
 		return nil, err
 	}
-	r, err := trial.Run(ctx, trial.Config{Database: database, Placement: providers, Rules: compiled, Requests: requests})
+	r, err := trial.Run(ctx, trial.Config{Database: database, Placement: providers, PlacementAPI: placement.client, Rules: compiled, Requests: requests})
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +179,8 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	if c.API == "" {
 		report.Notes = append(report.Notes, "Without --api-database flavors, requests, zones and aggregates are not read.")
 	}
-	if placement.url == "" {
-		report.Notes = append(report.Notes, "Without --placement-database traits, child providers and custom classes are not known:\nwhat asks for them finds no host here.")
+	if placement.url+placement.api == "" {
+		report.Notes = append(report.Notes, "Without --placement or --placement-database traits, child providers and custom classes are not known:\nwhat asks for them finds no host here.")
 	}
 	for i := range r.LeftOut {
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
@@ -186,6 +190,9 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	}
 	for _, host := range r.Unprovided {
 		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
+	}
+	for _, i := range r.Uncounted {
+		report.Odd = append(report.Odd, diagnose(warned, fmt.Sprintf("this instance is on no host above, and not counted: it is on %s, node %s", i.Host, i.Node), "correct the row of its host, or of the instance").named(i.UUID)...)
 	}
 	if len(confs) > 0 {
 		report.Odd = append(report.Odd, redundantFilters(confs, g.Gateway.Nova).named("nova.conf")...)
@@ -213,7 +220,11 @@ func databaseFailed(err error, c config.LegacyCell, placement placementFlags, du
 	case errors.As(err, &known):
 		flag = known.Metadata["database"]
 	}
-	at, ok := map[string][2]string{"cell": {"--database", c.Database}, "api": {"--api-database", c.API}, "placement": {"--placement-database", placement.url}}[flag]
+	flags := map[string][2]string{"cell": {"--database", c.Database}, "api": {"--api-database", c.API}, "placement": {"--placement-database", placement.url}}
+	if placement.api != "" {
+		flags["placement"] = [2]string{"--placement", placement.api}
+	}
+	at, ok := flags[flag]
 	if !ok {
 		return err
 	}
@@ -227,94 +238,4 @@ func addressIn(database string) string {
 		return "(a URL that cannot be read)" // not shown: it may have a password
 	}
 	return u.Scheme + "://" + u.Host + u.Path
-}
-
-// oddKind are odd rows of a kind.
-type oddKind struct {
-	What, Do, Rows string
-}
-
-// Kinds are the odd rows by kind, in the order of the first of each; a remedy that names a row is that of the first.
-func (r *tryReport) Kinds() (kinds []oddKind) {
-	const shown = 5
-	rows := map[string][]string{}
-	first := map[string]result{}
-	var order []string
-	for _, o := range r.Odd {
-		kind, _, _ := strings.Cut(o.What, ": ")
-		if rows[kind] == nil {
-			order, first[kind] = append(order, kind), o
-		}
-		rows[kind] = append(rows[kind], o.Check)
-	}
-	for _, kind := range order {
-		names, of := rows[kind], oddKind{What: first[kind].What, Do: first[kind].Do}
-		if n := len(names); n > 1 {
-			of.What = fmt.Sprintf("%d: %s", n, of.What)
-			if n > shown {
-				names = append(names[:shown:shown], fmt.Sprintf("and %d more", n-shown))
-			}
-		}
-		of.Rows = strings.Join(names, ", ")
-		kinds = append(kinds, of)
-	}
-	return kinds
-}
-
-func writeReport(file string, r *tryReport) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	return errors.Join(tryTemplate.Execute(f, r), f.Close())
-}
-
-func (r *tryReport) show(p *page) {
-	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances; read in %v, and nothing was written.\nServices are up or down as of %s UTC.\n\n",
-		r.Hosts, r.Available, r.Disabled, r.Down, r.Instances, r.Took.Round(time.Millisecond), r.At.UTC().Format(time.DateTime))
-	for _, n := range r.Notes {
-		p.printf("%s\n", n)
-	}
-	classes := p.table("CLASS", "USED", "CAPACITY")
-	for _, c := range r.Classes {
-		classes.row(c.Name, c.Used, c.Capacity)
-	}
-	classes.print()
-	p.width = pageWidth
-	odd := p.table("ODD", "WHAT", "WHAT TO DO")
-	for _, o := range r.Kinds() {
-		odd.row(o.Rows, o.What, o.Do)
-	}
-	odd.printBelow()
-	flavors := p.table("FLAVOR", "VCPU", "MEMORY MIB", "DISK GB", "STILL FIT")
-	for _, f := range r.Flavors {
-		flavors.row(f.Name, f.VCPUs, f.MemoryMB, f.DiskGB, f.Fits)
-	}
-	flavors.printBelow()
-	for _, f := range r.Flavors {
-		if f.Problem != "" {
-			p.printf("%s: %s\n", f.Name, printable(f.Problem))
-		}
-	}
-	replays := p.table("INSTANCE", "NOVA", "CELLGATE", "RANK OF NOVA'S", "PASSED", "TOOK")
-	var problems []string
-	var took []time.Duration
-	same := 0
-	for _, x := range r.Replays {
-		rank := ""
-		if x.Rank > 0 {
-			rank = fmt.Sprint(x.Rank)
-		}
-		replays.row(x.Instance, x.Nova, x.Chosen, rank, x.Passed, x.Took.Round(time.Microsecond))
-		if x.Problem != "" {
-			problems = append(problems, x.Instance+": "+printable(x.Problem))
-		} else if took = append(took, x.Took); x.Rank == 1 {
-			same++
-		}
-	}
-	if replays.printBelow(); len(took) > 0 {
-		slices.Sort(took)
-		p.printf("%d of %d placed again, each alone on the hosts as they are now: %d on Nova's host; median %v\n", len(took), len(r.Replays), same, took[len(took)/2].Round(time.Microsecond))
-	}
-	p.printf("%s", strings.Join(append(problems, ""), "\n"))
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -15,8 +18,11 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"cellgate/gateway/legacy/legacytest"
 	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/placement"
 	"cellgate/internal/mariatest"
 	"cellgate/samples"
 )
@@ -31,7 +37,7 @@ INSERT INTO flavor_extra_specs VALUES (1, 3, 'trait:CUSTOM_NOWHERE', 'required')
 func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 4, "127.0.0.1:1")
-		c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host2"))
+		c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host2"), c.instance(4, "host4"))
 		c.cell.Exec(t, "UPDATE services SET disabled = true WHERE id = 3")
 		c.cell.Exec(t, "UPDATE compute_nodes SET uuid = NULL WHERE id = 4")
 		createTrialTables(c)
@@ -46,11 +52,11 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 		if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
 			t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
 		}
-		if r.Hosts != 3 || r.Available != 2 || r.Disabled != 1 || r.Instances != 2 || len(r.Odd) != 1 || !strings.Contains(r.Odd[0].What, "bad_uuid") || r.Odd[0].Do == "" {
+		if r.Hosts != 3 || r.Available != 2 || r.Disabled != 1 || r.Instances != 2 || r.NotCounted != 1 || r.Skipped != 1 || len(r.Odd) != 2 || !strings.Contains(r.Odd[1].What, "host4.example") || !strings.Contains(r.Odd[0].What, "bad_uuid") || r.Odd[0].Do == "" {
 			t.Errorf("the fleet: %+v, odd %+v", r.Report, r.Odd)
 		}
 		// Of a host with 65536 MiB * 1.2, 8192 in use, 34 instances of 2048 MiB fit.
-		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "TraitFilter(CUSTOM_NOWHERE)") {
+		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "asked 200 VCPU a host, at most 32 (max_unit)") || r.Flavors[0].Refusal == nil {
 			t.Errorf("what fits: %+v", r.Flavors)
 		}
 		if len(r.Replays) != 2 || r.Replays[0].Problem == "" || r.Replays[1].Nova != "host1" || r.Replays[1].Problem == "" && (r.Replays[1].Passed != 2 || r.Replays[1].Chosen == "" || r.Replays[1].Rank == 0) {
@@ -63,7 +69,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 			t.Errorf("the report is\n%s", page)
 		}
 		out, _, status = typed(t.Context(), "", args[:len(args)-2]...)
-		if status != exitDone || !strings.Contains(out, "3 hosts: 2 available, 1 disabled, 0 down; 2 instances") || !strings.Contains(out, "1 of 2 placed again") {
+		if status != exitDone || !strings.Contains(out, "3 hosts: 2 available, 1 disabled, 0 down; 2 instances, and 1 not counted") || !strings.Contains(out, "1 of 2 placed again") {
 			t.Errorf("status %d\n%s", status, out)
 		}
 	})
@@ -125,6 +131,99 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	}
 	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
 		t.Errorf("placed again: %+v", r.Replays)
+	}
+}
+
+// A Placement answers by its API as its database does.
+func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 2, "127.0.0.1:1")
+	c.cell.Insert(t, "instances", c.instance(1, "host1"))
+	createTrialTables(c)
+	c.api.Insert(t, "request_specs", legacytest.Row{"id": 1, "instance_uuid": instanceOne, "spec": novaSpec(t, "001-tiny")})
+	amount := func(total int64, ratio float64) placement.Inventory {
+		return placement.Inventory{Total: total, MinUnit: 1, MaxUnit: total, StepSize: 1, AllocationRatio: ratio}
+	}
+	const child = "e0000000-0000-4000-8000-000000000001"
+	handler, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Log: slog.New(slog.DiscardHandler), Backend: placementOf{
+		providers: []*placement.Provider{
+			{UUID: hostOne, Name: "host1", RootUUID: hostOne, Traits: []string{"HW_CPU_X86_AVX2"}, Inventories: map[string]placement.Inventory{
+				"VCPU": amount(32, 4), "MEMORY_MB": amount(65536, 1), "DISK_GB": amount(1000, 1),
+			}},
+			{UUID: child, Name: "gpu", RootUUID: hostOne, ParentUUID: hostOne, Inventories: map[string]placement.Inventory{"VGPU": amount(4, 1)}},
+		},
+		consumers: []*placement.Consumer{{UUID: instanceOne, Allocations: placement.Allocations{hostOne: {"VCPU": 126}, child: {"VGPU": 1}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	args := []string{"try", "--database", c.cell.URL, "--api-database", c.api.URL, "--cell-uuid", novaCellUUID, "-o", "yaml", "--placement"}
+	out, stderr, status := typed(t.Context(), "", append(args, server.URL, "--noauth")...)
+	var r struct {
+		Hosts      int           `yaml:"hosts"`
+		Unprovided []string      `yaml:"unprovided"`
+		Classes    []trial.Class `yaml:"classes"`
+		Replays    []struct {
+			Chosen string `yaml:"chosen"`
+			Rank   int    `yaml:"rank"`
+		} `yaml:"replays"`
+	}
+	if err := yaml.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
+		t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
+	}
+	if r.Hosts != 1 || len(r.Unprovided) != 1 || !slices.Contains(r.Classes, trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) {
+		t.Errorf("the fleet: %+v", r)
+	}
+	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
+		t.Errorf("placed again: %+v", r.Replays)
+	}
+	for want, more := range map[string][]string{
+		"OS_AUTH_URL, OS_USERNAME":                           {server.URL},
+		"no answer from the Placement at http://127.0.0.1:1": {"http://127.0.0.1:1", "--noauth"},
+		"--placement: stands in the place":                   {server.URL, "--placement-database", "mysql://u@h/p"},
+	} {
+		if _, stderr, status := typed(t.Context(), "", append(args, more...)...); status == exitDone || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d: %s", more, status, stderr)
+		}
+	}
+}
+
+// placementOf is a Placement that is read.
+type placementOf struct {
+	placement.Backend
+	providers []*placement.Provider
+	consumers []*placement.Consumer
+}
+
+func (p placementOf) Providers(_ context.Context, q placement.ProviderQuery) (all []*placement.Provider, _ error) {
+	for _, one := range p.providers {
+		if q.UUIDs == nil || slices.Contains(q.UUIDs, one.UUID) {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+func (p placementOf) Consumers(_ context.Context, q placement.ConsumerQuery) (all []*placement.Consumer, _ error) {
+	for _, one := range p.consumers {
+		if _, holds := one.Allocations[q.Provider]; holds {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// A database that nobody writes to may be a stopped replica: what it has is of then.
+func TestTry_SilentDatabase_WarnsAndSaysTheAge(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 2, "127.0.0.1:1")
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 5 HOUR, created_at = created_at - INTERVAL 5 HOUR")
+	out, stderr, status := typed(t.Context(), "", "try", "--database", c.cell.URL)
+	out = strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"2 hosts: 2 available", "the newest heartbeat of", "any service is 5h0m", "give the database that Nova writes to"} {
+		if status != exitDone || !strings.Contains(out, want) {
+			t.Errorf("status %d, no %q in\n%s%s", status, want, out, stderr)
+		}
 	}
 }
 

@@ -3,26 +3,85 @@ package trial
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"strings"
 
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/gateway/placement/mirror"
 	"cellgate/schedule"
 )
 
-// placementRows are what is read of Placement's database.
+// placementRows are what is read of a Placement: of its database, or by its API.
 type placementRows struct {
-	// children are by parent, by the id of their row; roots by uuid.
-	children map[int64][]*providerRow
-	roots    map[schedule.ID]*providerRow
+	// children are by their parent's uuid, in Placement's order.
+	children map[schedule.ID][]*schedule.Provider
+	roots    map[schedule.ID]*schedule.Provider
 	// takes are by consumer, those that are asked for.
 	takes map[string][]take
 }
 
-type providerRow struct {
-	id int64
-	schedule.Provider
+func newPlacementRows() *placementRows {
+	return &placementRows{children: map[schedule.ID][]*schedule.Provider{}, roots: map[schedule.ID]*schedule.Provider{}, takes: map[string][]take{}}
 }
+
+// add adds a provider; one without a parent is a root.
+func (p *placementRows) add(row *schedule.Provider) {
+	if row.Parent == (schedule.ID{}) {
+		p.roots[row.UUID] = row
+		return
+	}
+	p.children[row.Parent] = append(p.children[row.Parent], row)
+}
+
+// newProvider is one without contents; nil for a uuid that no host of Nova's has.
+func newProvider(uuid, parent string) *schedule.Provider {
+	id, err := schedule.ParseID(uuid)
+	if err != nil {
+		return nil
+	}
+	up, _ := schedule.ParseID(parent) // zero for a root
+	return &schedule.Provider{UUID: id, Parent: up}
+}
+
+// askPlacement reads the providers, and what the specs' instances take, by Placement's API.
+func askPlacement(ctx context.Context, c *mirror.Client, specs []requestSpec) (*placementRows, error) {
+	all, err := c.Holdings(ctx, placementCalls)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlacementRows()
+	for _, h := range all {
+		row := newProvider(h.UUID, h.ParentUUID)
+		if row == nil {
+			continue
+		}
+		row.Traits = h.Traits
+		used := map[string]int64{}
+		for _, held := range h.By {
+			for class, n := range held {
+				used[class] += n
+			}
+		}
+		for _, class := range slices.Sorted(maps.Keys(h.Inventories)) {
+			i := h.Inventories[class]
+			row.Resources = append(row.Resources, schedule.Resource{
+				Class: class, Capacity: int64(float64(i.Total-i.Reserved) * i.AllocationRatio), Used: used[class],
+				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize,
+			})
+		}
+		for _, s := range specs {
+			for class, n := range h.By[s.instance] {
+				p.takes[s.instance] = append(p.takes[s.instance], take{row.UUID, class, n})
+			}
+		}
+		p.add(row)
+	}
+	return p, nil
+}
+
+// placementCalls is how many calls of Placement's API are under way at a time.
+const placementCalls = 8
 
 // take is what a consumer has of a provider's class.
 type take struct {
@@ -43,7 +102,7 @@ func readPlacement(ctx context.Context, d novadb.Database, specs []requestSpec) 
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	p := &placementRows{children: map[int64][]*providerRow{}, roots: map[schedule.ID]*providerRow{}, takes: map[string][]take{}}
+	p := newPlacementRows()
 	if err := p.read(ctx, tx, specs); err != nil {
 		return nil, err
 	}
@@ -51,39 +110,22 @@ func readPlacement(ctx context.Context, d novadb.Database, specs []requestSpec) 
 }
 
 func (p *placementRows) read(ctx context.Context, tx *sql.Tx, specs []requestSpec) error {
-	byID := map[int64]*providerRow{}
-	parents := map[int64]int64{}
-	err := eachRow(ctx, tx, "SELECT id, uuid, parent_provider_id FROM resource_providers ORDER BY id", func(r *sql.Rows) error {
-		var row providerRow
-		var uuid string
-		var parent sql.NullInt64
-		if err := r.Scan(&row.id, &uuid, &parent); err != nil {
+	byID := map[int64]*schedule.Provider{}
+	err := eachRow(ctx, tx, `SELECT p.id, p.uuid, COALESCE(u.uuid, '') FROM resource_providers p
+LEFT JOIN resource_providers u ON u.id = p.parent_provider_id ORDER BY p.id`, func(r *sql.Rows) error {
+		var id int64
+		var uuid, parent string
+		if err := r.Scan(&id, &uuid, &parent); err != nil {
 			return err
 		}
-		id, err := schedule.ParseID(uuid)
-		if err != nil {
-			return nil //nolint:nilerr // no host of Nova's has such a uuid
-		}
-		row.UUID = id
-		byID[row.id] = &row
-		if parent.Valid {
-			parents[row.id] = parent.Int64
-		} else {
-			p.roots[id] = &row
+		if row := newProvider(uuid, parent); row != nil {
+			byID[id] = row
+			p.add(row)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
-	}
-	for id, row := range byID {
-		if parent := byID[parents[id]]; parent != nil {
-			row.Parent = parent.UUID
-			p.children[parent.id] = append(p.children[parent.id], row)
-		}
-	}
-	for _, of := range p.children {
-		slices.SortFunc(of, func(a, b *providerRow) int { return int(a.id - b.id) })
 	}
 	err = eachRow(ctx, tx, `SELECT i.resource_provider_id, c.name, i.total, i.reserved, i.allocation_ratio, i.min_unit, i.max_unit, i.step_size,
 COALESCE((SELECT SUM(a.used) FROM allocations a WHERE a.resource_provider_id = i.resource_provider_id AND a.resource_class_id = i.resource_class_id), 0)
@@ -149,9 +191,9 @@ func (p *placementRows) provide(h *schedule.Host) bool {
 		return false
 	}
 	h.Resources, h.Traits, h.Children = root.Resources, root.Traits, nil
-	for below := slices.Clone(p.children[root.id]); len(below) > 0; below = below[1:] {
-		h.Children = append(h.Children, below[0].Provider)
-		below = append(below, p.children[below[0].id]...)
+	for below := slices.Clone(p.children[root.UUID]); len(below) > 0; below = below[1:] {
+		h.Children = append(h.Children, *below[0])
+		below = append(below, p.children[below[0].UUID]...)
 	}
 	return true
 }

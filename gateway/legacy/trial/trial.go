@@ -3,13 +3,15 @@ package trial
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/gateway/placement/mirror"
 	"cellgate/gateway/rules"
+	"cellgate/gateway/selection"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -19,8 +21,9 @@ type Config struct {
 	// Database is of the cell; API has its URL too, or neither requests nor flavors are read.
 	Database novadb.Config
 	// Placement, with a URL, has Placement's providers: inventories, traits and usages are its then,
-	// not those of compute_nodes.
-	Placement novadb.Database
+	// not those of compute_nodes. PlacementAPI stands in its place.
+	Placement    novadb.Database
+	PlacementAPI *mirror.Client
 	// Rules decide; they have at least their defaults.
 	Rules *rules.Rules
 	// Requests is how many of the newest request specs are placed again.
@@ -31,21 +34,50 @@ type Config struct {
 type Report struct {
 	// At is the time that services are up or down at: the server's, or that of the newest heartbeat
 	// where no service had one lately, as in a dump.
-	At        time.Time        `json:"at"`
-	Took      time.Duration    `json:"took_ns"`
-	Hosts     int              `json:"hosts"`
-	Available int              `json:"available"`
-	Disabled  int              `json:"disabled"`
-	Down      int              `json:"down"`
-	Instances int              `json:"instances"`
-	Classes   []Class          `json:"classes"`
-	LeftOut   []novadb.LeftOut `json:"left_out"`
+	At        time.Time     `json:"at"`
+	Took      time.Duration `json:"took_ns"`
+	Hosts     int           `json:"hosts"`
+	Available int           `json:"available"`
+	Disabled  int           `json:"disabled"`
+	Down      int           `json:"down"`
+	// Silent says how At is not now; empty where a service had a heartbeat lately.
+	Silent string `json:"silent,omitempty"`
+	// Instances are on those hosts. NotCounted are on a host that is none of them, of which Uncounted has the first
+	// Config.Database.MaxLeftOut.
+	Instances  int              `json:"instances"`
+	NotCounted int              `json:"not_counted"`
+	Uncounted  []Uncounted      `json:"uncounted"`
+	Classes    []Class          `json:"classes"`
+	LeftOut    []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the hosts, by name, of which Placement has no provider; they are left out.
 	Unprovided []string `json:"unprovided"`
 	// Unread are tables that the user may not read: what they would have told is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
 	Replays []Replay `json:"replays"`
+	// Skipped request specs are of instances that are on none of the hosts: gone, or in another cell.
+	Skipped int     `json:"skipped"`
+	Summary Summary `json:"summary"`
+}
+
+// Summary counts the replays.
+type Summary struct {
+	// Placed of them found a host. Of those Nova's host is the first or as good for Best, and the first for SameHost.
+	// Refused found none, and Unread could not be translated.
+	Placed   int `json:"placed"`
+	Best     int `json:"best"`
+	SameHost int `json:"same_host"`
+	Refused  int `json:"refused"`
+	Unread   int `json:"unread"`
+	// Median is of those placed.
+	Median time.Duration `json:"median_ns"`
+}
+
+// Uncounted is an instance on a host that is left out.
+type Uncounted struct {
+	UUID string `json:"uuid"`
+	Host string `json:"host"`
+	Node string `json:"node"`
 }
 
 // Unread is a table that the user may not read.
@@ -73,6 +105,8 @@ type Flavor struct {
 	Fits       int               `json:"fits"`
 	// Problem says why none fits, or why it is not known.
 	Problem string `json:"problem"`
+	// Refusal is why none fits, as a cellgate.v1.NoValidHost.
+	Refusal json.RawMessage `json:"refusal,omitempty"`
 }
 
 // Replay is a request spec that was placed again, on the hosts as they are now without its
@@ -80,8 +114,8 @@ type Flavor struct {
 type Replay struct {
 	Instance string `json:"instance"`
 	// Nova is the host on which the instance is, Chosen the one that cellgate ranks first; empty
-	// for none. Rank is the place of Nova's host in cellgate's order, from 1; 0 when a filter
-	// rejects it.
+	// for none. Rank is the place of Nova's host in cellgate's order, from 1; that of the first of the hosts with its weight,
+	// among which Nova picks at random. 0 when a filter rejects it.
 	Nova   string        `json:"nova"`
 	Chosen string        `json:"chosen"`
 	Rank   int           `json:"rank"`
@@ -89,6 +123,8 @@ type Replay struct {
 	Took   time.Duration `json:"took_ns"`
 	// Problem says why nothing was chosen.
 	Problem string `json:"problem"`
+	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset where the spec could not be translated.
+	Refusal json.RawMessage `json:"refusal,omitempty"`
 }
 
 // DatabaseError is what one of the databases failed with.
@@ -128,13 +164,17 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 	}
 	var placement *placementRows
-	if c.Placement.URL != "" {
-		if placement, err = readPlacement(ctx, c.Placement, api.specs); err != nil {
-			return nil, failed("placement", err)
-		}
+	switch {
+	case c.PlacementAPI != nil:
+		placement, err = askPlacement(ctx, c.PlacementAPI, api.specs)
+	case c.Placement.URL != "":
+		placement, err = readPlacement(ctx, c.Placement, api.specs)
 	}
-	r := &Report{At: x.At, LeftOut: x.LeftOut, Unread: api.unread}
-	if asOf := x.Heartbeat; x.Silent(serviceDownTime) && !asOf.IsZero() {
+	if err != nil {
+		return nil, failed("placement", err)
+	}
+	r := &Report{At: x.At, Silent: x.WhySilent(serviceDownTime), LeftOut: x.LeftOut, Unread: api.unread}
+	if asOf := x.Heartbeat; r.Silent != "" && !asOf.IsZero() {
 		r.At = asOf
 		upAt(x, asOf)
 	}
@@ -159,7 +199,13 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 		for _, i := range p.Instances {
 			h := byName[i.Host+"\x00"+i.Node]
-			if i.Deleted || h == nil {
+			if i.Deleted || i.Host == "" {
+				continue // gone, or on no host yet or any more
+			}
+			if h == nil {
+				if r.NotCounted++; r.NotCounted <= c.Database.MaxLeftOut {
+					r.Uncounted = append(r.Uncounted, Uncounted{UUID: i.UUID, Host: i.Host, Node: i.Node})
+				}
 				continue
 			}
 			if r.Instances++; len(api.specs) > 0 {
@@ -177,12 +223,38 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for _, s := range api.specs {
 		i, there := instances[s.instance]
 		if !there {
-			continue // its instance is gone, or in another cell
+			r.Skipped++
+			continue
 		}
 		r.Replays = append(r.Replays, c.replay(table, s, &i, byName[i.Host+"\x00"+i.Node], placement))
 	}
+	r.Summary = summarize(r.Replays)
 	r.Took = time.Since(began)
 	return r, nil
+}
+
+func summarize(replays []Replay) (s Summary) {
+	var took []time.Duration
+	for _, x := range replays {
+		switch {
+		case x.Refusal != nil:
+			s.Refused++
+		case x.Problem != "":
+			s.Unread++
+		default:
+			took = append(took, x.Took)
+			if x.Rank == 1 {
+				s.Best++
+			}
+			if x.Chosen == x.Nova {
+				s.SameHost++
+			}
+		}
+	}
+	if slices.Sort(took); len(took) > 0 {
+		s.Placed, s.Median = len(took), took[len(took)/2]
+	}
+	return s
 }
 
 // serviceDownTime is Nova's default.
@@ -254,29 +326,41 @@ func (c *Config) fill(ctx context.Context, table *schedule.Table, f nova.Flavor)
 		return out
 	}
 	filled, err := table.Fill(&request, c.Rules.For(""), mostOfFlavor, ctx.Err)
-	switch {
-	case err != nil:
-		out.Problem = err.Error()
-	case filled.Instances == 0:
-		out.Problem = rejected(filled.Rejects)
-	}
 	if filled != nil {
 		out.Fits = filled.Instances
+	}
+	if err == nil && out.Fits == 0 {
+		_, out.Problem, out.Refusal, err = c.propose(table, &request, 0)
+	}
+	if err != nil {
+		out.Problem = err.Error()
 	}
 	return out
 }
 
-// rejected lists why hosts were rejected.
-func rejected(all []schedule.Reject) string {
-	var parts []string
-	for _, r := range all {
-		text := fmt.Sprintf("%d %s", r.Hosts, r.Filter)
-		if r.Detail != "" {
-			text += "(" + r.Detail + ")"
-		}
-		parts = append(parts, text)
+// nearMisses is how many hosts that nearly pass are looked for.
+const nearMisses = 5
+
+// propose ranks all hosts of a table, those of equal weight by the seed; where none passes it says why, in words and as a
+// selection does.
+func (c *Config) propose(table *schedule.Table, request *schedule.Request, seed uint64) (p *schedule.Proposal, problem string, refusal json.RawMessage, err error) {
+	q := &schedule.Query{Request: request, Rules: c.Rules.For(""), Seed: seed, Limit: max(table.Len(), 1)}
+	if p, err = table.Propose(q); err != nil || len(p.Candidates) > 0 {
+		return p, "", nil, err
 	}
-	return strings.Join(parts, ", ")
+	q.NearMisses = nearMisses // looked for only where they are shown: that takes longer than to rank
+	if p, err = table.Propose(q); err != nil {
+		return p, "", nil, err
+	}
+	typed, problem := selection.Refusal("this cell", p)
+	if change := typed.GetSmallestChange(); change != "" {
+		problem += "; it would fit if you " + change
+	}
+	if change := typed.GetSmallestOperatorChange(); change != "" {
+		problem += "; operators: " + change
+	}
+	refusal, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(typed)
+	return p, problem, refusal, err
 }
 
 // replay places a request spec on the table without its instance, which is on a host.
@@ -302,18 +386,19 @@ func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance
 		edit.RemoveConsumer(id)
 	}
 	began := time.Now()
-	p, err := edit.Table().Propose(&schedule.Query{Request: &t.Request, Rules: c.Rules.For(""), Limit: max(table.Len(), 1)})
-	out.Took = time.Since(began)
+	p, problem, refusal, err := c.propose(edit.Table(), &t.Request, uint64(i.ID))
+	out.Took, out.Problem, out.Refusal = time.Since(began), problem, refusal
 	switch {
 	case err != nil:
 		out.Problem = err.Error()
 		return out
-	case len(p.Candidates) == 0:
-		out.Problem = rejected(p.Rejects)
+	case refusal != nil:
 		return out
 	}
 	out.Chosen, out.Passed = p.Candidates[0].ServiceHost, p.Passed
-	out.Rank = 1 + slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Host == on.UUID })
+	if at := slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Host == on.UUID }); at >= 0 {
+		out.Rank = 1 + slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Weight == p.Candidates[at].Weight })
+	}
 	return out
 }
 

@@ -1,0 +1,163 @@
+package main
+
+import (
+	_ "embed" // the report
+	"errors"
+	"fmt"
+	"html/template"
+	"os"
+	"strings"
+	"time"
+
+	"cellgate/gateway/legacy/trial"
+)
+
+//go:embed try.html
+var tryHTML string
+
+var tryTemplate = template.Must(template.New("try").Funcs(template.FuncMap{
+	"share": share, "rank": rankText, "took": tookText, "grouped": grouped,
+}).Parse(tryHTML))
+
+// tryReport is what was tried, with the findings that have something to do about them.
+type tryReport struct {
+	*trial.Report
+	Odd results `json:"odd"`
+	// Notes say what the report lacks for want of a database.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// oddKind are odd rows of a kind.
+type oddKind struct {
+	What, Do, Rows string
+}
+
+// Kinds are the odd rows by kind, in the order of the first of each; a remedy that names a row is that of the first.
+func (r *tryReport) Kinds() (kinds []oddKind) {
+	const shown = 5
+	rows := map[string][]string{}
+	first := map[string]result{}
+	var order []string
+	for _, o := range r.Odd {
+		kind, _, _ := strings.Cut(o.What, ": ")
+		if rows[kind] == nil {
+			order, first[kind] = append(order, kind), o
+		}
+		rows[kind] = append(rows[kind], o.Check)
+	}
+	for _, kind := range order {
+		names, of := rows[kind], oddKind{What: first[kind].What, Do: first[kind].Do}
+		if n := len(names); n > 1 {
+			of.What = fmt.Sprintf("%d: %s", n, of.What)
+			if n > shown {
+				names = append(names[:shown:shown], fmt.Sprintf("and %d more", n-shown))
+			}
+		}
+		of.Rows = strings.Join(names, ", ")
+		kinds = append(kinds, of)
+	}
+	return kinds
+}
+
+func writeReport(file string, r *tryReport) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return errors.Join(tryTemplate.Execute(f, r), f.Close())
+}
+
+// share is a part of a whole in percent.
+func share(part, whole int64) int {
+	if whole == 0 {
+		return 0
+	}
+	return int(float64(part) * 100 / float64(whole))
+}
+
+// rankText is a rank of Nova's host; "-" where a filter rejects that.
+func rankText(rank int) string {
+	if rank == 0 {
+		return "-"
+	}
+	return fmt.Sprint(rank)
+}
+
+func tookText(d time.Duration) string { return d.Round(time.Microsecond).String() }
+
+// grouped writes the whole number 255744 as 255,744.
+func grouped(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// BestShare is for how many placed requests Nova's host is the best, or as good, in percent.
+func (r *tryReport) BestShare() int { return share(int64(r.Summary.Best), int64(r.Summary.Placed)) }
+
+// placedText says how the requests fared.
+func (r *tryReport) placedText() string {
+	s := r.Summary
+	text := fmt.Sprintf("%d of %d placed again, each alone on the hosts as they are now; Nova's host is the best, or as good, for %d %%; median %s",
+		s.Placed, len(r.Replays), r.BestShare(), tookText(s.Median))
+	if s.Refused > 0 {
+		text += fmt.Sprintf("; %d refused", s.Refused)
+	}
+	if s.Unread > 0 {
+		text += fmt.Sprintf("; %d cannot be read", s.Unread)
+	}
+	if r.Skipped > 0 {
+		text += "; " + r.SkippedText()
+	}
+	return text
+}
+
+// SkippedText says which requests are not placed again; empty for none.
+func (r *tryReport) SkippedText() string {
+	if r.Skipped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d more are of instances that are gone, or in another cell: a greater --requests reads older ones", r.Skipped)
+}
+
+func (r *tryReport) show(p *page) {
+	p.printf("%d hosts: %d available, %d disabled, %d down; %d instances", r.Hosts, r.Available, r.Disabled, r.Down, r.Instances)
+	if r.NotCounted > 0 {
+		p.printf(", and %d not counted", r.NotCounted)
+	}
+	p.printf("; read in %v, and nothing was written.\nServices are up or down as of %s UTC.\n\n", r.Took.Round(time.Millisecond), r.At.UTC().Format(time.DateTime))
+	for _, n := range r.Notes {
+		p.printf("%s\n", n)
+	}
+	classes := p.table("CLASS", "USED", "CAPACITY", "USED %")
+	for _, c := range r.Classes {
+		classes.row(c.Name, c.Used, c.Capacity, share(c.Used, c.Capacity))
+	}
+	classes.print()
+	p.width = pageWidth
+	odd := p.table("ODD", "WHAT", "WHAT TO DO")
+	for _, o := range r.Kinds() {
+		odd.row(o.Rows, o.What, o.Do)
+	}
+	odd.printBelow()
+	flavors := p.table("FLAVOR", "VCPU", "MEMORY MIB", "DISK GB", "STILL FIT")
+	for _, f := range r.Flavors {
+		flavors.row(f.Name, f.VCPUs, f.MemoryMB, f.DiskGB, f.Fits)
+	}
+	flavors.printBelow()
+	for _, f := range r.Flavors {
+		p.words(f.Name, f.Problem)
+	}
+	replays := p.table("INSTANCE", "NOVA", "CELLGATE", "RANK OF NOVA'S", "PASSED", "TOOK")
+	for _, x := range r.Replays {
+		replays.row(x.Instance, x.Nova, x.Chosen, rankText(x.Rank), x.Passed, tookText(x.Took))
+	}
+	if replays.printBelow(); len(r.Replays)+r.Skipped > 0 {
+		p.printf("%s\n", r.placedText())
+	}
+	for _, x := range r.Replays {
+		p.words(x.Instance, x.Problem)
+	}
+}
