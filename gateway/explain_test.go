@@ -170,8 +170,10 @@ func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 			if d.GetSmallestChange() == "" {
 				t.Errorf("no text for %v", first)
 			}
-			if !fits(withChanges(req, first.GetMisses())) {
-				t.Fatalf("%v does not fit after %q", spec, d.GetSmallestChange())
+			for _, change := range d.GetChanges() {
+				if !fits(withChanges(req, change.GetMisses())) {
+					t.Fatalf("%v does not fit after %q", spec, change.GetText())
+				}
 			}
 			// Naively: each condition alone, for less.
 			for _, x := range []*cellgatev1.Miss{{Filter: schedule.ZoneFilter}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_GOLD"}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_FAST"}} {
@@ -213,6 +215,77 @@ func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) 
 	}
 	if got, want := strings.Join(counts, ", "), "ResourceFilter(VCPU) 1 1, ComputeFilter(disabled) 1 1"; got != want {
 		t.Errorf("conditions %q, want %q", got, want)
+	}
+}
+
+// texts of changes.
+func texts(changes []*cellgatev1.RequestChange) string {
+	var all []string
+	for _, c := range changes {
+		all = append(all, c.GetText())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Changes of each kind are named, the least first: also those with which other hosts and cells would do than those that the
+// request names, or that were not asked because they cannot hold what it asks for.
+func TestRefusal_SeveralKindsOfChanges_LeastFirst(t *testing.T) {
+	gold, full := testHost(1, 1), testHost(2, 1)
+	gold.Traits = []string{"CUSTOM_GOLD"}
+	full.Traits = []string{"CUSTOM_GOLD"}
+	full.Resources[0].Used = 12
+	w := start(t, []*testCell{newCell(1, gold, full), newCell(2, testHost(3, 2))}, nil)
+	onHost := func(req *cellgatev1.SelectDestinationsRequest, host string) *cellgatev1.SelectDestinationsRequest {
+		req.GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Host: host}
+		return req
+	}
+	forced := ask(3, 1)
+	forced.GetRequestSpec().ForceHosts = []string{full.ServiceHost}
+	large := func(req *cellgatev1.SelectDestinationsRequest, vcpus int32, traits ...string) *cellgatev1.SelectDestinationsRequest {
+		req.GetRequestSpec().Resources, req.GetRequestSpec().RequiredTraits = map[string]int32{"VCPU": vcpus}, traits
+		req.DryRun = true
+		return req
+	}
+	for _, c := range []struct {
+		name string
+		req  *cellgatev1.SelectDestinationsRequest
+		want string
+	}{
+		{"a cell that was not asked", large(ask(1, 1), 20, "CUSTOM_GOLD"), "ask for at most 16 VCPU (asked 20, max_unit is 16); do not require trait CUSTOM_GOLD"},
+		{"a requested host", large(onHost(ask(2, 1), full.ServiceHost), 5), "ask for at most 4 VCPU (asked 5); name no host, node or cell"},
+		{"a forced host", large(forced, 5), "ask for at most 4 VCPU (asked 5); name no host, node or cell"},
+		{"a requested cell", large(to(ask(4, 1), "cell1"), 20), "ask for at most 16 VCPU (asked 20, max_unit is 16); name no host, node or cell"},
+		{"several on a requested host", large(onHost(ask(5, 2), full.ServiceHost), 3), "ask for at most 2 VCPU (asked 3); ask for at most 1 instance (asked 2); name no host, node or cell"},
+		{"several on a requested cell", large(to(ask(6, 3), "cell1"), 10), "ask for at most 5 VCPU (asked 10); ask for at most 1 instance (asked 3); name no host, node or cell"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, _ := w.refused(c.req, fault.NoValidHost).Detail.(*cellgatev1.NoValidHost)
+			if got := texts(d.GetChanges()); got != c.want {
+				t.Errorf("changes %q, want %q", got, c.want)
+			}
+			why, err := w.scheduler.ExplainDestinations(context.Background(), c.req)
+			if err != nil || texts(why.GetChanges()) != texts(d.GetChanges()) {
+				t.Errorf("explain: changes %q, %v", texts(why.GetChanges()), err)
+			}
+			for _, change := range d.GetChanges() {
+				w.choose(withChange(c.req, change))
+			}
+		})
+	}
+}
+
+// More instances find no host than changes are looked for: the refusal says so, and how many fit.
+func TestRefusal_ManyInstances_SaysHowManyFit(t *testing.T) {
+	w := start(t, inCells([]schedule.Host{testHost(1, 1), testHost(2, 1)}, 1), nil)
+	req := ask(1, 300)
+	req.GetRequestSpec().Resources = map[string]int32{"VCPU": 8}
+	e := w.refused(req, fault.NoValidHost)
+	d, _ := e.Detail.(*cellgatev1.NoValidHost)
+	if got := texts(d.GetChanges()); got != "ask for at most 4 instances (asked 300)" {
+		t.Errorf("changes %q", got)
+	}
+	if want := "296 instances found no host: what to change for all of them is looked for up to 256"; !strings.Contains(e.Message, want) {
+		t.Errorf("%q does not say %q", e.Message, want)
 	}
 }
 

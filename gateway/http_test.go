@@ -97,7 +97,7 @@ func TestRESTNoValidHost(t *testing.T) {
 	rec := w.send("POST", "/v1/select_destinations", strings.Replace(fmt.Sprintf(restBody, testUUID(0x1, 1)), `"vcpus": 2`, `"vcpus": 99`, 1))
 	p := problemOf(t, rec)
 	if rec.Code != http.StatusConflict || p.Reason != fault.NoValidHost || p.Code != 9 ||
-		p.Message != "No valid host was found. 0 of 2 hosts: 2 have too little VCPU; asked 99 VCPU a host, at most 16 (max_unit) on 2 of the hosts" {
+		p.Message != "No valid host was found. 0 of 2 hosts: 2 have too little VCPU; 99 VCPU is more than the max_unit of 2 hosts (the greatest is 16)" {
 		t.Errorf("%d %+v", rec.Code, p)
 	}
 	if d := p.Details[1]; d["@type"] != "type.googleapis.com/cellgate.v1.NoValidHost" || d["hosts"] != 2.0 || len(d["cells"].([]any)) != 2 {

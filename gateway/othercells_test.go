@@ -24,11 +24,16 @@ func inGroup(req *cellgatev1.SelectDestinationsRequest, policy schedule.Policy) 
 	return req
 }
 
-// withChange is a request after the change that a refusal or an explanation names.
-func withChange(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1.Miss) *cellgatev1.SelectDestinationsRequest {
-	out := withChanges(req, misses)
-	for _, m := range misses {
+// withChange is a request after a change that a refusal or an explanation names.
+func withChange(req *cellgatev1.SelectDestinationsRequest, change *cellgatev1.RequestChange) *cellgatev1.SelectDestinationsRequest {
+	out := withChanges(req, change.GetMisses())
+	if n := change.GetInstances(); n > 0 {
+		out.InstanceUuids = out.InstanceUuids[:n]
+	}
+	for _, m := range change.GetMisses() {
 		switch m.GetFilter() {
+		case schedule.HostFilter:
+			out.GetRequestSpec().RequestedDestination, out.GetRequestSpec().ForceHosts = nil, nil
 		case schedule.AffinityFilter, schedule.AntiAffinityFilter:
 			out.GetRequestSpec().InstanceGroup.Policy = "soft-" + out.GetRequestSpec().InstanceGroup.GetPolicy()
 		}
@@ -81,7 +86,7 @@ func TestRefusal_AffinityWithTheMemberInOneCell_AllCellsCountAndAdviseAsOne(t *t
 			if n != lacks || alone != lacks || why.GetPassed() != 0 || why.GetSmallestChange() != d.GetSmallestChange() || d.GetSmallestChange() == "" {
 				t.Errorf("explain: %d hosts lack a member, %d that alone, %d pass, change %q; the refusal's is %q", n, alone, why.GetPassed(), why.GetSmallestChange(), d.GetSmallestChange())
 			}
-			w.choose(withChange(req, d.GetChange()))
+			w.choose(withChange(req, d.GetChanges()[0]))
 		})
 	}
 }
@@ -141,11 +146,11 @@ func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
 	}
 }
 
-// The change that a refusal names makes the whole request fit, over real cells: of several instances, in a group of any
+// Each change that a refusal names makes the whole request fit, over real cells: of several instances, in a group of any
 // policy, with members in any cell. An explanation names the same.
 func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	want, changes, refusals := 25, 0, 0
+	want, changes, refusals, several, fewer := 25, 0, 0, 0, 0
 	if testlong.On() {
 		want = 500
 	}
@@ -196,16 +201,27 @@ func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T
 			}
 			changes++
 			seen[fmt.Sprintf("several %v, grouped %v, members %v", n > 1, grouped, members > 0)]++
-			if _, err := w.scheduler.SelectDestinations(t.Context(), withChange(req, d.GetChange())); err != nil {
-				t.Fatalf("%d instances of %v do not fit after %q: %v", n, spec, d.GetSmallestChange(), err)
+			for i, change := range d.GetChanges() {
+				if _, err := w.scheduler.SelectDestinations(t.Context(), withChange(req, change)); err != nil {
+					t.Fatalf("%d instances of %v do not fit after %q: %v", n, spec, change.GetText(), err)
+				}
+				if i > 0 && change.GetCost() < d.GetChanges()[i-1].GetCost() {
+					t.Fatalf("%v comes before %v", d.GetChanges()[i-1], change)
+				}
+				if i > 0 {
+					several++
+				}
+				if change.GetInstances() > 0 {
+					fewer++
+				}
 			}
 		}
 	}
 	for changes < want {
 		synctest.Test(t, fleet)
 	}
-	t.Logf("%d refusals, %d changes: %v", refusals, changes, seen)
-	if len(seen) < 6 {
+	t.Logf("%d refusals, %d with changes, %d further ones, %d of fewer instances: %v", refusals, changes, several, fewer, seen)
+	if len(seen) < 6 || several == 0 || fewer == 0 {
 		t.Error("the fleets show too little")
 	}
 }
@@ -229,7 +245,7 @@ func TestExplain_SeveralInstancesDoNotAllFit_HasTheRefusal(t *testing.T) {
 	if why.GetRefusal() != refused.Message || !strings.Contains(why.GetRefusal(), "for instance 2 of 3") {
 		t.Errorf("the refusal is %q, select's %q", why.GetRefusal(), refused.Message)
 	}
-	w.choose(withChange(req, d.GetChange()))
+	w.choose(withChange(req, d.GetChanges()[0]))
 	req.GetRequestSpec().GetFlavor().Vcpus = 5
 	if why, err := w.scheduler.ExplainDestinations(context.Background(), req); err != nil || why.GetRefusal() != "" {
 		t.Errorf("all fit: %v, %v", why, err)

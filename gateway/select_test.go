@@ -262,7 +262,7 @@ func TestNoValidHost(t *testing.T) {
 	req.GetRequestSpec().Flavor.Vcpus = 17
 	e := w.refused(req, fault.NoValidHost)
 	want := "No valid host was found. 0 of 5 hosts: 3 lack trait CUSTOM_FAST, 1 is disabled, 1 has too little VCPU; " +
-		"asked 17 VCPU a host, at most 16 (max_unit) on 5 of the hosts; " +
+		"17 VCPU is more than the max_unit of 5 hosts (the greatest is 16); " +
 		"cell3 skipped: disabled by the gateway's configuration"
 	if e.Message != want {
 		t.Errorf("message %q\nwant    %q", e.Message, want)

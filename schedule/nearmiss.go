@@ -17,7 +17,7 @@ type NearMisses struct {
 	// are not among them.
 	Nearest []NearMiss
 	// Changes of the request let some host pass, each by itself; those of the least cost first. Each is of another kind: it has
-	// conditions of which no cheaper one has a part alone. mostKinds at most.
+	// conditions of which no cheaper one has a part alone. MostKinds at most.
 	Changes []Change
 	// Openings are set when the query asked for them, the least change first.
 	Openings []Opening
@@ -75,8 +75,6 @@ type NearMiss struct {
 	Alike int
 	// Placed is how many instances of the request the host has already (Query.Takes).
 	Placed int
-	// others are changes that let the host pass as well, of other conditions.
-	others [][]Miss
 }
 
 // Miss is a condition that a host does not meet.
@@ -125,15 +123,15 @@ func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Changes = LeastOfEachKind(append(changesFrom(near), elsewhere...), mostKinds)
+	out.Changes = LeastOfEachKind(append(changesFrom(near), elsewhere...), MostKinds)
 	if q.Openings > 0 {
 		out.Openings, err = n.openings()
 	}
 	return out, err
 }
 
-// mostKinds is how many changes there are at most.
-const mostKinds = 5
+// MostKinds is how many changes there are at most.
+const MostKinds = 5
 
 func changesFrom(near []NearMiss) (list []Change) {
 	for i := range near {
@@ -183,9 +181,12 @@ func LeastOfEachKind(list []Change, most int) (kept []Change) {
 	return kept
 }
 
-// sameConditions reports whether a change changes all conditions that another does.
+// sameConditions reports whether a change changes all conditions that another does. CPUs that are not more, and not dedicated
+// any more, are the same.
 func sameConditions(a, b []Miss) bool {
 	return !slices.ContainsFunc(b, func(m Miss) bool {
-		return !slices.ContainsFunc(a, func(x Miss) bool { return compareMisses(x, m) == 0 })
+		return !slices.ContainsFunc(a, func(x Miss) bool {
+			return compareMisses(x, m) == 0 || m.Filter == ResourceFilter && x.Filter == ResourceFilter && x.Detail == fallbackClass[m.Detail] && x.Most <= m.Most
+		})
 	})
 }

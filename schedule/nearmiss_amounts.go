@@ -351,3 +351,24 @@ func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
 	one.valid = 1 << h.slot
 	return s != nil && s.filter(h.at, &one) != 0
 }
+
+// ChangesOfAll gives changes of which openings have no part, with which fits says that the whole request does: other hosts than
+// those named, and the most that fits of CPUs or memory where only trying tells.
+func (r *Request) ChangesOfAll(fits func([]Miss) bool) (found []Change) {
+	named := []Miss{{Filter: HostFilter, Detail: namedHosts, Changeable: true}}
+	if r.canRelax(&named[0]) && fits(named) {
+		found = append(found, Change{Misses: named, Cost: costOf(named)})
+	}
+	if !r.triesAmounts() {
+		return found
+	}
+	for _, s := range r.scales() {
+		amounts := amountSteps{first: s.extra + s.cells, step: s.cells}
+		change := func(i int64) []Miss { return withAmounts(nil, []scaledAmount{s}, []int64{amounts.at(i)}) }
+		count := (s.asked - 1 - s.extra) / s.cells
+		if i := greatest(0, count, func(i int64) bool { return fits(change(i)) }); i >= 0 {
+			found = append(found, Change{Misses: change(i), Cost: costOf(change(i))})
+		}
+	}
+	return found
+}

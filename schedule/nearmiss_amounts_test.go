@@ -147,7 +147,7 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 // combination of all changes costs less than the first; and each condition that would do alone is listed with the least cost.
 func TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller(t *testing.T) {
 	raced.Skip(t, raced.Pure)
-	want := 1000
+	want := 400
 	if testlong.On() {
 		want = 10000
 	}
@@ -261,7 +261,7 @@ func noSmallerChange(t testingT, seed uint64, r *Request, changes []Change, cost
 	for _, kind := range kinds {
 		for _, m := range kind {
 			listed := slices.ContainsFunc(changes, func(c Change) bool { return kindOf(c.Misses) == kindOf([]Miss{m}) && c.Cost <= m.cost()+1e-9 })
-			if tried++; !listed && len(changes) < mostKinds && fits([]Miss{m}) {
+			if tried++; !listed && len(changes) < MostKinds && fits([]Miss{m}) {
 				t.Fatalf("seed %d: %+v would fit, the changes are %+v", seed, m, changes)
 			}
 		}

@@ -10,10 +10,14 @@ import (
 func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 	m := Miss{Filter: filter, Detail: detail}
 	if filter == ResourceFilter {
-		if at := slices.IndexFunc(r.Resources, func(a Amount) bool { return a.Class == detail }); at >= 0 {
-			m.Asked = r.Resources[at].N
+		if m.Asked = amountOf(r.Resources, detail); m.Asked > 0 {
 			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, units, r.Tree != nil)
 			m.Bound, m.BoundAt = host.boundOf(detail, m.Asked, r.Tree != nil)
+		} else if s, ok := r.scaleOf("PCPU"); ok && s.fallback != "" && detail == s.class+"|"+s.fallback {
+			m.Asked = s.asked
+			m.Most, m.MostWhenEmpty = host.most(s.class, s.asked, units, r.Tree != nil)
+			now, empty := host.most(s.fallback, s.asked, units, r.Tree != nil)
+			m.Most, m.MostWhenEmpty = max(m.Most, now), max(m.MostWhenEmpty, empty)
 		}
 	}
 	m.Changeable = r.canRelax(&m)
@@ -134,7 +138,7 @@ func (r *Request) canRelax(m *Miss) bool {
 		return m.Detail == "" || m.Detail == "forbidden"
 	case ResourceFilter:
 		switch {
-		case m.Asked == 0: // one of two questions (Fallback)
+		case m.Asked == 0 || strings.Contains(m.Detail, "|"): // one of two questions (Fallback)
 			return false
 		case neededClasses[m.Detail]:
 			s, ok := r.scaleOf(m.Detail)

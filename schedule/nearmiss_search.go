@@ -95,7 +95,7 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 	}
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, mostOpenings)),
+		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, MostOpenings)),
 	}
 	for _, take := range q.Takes {
 		n.placed[take.Host]++
@@ -241,16 +241,17 @@ func (n *nearMissSearch) nearMissesOf(like *alikeHosts) (list []NearMiss) {
 	}
 	if len(list) == 0 {
 		var m NearMiss
+		var others [][]Miss
 		for i := range like.near[:min(len(like.near), mostNear)] {
 			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
 				break // the others need no less
 			}
-			if near := n.nearMiss(like, &like.near[i]); i == 0 || near.Changeable && (!m.Changeable || near.Cost < m.Cost) {
-				m = near
+			if near, also := n.nearMiss(like, &like.near[i]); i == 0 || near.Changeable && (!m.Changeable || near.Cost < m.Cost) {
+				m, others = near, also
 			}
 		}
 		list = []NearMiss{m}
-		for _, misses := range m.others {
+		for _, misses := range others {
 			m.Misses, m.Cost = misses, costOf(misses)
 			list = append(list, m)
 		}
@@ -275,15 +276,14 @@ func nearest(list []NearMiss, limit int) []NearMiss {
 	return kept
 }
 
-// nearMiss says what a host lacks.
-func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) NearMiss {
-	m := n.describe(like, h)
+// nearMiss says what a host lacks; others are changes of other conditions that let it pass as well.
+func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) (m NearMiss, others [][]Miss) {
+	m = n.describe(like, h)
 	for _, i := range like.checks {
 		m.Misses = append(m.Misses, n.miss(i, h.at, h.chunk, h.slot))
 		m.Cost += m.Misses[len(m.Misses)-1].cost()
 	}
-	n.reduce(&m, h)
-	return m
+	return m, n.reduce(&m, h)
 }
 
 // describe names a host of those alike.
@@ -314,18 +314,19 @@ func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
 }
 
 // reduce says whether a change of the request would let a host pass, and keeps of its misses the least of those that
-// together would. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that a tree has.
-func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) {
+// together would; others would as well. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that
+// a tree has.
+func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) (others [][]Miss) {
 	could := slices.DeleteFunc(slices.Clone(m.Misses), func(x Miss) bool { return !x.Changeable })
 	if m.Changeable = len(could) > 0 && n.passes(could, h); !m.Changeable {
 		if len(could) == len(m.Misses) {
 			m.Cost += operatorCost
 		}
-		return
+		return nil
 	}
 	enough := n.least(could, h)
-	m.Misses, m.others = enough[0], enough[1:]
-	m.Cost = costOf(m.Misses)
+	m.Misses, m.Cost = enough[0], costOf(enough[0])
+	return enough[1:]
 }
 
 // mostTried bounds the sets of misses that least tries for a host.

@@ -21,8 +21,8 @@ type Opening struct {
 }
 
 const (
-	// mostOpenings bounds the instances for which a table looks for openings, and how many of them it gives.
-	mostOpenings = 256
+	// MostOpenings bounds the instances for which a table looks for openings, and how many of them it gives.
+	MostOpenings = 256
 	// leastOpenings are looked for however few instances there are: an amount that is small enough for one host may be
 	// below another's min_unit.
 	leastOpenings = 64
@@ -31,7 +31,7 @@ const (
 )
 
 // openings gives the openings of a table, the least change first: enough of them for as many instances as the query asks
-// for, and all that cost less than those together, of mostOpenings instances at most.
+// for, and all that cost less than those together, of MostOpenings instances at most.
 func (n *nearMissSearch) openings() ([]Opening, error) {
 	var found openingList
 	apart, soft := n, []Miss(nil)
@@ -59,9 +59,9 @@ func (n *nearMissSearch) openings() ([]Opening, error) {
 			return nil, err
 		}
 	}
-	want := min(n.s.q.Openings, mostOpenings)
+	want := min(n.s.q.Openings, MostOpenings)
 	next, all := apart.firstOpeners(), []Miss(nil)
-	for instances, bound := 0, math.Inf(1); next.Len() > 0 && instances < mostOpenings; instances++ {
+	for instances, bound := 0, math.Inf(1); next.Len() > 0 && instances < MostOpenings; instances++ {
 		o := heap.Pop(&next).(*opener)
 		if instances >= max(want, leastOpenings) && o.cost >= bound {
 			break
@@ -148,7 +148,7 @@ func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
 	for ; at < len(like.near); at++ {
 		h := &like.near[at]
 		placed := n.unitsOn(h.chunk.rows.v[h.slot].host.UUID) - 1
-		m := n.nearMiss(like, h)
+		m, _ := n.nearMiss(like, h)
 		misses, ok := m.Misses, m.Changeable
 		if !ok && !slices.ContainsFunc(misses, func(x Miss) bool { return !x.Changeable }) {
 			misses, ok = n.opening(h, placed, misses) // it lacks more than shows before those are changed
@@ -266,15 +266,16 @@ func contains(a, b []Miss) bool {
 }
 
 const (
-	// mostChanges bounds the changes that LeastChange looks at, mostFits how many of them it tries.
-	mostChanges, mostFits = 2000, 8
+	// mostLooked bounds the changes that LeastChanges looks at, mostUnfit how many of them it tries in vain.
+	mostLooked, mostUnfit = 2000, 8
 )
 
-// LeastChange gives the change of the least cost with which so many further instances find room in the openings and fits
-// says that the whole request does; nil when there is none. After mostChanges it is one that fits, if perhaps not the least.
-func LeastChange(openings []Opening, instances int, fits func([]Miss) bool) []Miss {
+// LeastChanges gives changes with which so many further instances find room in the openings and fits says that the whole request
+// does: those of the least cost, one of each kind (LeastOfEachKind), most at most. After mostLooked changes, or mostUnfit that
+// do not fit, there may be others, and smaller ones.
+func LeastChanges(openings []Opening, instances, most int, fits func([]Miss) bool) (found []Change) {
 	slices.SortStableFunc(openings, func(a, b Opening) int { return cmp.Compare(a.Cost, b.Cost) })
-	openings = openings[:min(len(openings), mostOpenings)]
+	openings = openings[:min(len(openings), MostOpenings)]
 	enough := func(change []Miss) bool {
 		found := 0
 		for i := range openings {
@@ -291,20 +292,23 @@ func LeastChange(openings []Opening, instances int, fits func([]Miss) bool) []Mi
 	// the least ones.
 	next := openers{{}}
 	seen := map[string]bool{}
-	tried := 0
-	for looked := 0; next.Len() > 0 && looked < mostChanges; looked++ {
+	unfit := 0
+	for looked := 0; next.Len() > 0 && looked < mostLooked; looked++ {
 		o := heap.Pop(&next).(*opener)
 		key := changeKey(o.misses)
-		if seen[key] {
+		if seen[key] || slices.ContainsFunc(found, func(c Change) bool { return sameConditions(o.misses, c.Misses) }) {
 			continue
 		}
 		seen[key] = true
 		if enough(o.misses) {
 			if fits(o.misses) {
-				return o.misses
+				if found = append(found, Change{Misses: o.misses, Cost: o.cost}); len(found) == most {
+					return found
+				}
+				continue
 			}
-			if tried++; tried == mostFits {
-				return nil
+			if unfit++; unfit == mostUnfit {
+				return found
 			}
 		}
 		var least [][]Miss
@@ -321,12 +325,12 @@ func LeastChange(openings []Opening, instances int, fits func([]Miss) bool) []Mi
 	}
 	var all []Miss
 	for i := range openings {
-		if all = union(all, openings[i].Misses); !openings[i].Together && enough(all) {
+		if all = union(all, openings[i].Misses); len(found) == 0 && !openings[i].Together && enough(all) {
 			if fits(all) {
-				return all
+				return []Change{{Misses: all, Cost: costOf(all)}}
 			}
 			break
 		}
 	}
-	return nil
+	return found
 }

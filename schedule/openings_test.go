@@ -41,9 +41,13 @@ func (w *wholeRequest) leastChange(t testingT, failed *Result) []Miss {
 		}
 		openings = append(openings, p.NearMisses.Openings...)
 	}
-	return LeastChange(openings, len(w.instances)-failed.Failed, func(misses []Miss) bool {
-		return w.plan(t, w.request.Relaxed(misses)).Failed < 0
-	})
+	fits := func(misses []Miss) bool { return w.plan(t, w.request.Relaxed(misses)).Failed < 0 }
+	changes := LeastChanges(openings, len(w.instances)-failed.Failed, MostKinds, fits)
+	checkChanges(t, w.seed, changes, fits)
+	if len(changes) == 0 {
+		return nil
+	}
+	return changes[0].Misses
 }
 
 // randomWhole draws small cells with members of a group in some of them, and a request of several instances; minUnits:

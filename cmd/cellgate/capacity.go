@@ -115,11 +115,11 @@ func showCapacity(p *page, m *cellgatev1.EstimateCapacityResponse) {
 	}
 	t.print()
 	for _, s := range m.GetShapes() {
-		p.printf("%s: %s\n", s.GetName(), sentence(s.GetMessage()))
+		p.prose("%s: %s", printable(s.GetName()), printable(sentence(s.GetMessage())))
 	}
 	for _, c := range m.GetCells() {
 		if c.GetOutcome() != cellgatev1.CellOutcome_SEARCHED {
-			p.printf("%s is not counted: %s.\n", c.GetCell(), c.GetReason())
+			p.prose("%s is not counted: %s.", c.GetCell(), printable(c.GetReason()))
 		}
 	}
 	if !m.GetExact() && !m.GetPartial() {

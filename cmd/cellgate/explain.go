@@ -58,10 +58,10 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 	showSources(p, m.GetCells())
 	showMisses(p, m)
 	if m.GetRefusal() != "" {
-		p.printf("All instances together: %s\n", printable(m.GetRefusal()))
+		p.prose("All instances together: %s", printable(m.GetRefusal()))
 	}
 	for _, text := range m.GetUnknownValues() {
-		p.printf("%s\n", printable(text))
+		p.prose("%s", printable(text))
 	}
 }
 
@@ -133,9 +133,9 @@ func explainDecision(c *client, cmd *cobra.Command, id string) error {
 
 // showDecisionReasons shows the ranking, the funnel and what was lacking, as they are in a decision's record.
 func showDecisionReasons(p *page, d *cellgatev1.Decision) {
-	p.printf("From the record of decision %s of %s: hosts may have changed since.\n", d.GetDecisionId(), timeText(d.GetDecidedAt()))
+	p.prose("From the record of decision %s of %s: hosts may have changed since.", d.GetDecisionId(), timeText(d.GetDecidedAt()))
 	if d.GetRefusal() != "" {
-		p.printf("%s: %s\n", d.GetRefusal(), d.GetMessage())
+		p.prose("%s: %s", d.GetRefusal(), printable(d.GetMessage()))
 	}
 	hosts, passed := int32(0), int32(0)
 	for _, r := range d.GetCells() {
@@ -177,7 +177,7 @@ func scoreTexts(scores []*cellgatev1.WeigherScore) string {
 type misses interface {
 	GetConditions() []*cellgatev1.Condition
 	GetNearest() []*cellgatev1.NearMiss
-	GetSmallestChange() string
+	GetChanges() []*cellgatev1.RequestChange
 	GetSmallestOperatorChange() string
 	GetUnexaminedCells() []string
 }
@@ -208,14 +208,21 @@ func showMisses(p *page, why misses) {
 		t.row(m.GetServiceHost(), m.GetCell(), m.GetAvailabilityZone(), strings.Join(lacks, ", "), m.GetAlike())
 	}
 	t.printBelow()
-	if change := why.GetSmallestChange(); change != "" {
-		p.printf("It would fit if you %s.\n", change)
+	switch changes := why.GetChanges(); len(changes) {
+	case 0:
+	case 1:
+		p.prose("It would fit if you %s.", printable(changes[0].GetText()))
+	default:
+		p.printf("It would fit if you do one of these, the smallest change first:\n")
+		for _, c := range changes {
+			p.item(c.GetText())
+		}
 	}
 	if change := why.GetSmallestOperatorChange(); change != "" {
-		p.printf("Operators: %s.\n", change)
+		p.prose("Operators: %s.", printable(change))
 	}
 	if cells := why.GetUnexaminedCells(); len(cells) > 0 {
-		p.printf("There may be a smaller change: %s had too much to do to look what hosts lack.\n", strings.Join(cells, ", "))
+		p.prose("There may be a smaller change: %s had too much to do to look what hosts lack.", strings.Join(cells, ", "))
 	}
 }
 

@@ -41,6 +41,24 @@ func (p *page) printf(format string, args ...any) {
 	}
 }
 
+// prose puts a text of its own on the page, on as many lines as it needs.
+func (p *page) prose(format string, args ...any) {
+	lines := []string{fmt.Sprintf(format, args...)}
+	if p.width > 0 {
+		lines = broken(lines[0], p.width)
+	}
+	for _, line := range lines {
+		p.printf("%s\n", line)
+	}
+}
+
+// item puts a text on the page as one of a list, on as many lines as it needs.
+func (p *page) item(text string) {
+	if !p.names {
+		p.columns([][]string{{"-", printable(text)}}, false)
+	}
+}
+
 // words puts words behind a name, on as many lines as they need.
 func (p *page) words(name, text string) {
 	if !p.names && text != "" {

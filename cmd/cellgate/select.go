@@ -110,7 +110,7 @@ func showCellReports(p *page, reports []*cellgatev1.CellReport) {
 	t.print()
 	for _, r := range reports {
 		if r.GetReason() != "" {
-			p.printf("%s: %s\n", r.GetCell(), printable(r.GetReason()))
+			p.prose("%s: %s", r.GetCell(), printable(r.GetReason()))
 		}
 	}
 	showUnreadable(p, reports)

@@ -112,24 +112,24 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	out.Cells, out.Partial = s.cellReports()
 	out.Exact = m.result.Exact && !m.truncated && !out.Partial
 	if out.GetPassed() == 0 {
-		out.SmallestChange, out.Change, out.SmallestOperatorChange = why.changeText, why.change, why.operatorChange
+		found := append(why.found, changesIn(s.askSkipped(ctx, nearMissAsk{ranked: true}))...)
+		out.Changes, out.SmallestOperatorChange = requestChanges(found), why.operatorChange
 	}
-	if len(whole) == 1 {
-		return out, nil
+	if len(whole) > 1 {
+		refusal, err := s.refusalOfAll(ctx, whole)
+		if err != nil {
+			return nil, s.explain(ctx, err)
+		}
+		out.Changes, out.SmallestOperatorChange = nil, ""
+		if refusal != nil {
+			out.Refusal = refusal.Message
+		}
+		if refusal != nil && refusal.Detail != nil {
+			d, _ := refusal.Detail.(*cellgatev1.NoValidHost)
+			out.Changes, out.SmallestOperatorChange, out.UnexaminedCells = d.GetChanges(), d.GetSmallestOperatorChange(), d.GetUnexaminedCells()
+		}
 	}
-	refusal, err := s.refusalOfAll(ctx, whole)
-	if err != nil {
-		return nil, s.explain(ctx, err)
-	}
-	out.SmallestChange, out.Change, out.SmallestOperatorChange = "", nil, ""
-	if refusal != nil {
-		out.Refusal = refusal.Message
-	}
-	if refusal != nil && refusal.Detail != nil {
-		d, _ := refusal.Detail.(*cellgatev1.NoValidHost)
-		out.SmallestChange, out.Change, out.SmallestOperatorChange = d.GetSmallestChange(), d.GetChange(), d.GetSmallestOperatorChange()
-		out.UnexaminedCells = d.GetUnexaminedCells()
-	}
+	out.SmallestChange = smallestChange(out.GetChanges())
 	return out, nil
 }
 
@@ -143,38 +143,6 @@ func (s *selection) refusalOfAll(ctx context.Context, instances []schedule.ID) (
 	var refusal *fault.Error
 	errors.As(s.noHost(ctx, m, s.pending(), true), &refusal)
 	return refusal, nil
-}
-
-// planAgain plans a request for instances on the versions of the tables that a merge looked at.
-func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.Request, instances []schedule.ID) (*schedule.Result, error) {
-	placement := placementBytes(request, s.rules, s.moving())
-	plan := schedule.NewPlan(schedule.PlanConfig{Request: request, Rules: s.rules, Seed: s.seed, Instances: instances, Cells: len(m.cells)})
-	for k := range m.cells {
-		if m.answers[k] == nil || s.cells[m.cells[k]].lost != nil {
-			plan.Lost(k)
-		}
-	}
-	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
-		queries := make([]*cellv1.Query, len(asks))
-		for i, a := range asks {
-			queries[i] = wire.EncodeQuery(&a.Query, placement)
-			queries[i].TableVersion = m.versions[a.Cell]
-		}
-		answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
-		for i, got := range answers {
-			if got.Err != nil {
-				return nil, got.Err
-			}
-			p, err := wire.DecodeProposal(got.Proposal)
-			if err == nil {
-				err = plan.Answer(asks[i].Cell, p)
-			}
-			if err != nil {
-				return nil, fault.Wrap(fault.Internal, err, "the answer of cell %s is malformed", s.svc.cells.All[m.cells[asks[i].Cell]].Name())
-			}
-		}
-	}
-	return plan.Result(), nil
 }
 
 // nearMissAsk is how cells are asked for near misses.
@@ -192,28 +160,37 @@ type nearMissAsk struct {
 // askEachCell asks the cells that took part in a merge once more, on the same versions of their tables. It is nil for cells
 // that do not answer in time.
 func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk) []*schedule.Proposal {
-	request := s.planned()
-	placement := placementBytes(request, s.rules, s.moving())
-	asks := make([]schedule.Ask, 0, len(m.cells))
-	queries := make([]*cellv1.Query, 0, len(m.cells))
-	for k := range m.cells {
-		if s.cells[m.cells[k]].lost != nil {
-			continue
-		}
-		q := schedule.Query{Request: request, Rules: s.rules, Seed: s.seed, Limit: ask.limit, NearMisses: nearestHosts}
+	return s.askNearMisses(ctx, m.cells, m.versions, ask, func(k int, q schedule.Query) schedule.Query {
 		if ask.ranked {
 			known := m.result.Known
 			q.Known = &known
-		} else {
-			q = ask.result.NearMissQuery(q, k, ask.instances)
+			return q
 		}
+		return ask.result.NearMissQuery(q, k, ask.instances)
+	})
+}
+
+// askNearMisses asks cells for near misses by the query that of makes for each, on the newest version of a table where there
+// is none.
+func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []string, ask nearMissAsk, of func(k int, q schedule.Query) schedule.Query) []*schedule.Proposal {
+	request := s.planned()
+	placement := placementBytes(request, s.rules, s.moving())
+	asks := make([]schedule.Ask, 0, len(cells))
+	queries := make([]*cellv1.Query, 0, len(cells))
+	for k := range cells {
+		if s.cells[cells[k]].lost != nil {
+			continue
+		}
+		q := of(k, schedule.Query{Request: request, Rules: s.rules, Seed: s.seed, Limit: max(1, ask.limit), NearMisses: nearestHosts})
 		query := wire.EncodeQuery(&q, placement)
-		query.TableVersion = m.versions[k]
+		if versions != nil {
+			query.TableVersion = versions[k]
+		}
 		asks, queries = append(asks, schedule.Ask{Cell: k, Query: q}), append(queries, query)
 	}
-	out := make([]*schedule.Proposal, len(m.cells))
-	for try := 0; ; try++ {
-		answers, _ := s.round(ctx, s.rounds+1, m.cells, asks, queries)
+	out := make([]*schedule.Proposal, len(cells))
+	for try := 0; len(asks) > 0; try++ {
+		answers, _ := s.round(ctx, s.rounds+1, cells, asks, queries)
 		var spared []int
 		for i, got := range answers {
 			if got.Err != nil {
@@ -239,49 +216,6 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk)
 	return out
 }
 
-// whyNot says what hosts lack for the instance that a plan found none for, and what would have all instances find one. A
-// cell that does not answer in time, or that does not keep the version any more, leaves its hosts out.
-func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, patient bool) whyNot {
-	var misses []cellMisses
-	var openings []schedule.Opening
-	for k, p := range s.askEachCell(ctx, m, nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}) {
-		of := cellMisses{cell: s.svc.cells.All[m.cells[k]].Name()}
-		if last := result.Last[k]; last != nil {
-			of.hosts = last.Hosts
-		}
-		if p != nil {
-			of.hosts, of.of = p.Hosts, p.NearMisses
-		}
-		if of.of != nil {
-			openings = append(openings, of.of.Openings...)
-		}
-		misses = append(misses, of)
-	}
-	why := joinMisses(misses)
-	if len(instances) == 1 {
-		return why
-	}
-	why.change, why.changeText = nil, ""
-	if why.operatorChange != "" {
-		why.operatorChange = "for one more instance: " + why.operatorChange
-	}
-	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget))
-	defer cancel()
-	openings = slices.DeleteFunc(openings, func(o schedule.Opening) bool { return len(o.Misses) > maxMisses })
-	least := schedule.LeastChange(openings, len(instances)-result.Failed, func(misses []schedule.Miss) bool {
-		if len(misses) > maxMisses {
-			return false
-		}
-		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(misses), instances)
-		return err == nil && changed.Failed < 0
-	})
-	if least != nil {
-		why.change = wire.EncodeMisses(least)
-		why.changeText = requestChange(why.change, "")
-	}
-	return why
-}
-
 // cellMisses are the near misses of a cell and how many hosts it looked at; nil when it did not look what they lack.
 type cellMisses struct {
 	cell  string
@@ -291,10 +225,12 @@ type cellMisses struct {
 
 // whyNot joins near misses of all cells.
 type whyNot struct {
-	conditions                 []*cellgatev1.Condition
-	nearest                    []*cellgatev1.NearMiss
-	change                     []*cellgatev1.Miss
-	changeText, operatorChange string
+	conditions []*cellgatev1.Condition
+	nearest    []*cellgatev1.NearMiss
+	// found are changes of the request for one instance, and changes those of the whole request.
+	found          []schedule.Change
+	changes        []*cellgatev1.RequestChange
+	operatorChange string
 	// unexamined are cells whose hosts are left out.
 	unexamined []string
 }
@@ -308,6 +244,7 @@ func joinMisses(cells []cellMisses) whyNot {
 			}
 			continue
 		}
+		w.found = append(w.found, c.of.Changes...)
 		encoded := wire.EncodeNearMisses(c.of)
 		for _, x := range encoded.GetConditions() {
 			at := slices.IndexFunc(w.conditions, func(have *cellgatev1.Condition) bool {
@@ -330,11 +267,7 @@ func joinMisses(cells []cellMisses) whyNot {
 		return cmp.Or(cmp.Compare(a.GetCost(), b.GetCost()), cmp.Compare(a.GetHostUuid(), b.GetHostUuid()))
 	})
 	for _, m := range w.nearest {
-		switch {
-		case len(m.GetMisses()) > maxMisses:
-		case m.GetChangeable() && w.changeText == "":
-			w.change, w.changeText = m.GetMisses(), requestChange(m.GetMisses(), m.GetAvailabilityZone())
-		case !m.GetChangeable() && w.operatorChange == "" && !slices.ContainsFunc(m.GetMisses(), asksTooMuch):
+		if len(m.GetMisses()) <= maxMisses && !m.GetChangeable() && w.operatorChange == "" && !slices.ContainsFunc(m.GetMisses(), asksTooMuch) {
 			w.operatorChange = operatorChange(m)
 		}
 	}
@@ -369,5 +302,5 @@ func (w whyNot) addTo(d *cellgatev1.NoValidHost) {
 	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	near := slices.DeleteFunc(w.nearest, func(x *cellgatev1.NearMiss) bool { return len(x.GetMisses()) > maxMisses })
 	d.Conditions, d.Nearest = w.conditions[:min(len(w.conditions), refusedConditions)], near[:min(len(near), refusedNearest)]
-	d.SmallestChange, d.Change, d.SmallestOperatorChange, d.UnexaminedCells = w.changeText, w.change, w.operatorChange, w.unexamined
+	d.SmallestChange, d.Changes, d.SmallestOperatorChange, d.UnexaminedCells = smallestChange(w.changes), w.changes, w.operatorChange, w.unexamined
 }

@@ -42,6 +42,8 @@ func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string
 	r.Cell = cell
 	d := &cellgatev1.NoValidHost{Hosts: r.GetHosts(), Rejects: slices.Clone(r.GetRejects()), Cells: []*cellgatev1.CellReport{r}}
 	sortRejects(d)
-	joinMisses([]cellMisses{{cell, p.Hosts, p.NearMisses}}).addTo(d)
+	why := joinMisses([]cellMisses{{cell, p.Hosts, p.NearMisses}})
+	why.changes = requestChanges(why.found)
+	why.addTo(d)
 	return d, noHostMessage(d, "")
 }

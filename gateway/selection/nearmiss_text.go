@@ -22,6 +22,9 @@ func missChange(x *cellgatev1.Miss, zone string) string {
 	switch x.GetFilter() {
 	case schedule.ResourceFilter:
 		asked := fmt.Sprintf("asked %d", x.GetAsked())
+		if detail == "PCPU" {
+			asked, detail = asked+" PCPU", "dedicated CPUs"
+		}
 		if bound := x.GetBound(); bound != "" && bound != string(schedule.BoundFree) {
 			asked += fmt.Sprintf(", %s is %d", bound, x.GetBoundAt())
 		}
@@ -45,6 +48,8 @@ func missChange(x *cellgatev1.Miss, zone string) string {
 		return "use policy soft-affinity in the server group"
 	case schedule.AntiAffinityFilter:
 		return "use policy soft-anti-affinity in the server group"
+	case schedule.HostFilter:
+		return "name no host, node or cell"
 	case schedule.NUMAFilter:
 		return "ask for no NUMA topology, dedicated CPUs or huge pages"
 	case schedule.PCIFilter:
@@ -79,7 +84,7 @@ func operatorChange(m *cellgatev1.NearMiss) string {
 		case x.GetFilter() == schedule.ComputeFilter:
 			does = append(does, fmt.Sprintf("enable it (%s)", x.GetDetail()))
 		case x.GetFilter() == schedule.ResourceFilter && x.GetAsked() > 0:
-			does = append(does, fmt.Sprintf("free %d %s", (x.GetAsked()-x.GetMost())*int64(1+m.GetPlaced()), x.GetDetail()))
+			does = append(does, fmt.Sprintf("free %d %s", (x.GetAsked()-x.GetMost())*int64(1+m.GetPlaced()), strings.ReplaceAll(x.GetDetail(), "|", " or ")))
 		default:
 			lacks = append(lacks, rejectText(x.GetFilter(), x.GetDetail()))
 		}

@@ -54,7 +54,11 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	}
 	s.whyNot(ctx, m, m.result, instances, patient).addTo(detail)
 	detail.TenantMessage = tenantMessage(detail)
-	e := fault.New(fault.NoValidHost, "%s", noHostMessage(detail, which))
+	message := noHostMessage(detail, which)
+	if n := len(instances) - m.result.Failed; n > schedule.MostOpenings {
+		message += fmt.Sprintf("; %d instances found no host: what to change for all of them is looked for up to %d", n, schedule.MostOpenings)
+	}
+	e := fault.New(fault.NoValidHost, "%s", message)
 	if len(lost) > 0 {
 		e = fault.New(fault.CellUnavailable, "%s; these cells did not answer, and may have one: %s", e.Message, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}
@@ -118,14 +122,19 @@ func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 
 // boundInWords says which bound of inventories other than what is free keeps an amount from hosts; "" for what is free.
 func boundInWords(class string, b *cellgatev1.BoundCount) string {
-	on := fmt.Sprintf("on %s of the hosts", thousands(b.GetHosts()))
+	of := func(extreme string) string {
+		if b.GetHosts() == 1 {
+			return fmt.Sprintf("of 1 host (%d)", b.GetNearest())
+		}
+		return fmt.Sprintf("of %s hosts (the %s is %d)", thousands(b.GetHosts()), extreme, b.GetNearest())
+	}
 	switch schedule.Bound(b.GetBound()) {
 	case schedule.BoundMax:
-		return fmt.Sprintf("asked %d %s a host, at most %d (max_unit) %s", b.GetAsked(), class, b.GetNearest(), on)
+		return fmt.Sprintf("%d %s is more than the max_unit %s", b.GetAsked(), class, of("greatest"))
 	case schedule.BoundMin:
-		return fmt.Sprintf("asked %d %s a host, at least %d (min_unit) %s", b.GetAsked(), class, b.GetNearest(), on)
+		return fmt.Sprintf("%d %s is less than the min_unit %s", b.GetAsked(), class, of("least"))
 	case schedule.BoundStep:
-		return fmt.Sprintf("asked %d %s a host, multiples of %d alone (step_size) %s", b.GetAsked(), class, b.GetNearest(), on)
+		return fmt.Sprintf("%d %s is no multiple of the step_size %s", b.GetAsked(), class, of("least"))
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func rejectInWords(filter, detail string, one bool) string {
 		return are + " out of service" + in
 	case schedule.ResourceFilter:
 		if detail != "" {
-			return have + " too little " + detail
+			return have + " too little " + strings.ReplaceAll(detail, "|", " or ")
 		}
 		return have + " too few resources"
 	case schedule.TraitFilter:
@@ -113,7 +113,7 @@ func tenantMessage(d *cellgatev1.NoValidHost) string {
 	for _, r := range d.GetRejects() {
 		switch r.GetFilter() {
 		case schedule.ResourceFilter:
-			add("room for the " + cmp.Or(r.GetDetail(), "resources"))
+			add("room for the " + cmp.Or(strings.ReplaceAll(r.GetDetail(), "|", " or "), "resources"))
 		case schedule.TraitFilter:
 			if _, forbidden := strings.CutPrefix(r.GetDetail(), "!"); !forbidden {
 				add("trait " + strings.ReplaceAll(r.GetDetail(), "|", " or "))

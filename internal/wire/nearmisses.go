@@ -29,6 +29,9 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 		}
 		out.Nearest = append(out.Nearest, host)
 	}
+	for _, c := range n.Changes {
+		out.Changes = append(out.Changes, &cellv1.Change{Misses: EncodeMisses(c.Misses), Cost: c.Cost, Zone: c.Zone})
+	}
 	for i := range n.Openings {
 		o := &n.Openings[i]
 		out.Openings = append(out.Openings, &cellv1.Opening{Misses: EncodeMisses(o.Misses), Cost: o.Cost, Instances: int32(o.Instances), Together: o.Together})
@@ -75,6 +78,9 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()), Placed: int(m.GetPlaced()), Misses: missesFrom(m.GetMisses()),
 		}
 		out.Nearest = append(out.Nearest, host)
+	}
+	for _, c := range in.GetChanges() {
+		out.Changes = append(out.Changes, schedule.Change{Misses: missesFrom(c.GetMisses()), Cost: c.GetCost(), Zone: c.GetZone()})
 	}
 	for _, o := range in.GetOpenings() {
 		out.Openings = append(out.Openings, schedule.Opening{Misses: missesFrom(o.GetMisses()), Cost: o.GetCost(), Instances: int(o.GetInstances()), Together: o.GetTogether()})

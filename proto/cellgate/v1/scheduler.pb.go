@@ -965,7 +965,7 @@ type ExplainDestinationsResponse struct {
 	// As in NoValidHost.
 	Conditions []*Condition `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	Nearest    []*NearMiss  `protobuf:"bytes,8,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	// As in NoValidHost; empty when all of the instances find hosts.
+	// As in NoValidHost; empty when all of the instances find hosts, as changes is.
 	SmallestChange         string `protobuf:"bytes,9,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	SmallestOperatorChange string `protobuf:"bytes,10,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
 	// Every configured cell, in the order of configuration.
@@ -973,9 +973,8 @@ type ExplainDestinationsResponse struct {
 	IgnoredFields []string      `protobuf:"bytes,12,rep,name=ignored_fields,json=ignoredFields,proto3" json:"ignored_fields,omitempty"`
 	Seed          uint64        `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
 	// As in NoValidHost, also when hosts pass.
-	UnknownValues []string `protobuf:"bytes,14,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
-	// What smallest_change changes.
-	Change []*Miss `protobuf:"bytes,15,rep,name=change,proto3" json:"change,omitempty"`
+	UnknownValues []string         `protobuf:"bytes,14,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	Changes       []*RequestChange `protobuf:"bytes,15,rep,name=changes,proto3" json:"changes,omitempty"`
 	// As in NoValidHost.
 	UnexaminedCells []string `protobuf:"bytes,16,rep,name=unexamined_cells,json=unexaminedCells,proto3" json:"unexamined_cells,omitempty"`
 	// Of several instances that do not all find hosts: the message of the error that SelectDestinations would give. The rest
@@ -1113,9 +1112,9 @@ func (x *ExplainDestinationsResponse) GetUnknownValues() []string {
 	return nil
 }
 
-func (x *ExplainDestinationsResponse) GetChange() []*Miss {
+func (x *ExplainDestinationsResponse) GetChanges() []*RequestChange {
 	if x != nil {
-		return x.Change
+		return x.Changes
 	}
 	return nil
 }
@@ -2073,10 +2072,8 @@ type NoValidHost struct {
 	// The three hosts that would take the least change, over all cells, that one first; hosts that lack more than eight
 	// conditions are left out. ExplainDestinations has more.
 	Nearest []*NearMiss `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	// The smallest change of the request with which some host would pass now, for the request's author: "ask for at most
-	// 900 MEMORY_MB (asked 1024)". Empty when there is none of eight conditions or fewer.
-	// It is for the whole request: with it all of the instances find hosts. Near misses are of one instance. Empty, too,
-	// when more than 256 instances find none.
+	// The smallest change of the request with which it would fit now, for the request's author: the text of the first of
+	// changes. Empty when there is none.
 	SmallestChange string `protobuf:"bytes,7,opt,name=smallest_change,json=smallestChange,proto3" json:"smallest_change,omitempty"`
 	// The same for operators, who can also enable a host or change an aggregate: names the host.
 	SmallestOperatorChange string `protobuf:"bytes,8,opt,name=smallest_operator_change,json=smallestOperatorChange,proto3" json:"smallest_operator_change,omitempty"`
@@ -2086,8 +2083,10 @@ type NoValidHost struct {
 	// Zones, traits, resource classes and hosts that the request names and no cell has, each with what may be meant: the
 	// zone "az01"; did you mean "az1"? They end the error's message too.
 	UnknownValues []string `protobuf:"bytes,10,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
-	// What smallest_change changes.
-	Change []*Miss `protobuf:"bytes,11,rep,name=change,proto3" json:"change,omitempty"`
+	// Changes of the request, the least first, at most five. With each of them alone the whole request fits: it was tried. Each
+	// is of another kind. The first has eight conditions at most, the others have three. Where more than 256 instances find no
+	// host, only the number of instances and the hosts that the request names are changed.
+	Changes []*RequestChange `protobuf:"bytes,11,rep,name=changes,proto3" json:"changes,omitempty"`
 	// Cells that had too much to do to look what their hosts lack: conditions, nearest and the changes are of the others, and
 	// there may be a smaller change.
 	UnexaminedCells []string `protobuf:"bytes,12,rep,name=unexamined_cells,json=unexaminedCells,proto3" json:"unexamined_cells,omitempty"`
@@ -2195,9 +2194,9 @@ func (x *NoValidHost) GetUnknownValues() []string {
 	return nil
 }
 
-func (x *NoValidHost) GetChange() []*Miss {
+func (x *NoValidHost) GetChanges() []*RequestChange {
 	if x != nil {
-		return x.Change
+		return x.Changes
 	}
 	return nil
 }
@@ -2207,6 +2206,79 @@ func (x *NoValidHost) GetUnexaminedCells() []string {
 		return x.UnexaminedCells
 	}
 	return nil
+}
+
+// RequestChange is a change of a request.
+type RequestChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "ask for at most 900 MEMORY_MB (asked 1024), and do not require trait CUSTOM_GOLD".
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The conditions that are changed; an amount to its most.
+	Misses []*Miss `protobuf:"bytes,2,rep,name=misses,proto3" json:"misses,omitempty"`
+	// Instead of misses: so many of the instances fit, without another change. Else 0.
+	Instances int32 `protobuf:"varint,3,opt,name=instances,proto3" json:"instances,omitempty"`
+	// As NearMiss.cost; of fewer instances the share that finds no host.
+	Cost          float64 `protobuf:"fixed64,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestChange) Reset() {
+	*x = RequestChange{}
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestChange) ProtoMessage() {}
+
+func (x *RequestChange) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestChange.ProtoReflect.Descriptor instead.
+func (*RequestChange) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RequestChange) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *RequestChange) GetMisses() []*Miss {
+	if x != nil {
+		return x.Misses
+	}
+	return nil
+}
+
+func (x *RequestChange) GetInstances() int32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *RequestChange) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
 }
 
 // Condition is one thing that a filter asks of hosts.
@@ -2226,7 +2298,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2310,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[18]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2323,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Condition) GetFilter() string {
@@ -2304,7 +2376,7 @@ type BoundCount struct {
 
 func (x *BoundCount) Reset() {
 	*x = BoundCount{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2388,7 @@ func (x *BoundCount) String() string {
 func (*BoundCount) ProtoMessage() {}
 
 func (x *BoundCount) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[19]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2401,7 @@ func (x *BoundCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BoundCount.ProtoReflect.Descriptor instead.
 func (*BoundCount) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BoundCount) GetBound() string {
@@ -2385,7 +2457,7 @@ type NearMiss struct {
 
 func (x *NearMiss) Reset() {
 	*x = NearMiss{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2469,7 @@ func (x *NearMiss) String() string {
 func (*NearMiss) ProtoMessage() {}
 
 func (x *NearMiss) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[20]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2482,7 @@ func (x *NearMiss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearMiss.ProtoReflect.Descriptor instead.
 func (*NearMiss) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NearMiss) GetCell() string {
@@ -2506,7 +2578,7 @@ type Miss struct {
 
 func (x *Miss) Reset() {
 	*x = Miss{}
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2590,7 @@ func (x *Miss) String() string {
 func (*Miss) ProtoMessage() {}
 
 func (x *Miss) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_scheduler_proto_msgTypes[21]
+	mi := &file_cellgate_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2603,7 @@ func (x *Miss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Miss.ProtoReflect.Descriptor instead.
 func (*Miss) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Miss) GetFilter() string {
@@ -2661,7 +2733,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x04 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x05 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xad\x05\n" +
+	"\x11exception_message\x18\x06 \x01(\tR\x10exceptionMessage\"\xb8\x05\n" +
 	"\x1bExplainDestinationsResponse\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x05R\x06passed\x12\x14\n" +
@@ -2679,8 +2751,8 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05cells\x18\v \x03(\v2\x17.cellgate.v1.CellReportR\x05cells\x12%\n" +
 	"\x0eignored_fields\x18\f \x03(\tR\rignoredFields\x12\x12\n" +
 	"\x04seed\x18\r \x01(\x04R\x04seed\x12%\n" +
-	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\x12)\n" +
-	"\x06change\x18\x0f \x03(\v2\x11.cellgate.v1.MissR\x06change\x12)\n" +
+	"\x0eunknown_values\x18\x0e \x03(\tR\runknownValues\x124\n" +
+	"\achanges\x18\x0f \x03(\v2\x1a.cellgate.v1.RequestChangeR\achanges\x12)\n" +
 	"\x10unexamined_cells\x18\x10 \x03(\tR\x0funexaminedCells\x12\x18\n" +
 	"\arefusal\x18\x11 \x01(\tR\arefusal\"\xb5\x02\n" +
 	"\n" +
@@ -2780,7 +2852,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\x9d\x04\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xa8\x04\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
@@ -2794,9 +2866,14 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x18smallest_operator_change\x18\b \x01(\tR\x16smallestOperatorChange\x12%\n" +
 	"\x0etenant_message\x18\t \x01(\tR\rtenantMessage\x12%\n" +
 	"\x0eunknown_values\x18\n" +
-	" \x03(\tR\runknownValues\x12)\n" +
-	"\x06change\x18\v \x03(\v2\x11.cellgate.v1.MissR\x06change\x12)\n" +
-	"\x10unexamined_cells\x18\f \x03(\tR\x0funexaminedCells\"\x98\x01\n" +
+	" \x03(\tR\runknownValues\x124\n" +
+	"\achanges\x18\v \x03(\v2\x1a.cellgate.v1.RequestChangeR\achanges\x12)\n" +
+	"\x10unexamined_cells\x18\f \x03(\tR\x0funexaminedCells\"\x80\x01\n" +
+	"\rRequestChange\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12)\n" +
+	"\x06misses\x18\x02 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x1c\n" +
+	"\tinstances\x18\x03 \x01(\x05R\tinstances\x12\x12\n" +
+	"\x04cost\x18\x04 \x01(\x01R\x04cost\"\x98\x01\n" +
 	"\tCondition\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
@@ -2873,7 +2950,7 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                      // 0: cellgate.v1.Operation
 	(CellSource)(0),                     // 1: cellgate.v1.CellSource
@@ -2896,77 +2973,79 @@ var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(*ListDecisionsRequest)(nil),        // 18: cellgate.v1.ListDecisionsRequest
 	(*ListDecisionsResponse)(nil),       // 19: cellgate.v1.ListDecisionsResponse
 	(*NoValidHost)(nil),                 // 20: cellgate.v1.NoValidHost
-	(*Condition)(nil),                   // 21: cellgate.v1.Condition
-	(*BoundCount)(nil),                  // 22: cellgate.v1.BoundCount
-	(*NearMiss)(nil),                    // 23: cellgate.v1.NearMiss
-	(*Miss)(nil),                        // 24: cellgate.v1.Miss
-	(*RequestSpec)(nil),                 // 25: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),             // 26: google.protobuf.Struct
-	(*durationpb.Duration)(nil),         // 27: google.protobuf.Duration
-	(ClaimState)(0),                     // 28: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
-	(*ClaimVerdict)(nil),                // 30: cellgate.v1.ClaimVerdict
-	(*ClaimRejection)(nil),              // 31: cellgate.v1.ClaimRejection
+	(*RequestChange)(nil),               // 21: cellgate.v1.RequestChange
+	(*Condition)(nil),                   // 22: cellgate.v1.Condition
+	(*BoundCount)(nil),                  // 23: cellgate.v1.BoundCount
+	(*NearMiss)(nil),                    // 24: cellgate.v1.NearMiss
+	(*Miss)(nil),                        // 25: cellgate.v1.Miss
+	(*RequestSpec)(nil),                 // 26: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),             // 27: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 28: google.protobuf.Duration
+	(ClaimState)(0),                     // 29: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),       // 30: google.protobuf.Timestamp
+	(*ClaimVerdict)(nil),                // 31: cellgate.v1.ClaimVerdict
+	(*ClaimRejection)(nil),              // 32: cellgate.v1.ClaimRejection
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	25, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	26, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	27, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	26, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	27, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	28, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
 	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
 	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
 	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	26, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	28, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	29, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	27, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	29, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	30, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
 	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
 	8,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
 	11, // 15: cellgate.v1.ExplainDestinationsResponse.ranked:type_name -> cellgate.v1.RankedHost
 	9,  // 16: cellgate.v1.ExplainDestinationsResponse.rejects:type_name -> cellgate.v1.RejectCount
-	21, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
-	23, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
+	22, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
+	24, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
 	7,  // 19: cellgate.v1.ExplainDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
-	24, // 20: cellgate.v1.ExplainDestinationsResponse.change:type_name -> cellgate.v1.Miss
+	21, // 20: cellgate.v1.ExplainDestinationsResponse.changes:type_name -> cellgate.v1.RequestChange
 	12, // 21: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
-	29, // 22: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	30, // 22: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
 	0,  // 23: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
 	5,  // 24: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
 	7,  // 25: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
 	20, // 26: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	27, // 27: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	28, // 27: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
 	15, // 28: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
 	14, // 29: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
 	11, // 30: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
-	28, // 31: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
-	30, // 32: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	31, // 33: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	29, // 31: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	31, // 32: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	32, // 33: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
 	13, // 34: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	29, // 35: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
-	29, // 36: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
+	30, // 35: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 36: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
 	13, // 37: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
 	9,  // 38: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
 	7,  // 39: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	21, // 40: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
-	23, // 41: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
-	24, // 42: cellgate.v1.NoValidHost.change:type_name -> cellgate.v1.Miss
-	22, // 43: cellgate.v1.Condition.bounds:type_name -> cellgate.v1.BoundCount
-	24, // 44: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
-	3,  // 45: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	3,  // 46: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	16, // 47: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	18, // 48: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 49: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	10, // 50: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
-	17, // 51: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	19, // 52: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	49, // [49:53] is the sub-list for method output_type
-	45, // [45:49] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	22, // 40: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	24, // 41: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	21, // 42: cellgate.v1.NoValidHost.changes:type_name -> cellgate.v1.RequestChange
+	25, // 43: cellgate.v1.RequestChange.misses:type_name -> cellgate.v1.Miss
+	23, // 44: cellgate.v1.Condition.bounds:type_name -> cellgate.v1.BoundCount
+	25, // 45: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	3,  // 46: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	3,  // 47: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	16, // 48: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	18, // 49: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	4,  // 50: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	10, // 51: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	17, // 52: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	19, // 53: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	50, // [50:54] is the sub-list for method output_type
+	46, // [46:50] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -2986,7 +3065,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

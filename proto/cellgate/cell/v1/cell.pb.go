@@ -4628,7 +4628,9 @@ type NearMisses struct {
 	// The least change first. Their cell is empty.
 	Nearest []*v1.NearMiss `protobuf:"bytes,4,rep,name=nearest,proto3" json:"nearest,omitempty"`
 	// The least change first.
-	Openings      []*Opening `protobuf:"bytes,5,rep,name=openings,proto3" json:"openings,omitempty"`
+	Openings []*Opening `protobuf:"bytes,5,rep,name=openings,proto3" json:"openings,omitempty"`
+	// One of each kind, the least first.
+	Changes       []*Change `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4698,6 +4700,74 @@ func (x *NearMisses) GetOpenings() []*Opening {
 	return nil
 }
 
+func (x *NearMisses) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// Change mirrors schedule.Change.
+type Change struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Misses        []*v1.Miss             `protobuf:"bytes,1,rep,name=misses,proto3" json:"misses,omitempty"`
+	Cost          float64                `protobuf:"fixed64,2,opt,name=cost,proto3" json:"cost,omitempty"`
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *Change) GetMisses() []*v1.Miss {
+	if x != nil {
+		return x.Misses
+	}
+	return nil
+}
+
+func (x *Change) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Change) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
 // Opening mirrors schedule.Opening.
 type Opening struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4711,7 +4781,7 @@ type Opening struct {
 
 func (x *Opening) Reset() {
 	*x = Opening{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +4793,7 @@ func (x *Opening) String() string {
 func (*Opening) ProtoMessage() {}
 
 func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +4806,7 @@ func (x *Opening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opening.ProtoReflect.Descriptor instead.
 func (*Opening) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Opening) GetMisses() []*v1.Miss {
@@ -4783,7 +4853,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4865,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4878,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Warning) GetKey() string {
@@ -4860,7 +4930,7 @@ type Raised struct {
 
 func (x *Raised) Reset() {
 	*x = Raised{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4872,7 +4942,7 @@ func (x *Raised) String() string {
 func (*Raised) ProtoMessage() {}
 
 func (x *Raised) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4885,7 +4955,7 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raised.ProtoReflect.Descriptor instead.
 func (*Raised) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Raised) GetStage() string {
@@ -4942,7 +5012,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5024,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5037,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -5028,7 +5098,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5040,7 +5110,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5053,7 +5123,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5109,7 +5179,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5121,7 +5191,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5134,7 +5204,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5191,7 +5261,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5203,7 +5273,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5216,7 +5286,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5332,7 +5402,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5344,7 +5414,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5357,7 +5427,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5406,7 +5476,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5418,7 +5488,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5431,7 +5501,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5460,7 +5530,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +5542,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5555,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5513,7 +5583,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5525,7 +5595,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5538,7 +5608,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Failure) GetReason() string {
@@ -5564,7 +5634,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5576,7 +5646,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5589,7 +5659,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5618,7 +5688,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5630,7 +5700,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5643,7 +5713,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5814,7 +5884,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +5896,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +5909,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -5983,7 +6053,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5995,7 +6065,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6008,7 +6078,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -6078,7 +6148,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6160,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6173,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6161,7 +6231,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6173,7 +6243,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6186,7 +6256,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6222,7 +6292,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6234,7 +6304,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6247,7 +6317,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6313,7 +6383,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6325,7 +6395,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6338,7 +6408,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6411,7 +6481,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6423,7 +6493,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6436,7 +6506,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6477,7 +6547,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6489,7 +6559,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6502,7 +6572,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6529,7 +6599,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6541,7 +6611,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6554,7 +6624,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6581,7 +6651,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6593,7 +6663,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6606,7 +6676,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6654,7 +6724,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6666,7 +6736,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6679,7 +6749,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6739,7 +6809,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6751,7 +6821,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6764,7 +6834,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6841,7 +6911,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6853,7 +6923,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6866,7 +6936,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -6920,7 +6990,7 @@ type ClaimNeeds struct {
 
 func (x *ClaimNeeds) Reset() {
 	*x = ClaimNeeds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6932,7 +7002,7 @@ func (x *ClaimNeeds) String() string {
 func (*ClaimNeeds) ProtoMessage() {}
 
 func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6945,7 +7015,7 @@ func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimNeeds.ProtoReflect.Descriptor instead.
 func (*ClaimNeeds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ClaimNeeds) GetGroup() *ClaimGroup {
@@ -7002,7 +7072,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7014,7 +7084,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7027,7 +7097,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -7120,7 +7190,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7132,7 +7202,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7145,7 +7215,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -7186,7 +7256,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7198,7 +7268,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7211,7 +7281,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7259,7 +7329,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +7341,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +7354,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7319,7 +7389,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7401,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7414,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7419,7 +7489,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7431,7 +7501,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7444,7 +7514,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7465,7 +7535,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7477,7 +7547,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7490,7 +7560,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7522,7 +7592,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7534,7 +7604,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7547,7 +7617,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 type PutDecisionsRequest struct {
@@ -7559,7 +7629,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7571,7 +7641,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7584,7 +7654,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*DecisionToKeep {
@@ -7610,7 +7680,7 @@ type DecisionToKeep struct {
 
 func (x *DecisionToKeep) Reset() {
 	*x = DecisionToKeep{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7622,7 +7692,7 @@ func (x *DecisionToKeep) String() string {
 func (*DecisionToKeep) ProtoMessage() {}
 
 func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7635,7 +7705,7 @@ func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionToKeep.ProtoReflect.Descriptor instead.
 func (*DecisionToKeep) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DecisionToKeep) GetDecisionId() string {
@@ -7674,7 +7744,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7686,7 +7756,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7699,7 +7769,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 // KeptDecision is how a cell keeps a decision.
@@ -7713,7 +7783,7 @@ type KeptDecision struct {
 
 func (x *KeptDecision) Reset() {
 	*x = KeptDecision{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7725,7 +7795,7 @@ func (x *KeptDecision) String() string {
 func (*KeptDecision) ProtoMessage() {}
 
 func (x *KeptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7738,7 +7808,7 @@ func (x *KeptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDecision.ProtoReflect.Descriptor instead.
 func (*KeptDecision) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *KeptDecision) GetDecision() *v1.Decision {
@@ -7782,7 +7852,7 @@ type Ranking struct {
 
 func (x *Ranking) Reset() {
 	*x = Ranking{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +7864,7 @@ func (x *Ranking) String() string {
 func (*Ranking) ProtoMessage() {}
 
 func (x *Ranking) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +7877,7 @@ func (x *Ranking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranking.ProtoReflect.Descriptor instead.
 func (*Ranking) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Ranking) GetWeighers() []string {
@@ -7903,7 +7973,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7915,7 +7985,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7928,7 +7998,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -7949,7 +8019,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7961,7 +8031,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7974,7 +8044,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -8013,7 +8083,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8025,7 +8095,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8038,7 +8108,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -8122,7 +8192,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8134,7 +8204,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8147,7 +8217,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -8172,7 +8242,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8184,7 +8254,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8197,7 +8267,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
 }
 
 type GetSummaryResponse struct {
@@ -8241,7 +8311,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8253,7 +8323,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8266,7 +8336,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -8407,7 +8477,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8419,7 +8489,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8432,7 +8502,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -8837,7 +8907,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04rest\x18\x01 \x03(\x01R\x04rest\x12\x0e\n" +
 	"\x02at\x18\x02 \x03(\x05R\x02at\x12\x16\n" +
 	"\x06passes\x18\x03 \x03(\bR\x06passes\x12\x10\n" +
-	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\xda\x01\n" +
+	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\x8e\x02\n" +
 	"\n" +
 	"NearMisses\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8846,7 +8916,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"conditions\x18\x03 \x03(\v2\x16.cellgate.v1.ConditionR\n" +
 	"conditions\x12/\n" +
 	"\anearest\x18\x04 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x125\n" +
-	"\bopenings\x18\x05 \x03(\v2\x19.cellgate.cell.v1.OpeningR\bopenings\"\x82\x01\n" +
+	"\bopenings\x18\x05 \x03(\v2\x19.cellgate.cell.v1.OpeningR\bopenings\x122\n" +
+	"\achanges\x18\x06 \x03(\v2\x18.cellgate.cell.v1.ChangeR\achanges\"[\n" +
+	"\x06Change\x12)\n" +
+	"\x06misses\x18\x01 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
+	"\x04cost\x18\x02 \x01(\x01R\x04cost\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\"\x82\x01\n" +
 	"\aOpening\x12)\n" +
 	"\x06misses\x18\x01 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
 	"\x04cost\x18\x02 \x01(\x01R\x04cost\x12\x1c\n" +
@@ -9212,7 +9287,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -9274,96 +9349,97 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
 	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
 	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
-	(*Opening)(nil),                // 60: cellgate.cell.v1.Opening
-	(*Warning)(nil),                // 61: cellgate.cell.v1.Warning
-	(*Raised)(nil),                 // 62: cellgate.cell.v1.Raised
-	(*ClaimOrigin)(nil),            // 63: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                 // 64: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),              // 65: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),             // 66: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),             // 67: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),         // 68: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),         // 69: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),                // 70: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),      // 71: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),                // 72: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),               // 73: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                  // 74: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),              // 75: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),          // 76: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),             // 77: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),               // 78: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),               // 79: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),             // 80: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),     // 81: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),           // 82: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),                // 83: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),      // 84: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 85: cellgate.cell.v1.ListClaimsResponse
-	(*ClaimNeeds)(nil),             // 86: cellgate.cell.v1.ClaimNeeds
-	(*ListHostsRequest)(nil),       // 87: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 88: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),        // 89: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),       // 90: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),   // 91: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil),  // 92: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),      // 93: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),     // 94: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),    // 95: cellgate.cell.v1.PutDecisionsRequest
-	(*DecisionToKeep)(nil),         // 96: cellgate.cell.v1.DecisionToKeep
-	(*PutDecisionsResponse)(nil),   // 97: cellgate.cell.v1.PutDecisionsResponse
-	(*KeptDecision)(nil),           // 98: cellgate.cell.v1.KeptDecision
-	(*Ranking)(nil),                // 99: cellgate.cell.v1.Ranking
-	(*GetDecisionRequest)(nil),     // 100: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 101: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 102: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 103: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 104: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 105: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 106: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 107: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 108: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 109: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 110: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 111: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 112: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 113: cellgate.v1.HypotheticalChanges
-	(*v1.DrainedHost)(nil),         // 114: cellgate.v1.DrainedHost
-	(*v1.Claim)(nil),               // 115: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 116: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 117: cellgate.v1.NearMiss
-	(*v1.Miss)(nil),                // 118: cellgate.v1.Miss
-	(*v1.Allocation)(nil),          // 119: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 120: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 121: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 122: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 123: cellgate.v1.Cell
+	(*Change)(nil),                 // 60: cellgate.cell.v1.Change
+	(*Opening)(nil),                // 61: cellgate.cell.v1.Opening
+	(*Warning)(nil),                // 62: cellgate.cell.v1.Warning
+	(*Raised)(nil),                 // 63: cellgate.cell.v1.Raised
+	(*ClaimOrigin)(nil),            // 64: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 65: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 66: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 67: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 68: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 69: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 70: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 71: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 72: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 73: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 74: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 75: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 76: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 77: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 78: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 79: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 80: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 81: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 82: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 83: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 84: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 85: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 86: cellgate.cell.v1.ListClaimsResponse
+	(*ClaimNeeds)(nil),             // 87: cellgate.cell.v1.ClaimNeeds
+	(*ListHostsRequest)(nil),       // 88: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 89: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 90: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 91: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 92: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 93: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 94: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 95: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 96: cellgate.cell.v1.PutDecisionsRequest
+	(*DecisionToKeep)(nil),         // 97: cellgate.cell.v1.DecisionToKeep
+	(*PutDecisionsResponse)(nil),   // 98: cellgate.cell.v1.PutDecisionsResponse
+	(*KeptDecision)(nil),           // 99: cellgate.cell.v1.KeptDecision
+	(*Ranking)(nil),                // 100: cellgate.cell.v1.Ranking
+	(*GetDecisionRequest)(nil),     // 101: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 102: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 103: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 104: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 105: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 106: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 107: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 108: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 109: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 110: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 111: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 112: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 113: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 114: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 115: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 116: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 117: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 118: cellgate.v1.NearMiss
+	(*v1.Miss)(nil),                // 119: cellgate.v1.Miss
+	(*v1.Allocation)(nil),          // 120: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 121: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 122: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 123: cellgate.v1.Decision
+	(*v1.Cell)(nil),                // 124: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	107, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	108, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	107, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	108, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	108, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	109, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	108, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	109, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	108, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	108, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	108, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	109, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	107, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	109, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	109, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	109, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
+	110, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	108, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	110, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	109, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	111, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	70,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	111, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	109, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	107, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	112, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	108, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	71,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	112, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	110, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	113, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	109, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	108, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	109, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -9405,117 +9481,119 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
 	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
 	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	113, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	111, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	114, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
-	64,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	114, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	112, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	115, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	65,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
 	56,  // 69: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
 	44,  // 70: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	64,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	65,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	66,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	115, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	70,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	63,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	61,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	62,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
-	111, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	65,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	66,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	67,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	116, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	71,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	64,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	62,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	63,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	112, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
 	59,  // 80: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
 	58,  // 81: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	116, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	117, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	60,  // 84: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
-	118, // 85: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
-	68,  // 86: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	67,  // 87: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	119, // 88: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	69,  // 89: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	72,  // 90: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	73,  // 91: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	78,  // 92: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	78,  // 93: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	79,  // 94: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	80,  // 95: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	75,  // 96: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	76,  // 97: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	78,  // 98: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	119, // 99: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	107, // 100: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	77,  // 101: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	74,  // 102: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 103: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 104: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 105: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 106: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	119, // 107: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	107, // 108: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	108, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	108, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	107, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	82,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	115, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	83,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	63,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	115, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	63,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	86,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	77,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	74,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	120, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	121, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	108, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	107, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	120, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	96,  // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	108, // 127: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	122, // 128: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	122, // 129: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	122, // 130: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	123, // 131: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	106, // 132: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	108, // 133: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	108, // 134: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 135: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	71,  // 136: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	84,  // 137: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	87,  // 138: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	89,  // 139: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	91,  // 140: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	93,  // 141: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	95,  // 142: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	100, // 143: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	102, // 144: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	104, // 145: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 146: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 147: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 148: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 149: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 150: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 151: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 152: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 153: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	81,  // 154: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	85,  // 155: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	88,  // 156: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	90,  // 157: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	92,  // 158: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	94,  // 159: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	97,  // 160: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	101, // 161: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	103, // 162: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	105, // 163: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 164: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 165: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 166: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 167: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 168: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 169: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 170: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	153, // [153:171] is the sub-list for method output_type
-	135, // [135:153] is the sub-list for method input_type
-	135, // [135:135] is the sub-list for extension type_name
-	135, // [135:135] is the sub-list for extension extendee
-	0,   // [0:135] is the sub-list for field type_name
+	117, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	118, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	61,  // 84: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
+	60,  // 85: cellgate.cell.v1.NearMisses.changes:type_name -> cellgate.cell.v1.Change
+	119, // 86: cellgate.cell.v1.Change.misses:type_name -> cellgate.v1.Miss
+	119, // 87: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
+	69,  // 88: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	68,  // 89: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	120, // 90: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	70,  // 91: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	73,  // 92: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	74,  // 93: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	79,  // 94: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	79,  // 95: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	80,  // 96: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	81,  // 97: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	76,  // 98: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	77,  // 99: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	79,  // 100: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	120, // 101: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 102: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	78,  // 103: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 104: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 105: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 106: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 107: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 108: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	120, // 109: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 110: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	109, // 111: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	109, // 112: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	108, // 113: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	83,  // 114: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	116, // 115: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	84,  // 116: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	64,  // 117: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	116, // 118: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	64,  // 119: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	87,  // 120: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	78,  // 121: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 122: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	121, // 123: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	122, // 124: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	109, // 125: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 126: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	121, // 127: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	97,  // 128: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	109, // 129: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	123, // 130: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	123, // 131: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	123, // 132: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	124, // 133: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	107, // 134: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	109, // 135: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	109, // 136: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 137: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 138: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 139: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 140: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 141: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 142: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 143: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 144: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	101, // 145: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	103, // 146: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	105, // 147: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 148: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 149: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 150: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 151: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 152: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 153: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 154: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 155: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 156: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 157: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 158: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 159: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 160: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 161: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	98,  // 162: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	102, // 163: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	104, // 164: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	106, // 165: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 166: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 167: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 168: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 169: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 170: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 171: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 172: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	155, // [155:173] is the sub-list for method output_type
+	137, // [137:155] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9533,8 +9611,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*TryPlacementsResponse_Filled)(nil),
 		(*TryPlacementsResponse_Proposal)(nil),
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[67].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[72].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[73].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -9550,7 +9628,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   107,
+			NumMessages:   108,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
