@@ -114,14 +114,19 @@ func (s *Service) Report(on reportStream) error {
 	ended := make(chan error, 1)
 	// Ends with the stream, which ends when this handler returns.
 	go func() { ended <- receive(on, requests) }()
-	a := &stream{Service: s, opened: s.Streams.nextNumber(), out: make(chan *agentv1.ReportResponse, maxOutbox), results: make(chan result, 1)}
+	a := &stream{Service: s, opened: s.Streams.nextNumber(), out: newOutbox(), results: make(chan result, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer a.close(cancel)
 	for {
 		var reply *agentv1.ReportResponse
 		var err error
 		select {
-		case reply = <-a.out:
+		case <-a.out.filled:
+			for _, m := range a.out.take() {
+				if err := on.Send(m); err != nil {
+					return err
+				}
+			}
 		case <-s.stopping:
 			return replica.ErrStopping()
 		case err := <-ended:
@@ -192,7 +197,7 @@ type stream struct {
 	// of the newest epoch or one before; "" for none.
 	askedOver string
 	// out has what is sent to the agent besides its answers (Streams.Send).
-	out chan *agentv1.ReportResponse
+	out *outbox
 }
 
 // result is what came of a state: the answer and, when it was accepted, the host's

@@ -12,9 +12,6 @@ import (
 	"cellgate/shard"
 )
 
-// maxOutbox is how many messages may wait for one agent to read them.
-const maxOutbox = 256
-
 // Streams are the agents' streams to this replica, by host.
 type Streams struct {
 	// silentFor is how long an agent that lives may send nothing; 0 for however long.
@@ -90,15 +87,7 @@ func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.activeLocked(host)
-	if a == nil {
-		return false
-	}
-	select {
-	case a.out <- m:
-		return true
-	default:
-		return false
-	}
+	return a != nil && a.out.put(m)
 }
 
 // StartOver begins a new epoch on the streams of a host, whose row that is; false when there is none. An
@@ -107,11 +96,7 @@ func (s *Streams) StartOver(host, why string, within time.Duration, row *shard.H
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.byHost[host] {
-		m := a.renewal(why, within, row)
-		select {
-		case a.out <- m:
-		default:
-		}
+		a.out.put(a.renewal(why, within, row))
 	}
 	return len(s.byHost[host]) > 0
 }

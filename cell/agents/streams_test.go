@@ -15,18 +15,23 @@ func TestSessionsReachTheNewestStream(t *testing.T) {
 	if s.HasStream("h") || s.Send("h", m) {
 		t.Fatal("a host without a stream took a message")
 	}
-	older := &stream{out: make(chan *agentv1.ReportResponse, 1)}
-	newer := &stream{out: make(chan *agentv1.ReportResponse, 1)}
+	older := &stream{out: newOutbox()}
+	newer := &stream{out: newOutbox()}
 	s.add("h", older)
 	s.add("h", newer)
-	if !s.Send("h", m) || len(newer.out) != 1 || len(older.out) != 0 {
-		t.Fatalf("the message is not with the newest stream: older %d, newer %d", len(older.out), len(newer.out))
+	if !s.Send("h", m) || len(newer.out.waiting) != 1 || len(older.out.waiting) != 0 {
+		t.Fatalf("the message is not with the newest stream: older %d, newer %d", len(older.out.waiting), len(newer.out.waiting))
+	}
+	for range maxOutbox - 1 {
+		if !s.Send("h", m) {
+			t.Fatal("an outbox with room took no message")
+		}
 	}
 	if s.Send("h", m) {
 		t.Fatal("a full outbox took a message")
 	}
 	s.remove("h", newer)
-	if !s.Send("h", m) || len(older.out) != 1 {
+	if !s.Send("h", m) || len(older.out.waiting) != 1 {
 		t.Fatal("the older stream did not get the message")
 	}
 	s.remove("h", older)
