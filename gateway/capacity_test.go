@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"cellgate/gateway/rules"
@@ -28,6 +30,7 @@ func countFitting(t *rapid.T, hosts []schedule.Host, shapes []*cellgatev1.Capaci
 	}
 	table := e.Table()
 	counts = make([]int, len(shapes))
+	bound := make([]string, len(shapes)) // the host of the first member, under hard affinity
 	for {
 		for i, s := range shapes {
 			request, _, err := by.Translation.Compile(selection.SpecOf(s.GetRequestSpec()))
@@ -35,6 +38,9 @@ func countFitting(t *rapid.T, hosts []schedule.Host, shapes []*cellgatev1.Capaci
 				t.Fatal(err)
 			}
 			for range max(1, s.GetShare()) {
+				if g := request.Group; g != nil && g.Policy == schedule.Affinity && bound[i] != "" && len(g.Hosts) > 0 {
+					g.Hosts = []string{bound[i]}
+				}
 				use := by.For(s.GetRequestSpec().GetStrategy())
 				p, err := table.Propose(&schedule.Query{Request: &request, Rules: use, Seed: seed, Limit: 1})
 				if err != nil {
@@ -49,12 +55,14 @@ func countFitting(t *rapid.T, hosts []schedule.Host, shapes []*cellgatev1.Capaci
 				table = e.Table()
 				counts[i]++
 				placed++
+				bound[i] = cmp.Or(bound[i], p.Candidates[0].ServiceHost)
 			}
 		}
 	}
 }
 
-func drawShape(t *rapid.T, i int) *cellgatev1.CapacityShape {
+// drawShape draws a shape; hosts are those that its group may name.
+func drawShape(t *rapid.T, i int, hosts []string) *cellgatev1.CapacityShape {
 	spec := &cellgatev1.RequestSpec{
 		Flavor: &cellgatev1.Flavor{
 			Name: fmt.Sprint("flavor", i), Vcpus: int32(rapid.IntRange(1, 8).Draw(t, "vcpus")),
@@ -66,6 +74,9 @@ func drawShape(t *rapid.T, i int) *cellgatev1.CapacityShape {
 		spec.InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xe, i), Policy: policy, MaxServerPerHost: int32(rapid.IntRange(0, 1).Draw(t, "per host") * 3)}
 		if policy != "anti-affinity" {
 			spec.InstanceGroup.MaxServerPerHost = 0
+		}
+		if policy == "affinity" && rapid.Bool().Draw(t, "hosts named") {
+			spec.InstanceGroup.Hosts = rapid.SliceOfNDistinct(rapid.SampledFrom(hosts), 1, 3, rapid.ID[string]).Draw(t, "hosts of the group")
 		}
 	}
 	return &cellgatev1.CapacityShape{
@@ -88,7 +99,7 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		var hosts []schedule.Host
-		split := make([][]schedule.Host, cells)
+		split, names := make([][]schedule.Host, cells), []string{"elsewhere", "nowhere", "far"}
 		for i := range rapid.IntRange(1, 12).Draw(t, "hosts") {
 			c := rapid.IntRange(0, cells-1).Draw(t, "cell")
 			h := testHost(100*c+i, rapid.IntRange(1, 2).Draw(t, "size"))
@@ -97,14 +108,14 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 			h.Resources[0].Used, h.View.VCPUsUsed = used, used
 			h.Resources[1].Used, h.View.FreeRAMMB = used*4096, h.View.FreeRAMMB-used*4096
 			h.Cell = drawn[c].uuid
-			hosts, split[c] = append(hosts, h), append(split[c], h)
+			hosts, split[c], names = append(hosts, h), append(split[c], h), append(names, h.ServiceHost)
 		}
 		for i, c := range drawn {
 			c.report(split[i])
 		}
 		req := &cellgatev1.EstimateCapacityRequest{Mode: rapid.SampledFrom([]cellgatev1.CapacityMode{cellgatev1.CapacityMode_EACH, cellgatev1.CapacityMode_MIX}).Draw(t, "mode")}
 		for i := range rapid.IntRange(1, 3).Draw(t, "shapes") {
-			req.Shapes = append(req.Shapes, drawShape(t, i))
+			req.Shapes = append(req.Shapes, drawShape(t, i, names))
 		}
 		most := 100_000
 		if req.GetMode() == cellgatev1.CapacityMode_MIX && rapid.Bool().Draw(t, "limited") {
@@ -157,6 +168,32 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 		if n == 0 {
 			t.Errorf("%d runs, none has %s", runs, name)
 		}
+	}
+}
+
+// Selections bind a group with hard affinity to the host of its first member, whatever hosts the request names for the group:
+// as many as are counted fit, claimed one by one.
+func TestEstimate_AffinityWithSeveralHosts_EqualsSelecting(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1))}, patient)
+	req := inGroup(ask(0, 1), schedule.Affinity)
+	req.GetRequestSpec().InstanceGroup.Hosts = []string{"host001", "host002", "host003"}
+	got, err := cellgatev1.NewCapacityClient(w.conn).EstimateCapacity(context.Background(), &cellgatev1.EstimateCapacityRequest{
+		Shapes: []*cellgatev1.CapacityShape{{Spec: &cellgatev1.CapacityShape_RequestSpec{RequestSpec: req.GetRequestSpec()}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed := 0
+	for ; ; claimed++ {
+		next := proto.CloneOf(req)
+		next.InstanceUuids = []string{testUUID(0x1, claimed)}
+		if _, err := w.scheduler.SelectDestinations(context.Background(), next); err != nil {
+			mustFail(t, nil, err, fault.NoValidHost)
+			break
+		}
+	}
+	if n := int(got.GetShapes()[0].GetInstances()); n != claimed || n != 8 {
+		t.Errorf("%d are counted, %d were claimed", n, claimed)
 	}
 }
 

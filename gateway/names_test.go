@@ -151,6 +151,11 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 		t.Error(e)
 	}
 	req = ask(1, 1)
+	req.GetRequestSpec().AvailabilityZone, req.GetRequestSpec().RequiredTraits = "az11", []string{"HW_CPU_X86_AVX3", "CUSTOM_LATER", "CUSTOM_A"}
+	if e := w.refused(req, fault.NoValidHost); !strings.HasSuffix(e.Message, `no cell has zone "az11"; did you mean "az1"?; no cell has trait "HW_CPU_X86_AVX3"; did you mean "HW_CPU_X86_AVX2"?; no cell has trait "CUSTOM_LATER"; no cell has trait "CUSTOM_A"`) {
+		t.Error(e)
+	}
+	req = ask(1, 1)
 	req.GetRequestSpec().Resources = map[string]int32{"VCPUS": 1}
 	if e := w.refused(req, fault.InvalidRequest); e.Fields[0].Path != `request_spec.resources["VCPUS"]` || !strings.HasSuffix(e.Message, `; did you mean "VCPU"?`) {
 		t.Error(e)

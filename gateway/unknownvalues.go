@@ -68,7 +68,9 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 	asked := maps.Clone(spec.GetResources())
 	maps.DeleteFunc(asked, func(_ string, n int32) bool { return n == 0 })
 	wanted := slices.Collect(maps.Keys(asked))
-	for key, value := range spec.GetFlavor().GetExtraSpecs() {
+	specs := spec.GetFlavor().GetExtraSpecs()
+	for _, key := range slices.Sorted(maps.Keys(specs)) { // the others stay in the order of the request
+		value := specs[key]
 		if trait, ok := strings.CutPrefix(key, "trait:"); ok && value == "required" {
 			required = append(required, trait)
 		}
@@ -76,7 +78,6 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 			wanted = append(wanted, class)
 		}
 	}
-	slices.Sort(required)
 	slices.Sort(wanted)
 	look("trait", traits, required...)
 	look("resource class", g.classes(), wanted...)

@@ -80,9 +80,28 @@ func (m *mixture) place(ctx context.Context, most int) ([]*cellgatev1.ShapeCapac
 				if found.Failed >= 0 {
 					return m.result(i, found, cellgatev1.CapacityEnd_FULL), m.exact, nil
 				}
+				m.bind(i, found.Picks[0].Candidate.ServiceHost)
 				placed++
 			}
 		}
+	}
+}
+
+// bind narrows a shape with hard affinity to the host of its first pick, as the claim of a selection does: of several hosts that
+// the request names for the group, the others are none for it then.
+func (m *mixture) bind(i int, host string) {
+	s := m.shapes[i]
+	if !s.ranked() || s.Request.Forced() || len(s.Request.Group.Hosts) < 2 {
+		return
+	}
+	r := *s.Request
+	r.Group = new(*r.Group)
+	r.Group.Hosts = []string{host}
+	s.Form = &selection.Form{Request: &r, Rules: s.Rules, Ignored: s.Ignored}
+	s.placement = s.Placement()
+	m.expected[i] = nil
+	for _, c := range m.cells {
+		c.answers[i] = answer{}
 	}
 }
 
