@@ -1,4 +1,4 @@
-// What a refused request lacks, and the smallest change that fits.
+// What a refused request lacks, and the changes that fit.
 import { Bag } from "../api";
 import { amount, className, count } from "../format";
 import { Badge, Link, Table } from "../ui";
@@ -9,11 +9,14 @@ const missText = (m: Bag) => {
 };
 
 export function Misses({ of }: { of: Bag }) {
+  const changes: Bag[] = of.changes ?? [];
   const nearest: Bag[] = of.nearest ?? [];
   const conditions: Bag[] = of.conditions ?? [];
   return (
     <>
-      {of.smallest_change && <p class="answer"><strong>Smallest change of the request:</strong> {of.smallest_change}</p>}
+      {changes.length > 1
+        ? <div class="answer"><strong>Changes of the request that fit, the smallest first:</strong><ol>{changes.map((c) => <li key={c.text}>{c.text}</li>)}</ol></div>
+        : of.smallest_change && <p class="answer"><strong>Smallest change of the request:</strong> {of.smallest_change}</p>}
       {of.smallest_operator_change && <p class="answer"><strong>An operator could:</strong> {of.smallest_operator_change}</p>}
       {nearest.length > 0 && <>
         <h3>Nearest hosts</h3>
