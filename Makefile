@@ -15,7 +15,9 @@ VALIDATE := github.com/bufbuild/protovalidate@v1.2.2
 
 .PHONY: help
 help: ## Print this help.
-	@awk 'BEGIN {FS = ":.*## "; print "Targets:"} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "; print "Targets:"} \
+	  /^[a-z-]+:.*## / {line = sprintf("  %-17s", $$1); n = split($$2, w, " "); \
+	    for (i = 1; i <= n; i++) {if (length(line) + length(w[i]) > 98) {print line; line = sprintf("%19s", "")} line = line " " w[i]} print line}' $(MAKEFILE_LIST)
 
 # GOGC: agents of thousands of hosts are in the same process; a smaller heap costs `make run` little.
 .PHONY: run
