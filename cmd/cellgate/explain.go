@@ -17,8 +17,8 @@ func newExplain(t terminal) *cobra.Command {
 		Use:   "explain",
 		Short: "Say which hosts a request would get and why, and what the others lack",
 		Long: `Rank the hosts of all cells for a request and claim nothing. The best hosts are shown with what each
-weigher adds to their weight (-o wide), the others with what they lack and the smallest change of the
-request with which one of them would fit. The request comes from the flags of 'select', or from a JSON
+weigher adds to their weight (-o wide), the others with what they lack and the smallest changes of the
+request with which it would fit. The request comes from the flags of 'select', or from a JSON
 file in the form of POST /v1/explain_destinations. --alternates is how many ranked hosts are shown.
 
 With --decision it explains a past decision from its record instead: the hosts and weights of that
@@ -215,7 +215,7 @@ func showMisses(p *page, why misses) {
 	default:
 		p.printf("It would fit if you do one of these, the smallest change first:\n")
 		for _, c := range changes {
-			p.item(c.GetText())
+			p.item(printable(c.GetText()))
 		}
 	}
 	if change := why.GetSmallestOperatorChange(); change != "" {

@@ -36,6 +36,17 @@ func TestExplain_PassingAndRefusedRequest_RankedHostsAndSmallestChange(t *testin
 		t.Errorf("status %d\n%s%s", status, out, stderr)
 	}
 	fits(t, out)
+	out, stderr, status = typed(t.Context(), "", "select", "--addr", api, "--vcpus", "4096", "--host", "cell1-r01-h001", "--extra-spec", "hw:cpu_policy=dedicated")
+	if list := regexp.MustCompile(`do one of these, the smallest change first:\n(- .*\n(  .*\n)?){2}`); status != exitRefused || !list.MatchString(out) ||
+		!strings.Contains(out, "\n- ask for at most 64 dedicated CPUs (asked 4096 PCPU") || !strings.Contains(out, "name no host, node or cell") {
+		t.Errorf("status %d\n%s%s", status, out, stderr)
+	}
+	fits(t, out)
+	out, stderr, status = typed(t.Context(), "", "capacity", "--addr", api, "--vcpus", "2", "--trait", "HW_CPU_X86_AVX512F", "--zone", "az1")
+	if status != exitDone || !strings.Contains(out, "the next one finds no host") {
+		t.Errorf("status %d\n%s%s", status, out, stderr)
+	}
+	fits(t, out)
 	var m cellgatev1.ExplainDestinationsResponse
 	cellgate(t, api, exitDone, &m, "explain", "--vcpus", "1")
 	if len(m.GetRanked()) != 10 || len(m.GetRanked()[0].GetScores()) == 0 {

@@ -42,20 +42,22 @@ func (p *page) printf(format string, args ...any) {
 }
 
 // prose puts a text of its own on the page, on as many lines as it needs.
-func (p *page) prose(format string, args ...any) {
-	lines := []string{fmt.Sprintf(format, args...)}
-	if p.width > 0 {
-		lines = broken(lines[0], p.width)
-	}
-	for _, line := range lines {
-		p.printf("%s\n", line)
-	}
-}
+func (p *page) prose(format string, args ...any) { p.lines("", fmt.Sprintf(format, args...)) }
 
-// item puts a text on the page as one of a list, on as many lines as it needs.
-func (p *page) item(text string) {
-	if !p.names {
-		p.columns([][]string{{"-", printable(text)}}, false)
+// item puts a text on the page as one of a list.
+func (p *page) item(text string) { p.lines("- ", text) }
+
+// lines puts a text behind a mark on as many lines as it needs.
+func (p *page) lines(mark, text string) {
+	lines := []string{text}
+	if p.width > 0 {
+		lines = broken(text, p.width-len(mark))
+	}
+	for i, line := range lines {
+		if i > 0 {
+			mark = strings.Repeat(" ", len(mark))
+		}
+		p.printf("%s%s\n", mark, line)
 	}
 }
 
