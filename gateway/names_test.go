@@ -171,3 +171,27 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 		t.Error(e)
 	}
 }
+
+func TestUnknownValues_OfEmptyLists_AreNamedWithWhatMayBeMeant(t *testing.T) {
+	w := startNamed(t)
+	for want, req := range map[string]*cellgatev1.ListHostsRequest{
+		`no cell has zone "az11"; did you mean "az1"?`:                         {AvailabilityZone: "az11"},
+		`no cell has trait "HW_CPU_X86_AVX3"; did you mean "HW_CPU_X86_AVX2"?`: {Trait: "HW_CPU_X86_AVX3"},
+		`no host has "hots003" in its name; did you mean "host003"?`:           {NameContains: "hots003"},
+		"": {NameContains: "HOST", AvailabilityZone: "az1", Cell: "cell2"},
+	} {
+		got, err := w.hosts.ListHosts(t.Context(), req)
+		if err != nil || len(got.GetHosts()) > 0 || strings.Join(got.GetUnknownValues(), ";") != want {
+			t.Errorf("%v: %v, %v, want %s", req, got, err, want)
+		}
+	}
+	for uuid, want := range map[string]string{testUUID(0xa, 1): "", testUUID(0xa, 99): "no cell has host " + testUUID(0xa, 99)} {
+		got, err := w.claims.ListClaims(t.Context(), &cellgatev1.ListClaimsRequest{HostUuid: uuid})
+		if err != nil || len(got.GetClaims()) > 0 || strings.Join(got.GetUnknownValues(), ";") != want {
+			t.Errorf("%s: %v, %v, want %s", uuid, got, err, want)
+		}
+	}
+	if rec := w.send("GET", "/v1/hosts?availability_zone=az11", ""); !strings.Contains(rec.Body.String(), `"unknown_values":["no cell has zone \"az11\"; did you mean \"az1\"?"]`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}

@@ -60,7 +60,13 @@ func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRe
 }
 
 func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
-	return s.g.claims.List(ctx, req)
+	resp, err := s.g.claims.List(ctx, req)
+	if host := req.GetHostUuid(); err == nil && host != "" && len(resp.GetClaims())+len(req.GetPageToken())+len(resp.GetNextPageToken()) == 0 {
+		if _, missing := s.g.getHost(ctx, host); fault.KindOf(missing) == fault.NotFound {
+			resp.UnknownValues = []string{"no cell has host " + host}
+		}
+	}
+	return resp, err
 }
 
 func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {

@@ -40,27 +40,59 @@ func (g *Gateway) nameUnknown(ctx context.Context, spec *cellgatev1.RequestSpec,
 	return &named
 }
 
-// unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
-// be meant. Nothing is said while some cell did not say what it has.
-func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) (out []string) {
-	var zones, traits []string
+// unknownIn says which names are not among the known ones, each with what may be meant.
+func unknownIn(what string, known []string, names ...string) (out []string) {
+	slices.Sort(known) // of several that are as much alike, always the same
+	for _, name := range names {
+		if name != "" && !slices.Contains(known, name) {
+			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.Meant(spell.Nearest(name, known, 3))))
+		}
+	}
+	return out
+}
+
+// zonesAndTraits are those that the cells have; ok is false while some cell did not say what it has.
+func (g *Gateway) zonesAndTraits() (zones, traits []string, ok bool) {
 	for _, c := range g.cells.All {
 		s := c.LastSummary()
 		if s == nil {
-			return nil
+			return nil, nil, false
 		}
 		zones = append(zones, g.zonesOf(s)...)
 		traits = append(append(traits, s.GetTraits()...), s.GetChildTraits()...)
 	}
-	look := func(what string, known []string, names ...string) {
-		slices.Sort(known) // of several that are as much alike, always the same
-		for _, name := range names {
-			if name != "" && !slices.Contains(known, name) {
-				out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.Meant(spell.Nearest(name, known, 3))))
-			}
-		}
+	return zones, traits, true
+}
+
+// unknownFilters are the filters of a list of hosts whose value no cell has.
+func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsRequest) []string {
+	zones, traits, ok := g.zonesAndTraits()
+	if !ok {
+		return nil
 	}
-	look("zone", zones, spec.GetAvailabilityZone())
+	out := append(unknownIn("zone", zones, req.GetAvailabilityZone()), unknownIn("trait", traits, req.GetTrait())...)
+	name := req.GetNameContains()
+	if name == "" || len(out) > 0 {
+		return out
+	}
+	if req.GetCell()+req.GetAvailabilityZone()+req.GetTrait() != "" {
+		named, err := g.listHosts(ctx, &cellgatev1.ListHostsRequest{NameContains: name, PageSize: 1})
+		if err != nil {
+			return nil // nothing is said that is not known
+		}
+		return named.GetUnknownValues()
+	}
+	return []string{fmt.Sprintf("no host has %q in its name%s", name, spell.Meant(g.cells.SimilarHost(ctx, name)))}
+}
+
+// unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
+// be meant. Nothing is said while some cell did not say what it has.
+func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) []string {
+	zones, traits, ok := g.zonesAndTraits()
+	if !ok {
+		return nil
+	}
+	out := unknownIn("zone", zones, spec.GetAvailabilityZone())
 	required := slices.Clone(spec.GetRequiredTraits())
 	for _, set := range spec.GetAnyTraits() {
 		required = append(required, set.GetTraits()...)
@@ -79,8 +111,8 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 		}
 	}
 	slices.Sort(wanted)
-	look("trait", traits, required...)
-	look("resource class", g.classes(), wanted...)
+	out = append(out, unknownIn("trait", traits, required...)...)
+	out = append(out, unknownIn("resource class", g.classes(), wanted...)...)
 	hosts := append(slices.Clone(spec.GetForceHosts()), spec.GetRequestedDestination().GetHost())
 	for _, name := range hosts[max(0, len(hosts)-shownCandidates):] {
 		if name == "" {

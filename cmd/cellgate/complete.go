@@ -27,7 +27,23 @@ var completedFlags = map[string]values{
 	"zone":  ofCells((*cellgatev1.Cell).GetAvailabilityZones),
 	"trait": ofCells((*cellgatev1.Cell).GetTraits), "forbid-trait": ofCells((*cellgatev1.Cell).GetTraits),
 	"aggregate": ofCells(aggregateNames), "forbid-aggregate": ofCells(aggregateNames),
-	"group": groupUUIDs, "decision": decisionIDs, "reason": refusalReasons,
+	"group": groupUUIDs, "decision": decisionIDs, "reason": refusalReasons, "instance": instanceUUIDs, "resource": resourceClasses,
+}
+
+// sortedLists show a list with a row, by command, for the columns that --sort takes.
+var sortedLists = map[string]func(*page){
+	"cellgate cells":       func(p *page) { showCells(p, []*cellgatev1.Cell{{}}) },
+	"cellgate hosts":       func(p *page) { showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{{}}}) },
+	"cellgate claims list": func(p *page) { showClaims(p, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{{}}}) },
+	"cellgate decisions list": func(p *page) {
+		showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{{}}})
+	},
+}
+
+// flagWords are the values of flags of which there are few.
+var flagWords = map[string][]string{
+	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
+	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"},
 }
 
 // completeTree has shells complete what the commands of a tree take: what a gateway is asked for, and words of which
@@ -45,13 +61,15 @@ func completeTree(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(flag, of.complete) // fails for a flag that has one
 		}
 	}
-	for flag, words := range map[string][]string{
-		"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
-		"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"},
-	} {
+	for flag, words := range flagWords {
 		if cmd.LocalFlags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
+	}
+	if show := sortedLists[cmd.CommandPath()]; show != nil {
+		var p page
+		show(&p)
+		_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(p.sortable, cobra.ShellCompDirectiveNoFileComp))
 	}
 	takes := strings.Fields(cmd.Use)[1:]
 	if len(takes) == 0 {
@@ -69,6 +87,10 @@ func completeTree(cmd *cobra.Command) {
 			return values(cellNames).complete(cmd, args, begin)
 		case name == "DECISION":
 			return values(decisionIDs).complete(cmd, args, begin)
+		case name == "INSTANCE", name == "CONSUMER":
+			return values(instanceUUIDs).complete(cmd, args, begin)
+		case name == "CLAIM":
+			return claimIDs(args[0]).complete(cmd, args, begin)
 		case strings.Contains(name, "|"):
 			return strings.Split(name, "|"), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -97,6 +119,9 @@ func (v values) complete(cmd *cobra.Command, _ []string, begin string) ([]string
 	found, err := v(ctx, conn, begin)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if len(found) > 0 && strings.HasSuffix(found[0], "=") {
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
@@ -139,6 +164,34 @@ func aggregateNames(c *cellgatev1.Cell) (names []string) {
 		names = append(names, a.GetName())
 	}
 	return names
+}
+
+// resourceClasses gives the classes that the cells have, each with the "=" that an amount follows.
+func resourceClasses(ctx context.Context, conn grpc.ClientConnInterface, begin string) (classes []string, err error) {
+	all, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
+	for _, c := range all.GetCells() {
+		for _, r := range c.GetResources() {
+			classes = append(classes, r.GetResourceClass()+"=")
+		}
+	}
+	return beginning(classes, begin), err
+}
+
+// instanceUUIDs gives the instances of the first page of claims.
+func instanceUUIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (uuids []string, err error) {
+	all, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage})
+	for _, c := range all.GetClaims() {
+		uuids = append(uuids, c.GetConsumerUuid())
+	}
+	return beginning(uuids, begin), err
+}
+
+// claimIDs gives the claims of an instance: while it moves two.
+func claimIDs(instance string) values {
+	return func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error) {
+		got, err := cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: instance})
+		return beginning([]string{got.GetClaim().GetClaimId(), got.GetOtherClaim().GetClaimId()}, begin), err
+	}
 }
 
 // groupUUIDs gives the server groups of the first page of claims.

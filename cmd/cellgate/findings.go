@@ -34,7 +34,7 @@ to do.`,
 		if *kind != "" {
 			n, known := cellgatev1.Finding_Kind_value[strings.ToUpper(*kind)]
 			if !known || n == 0 {
-				return usage(cmd, fmt.Errorf("--kind: %q is none of %s", *kind, strings.Join(findingKinds(), ", ")))
+				return usage(cmd, noneOf("--kind", *kind, findingKinds()))
 			}
 			req.Kind = cellgatev1.Finding_Kind(n)
 		}

@@ -39,7 +39,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 	name := f.String("cell", "", "the cell, one of gateway.legacy")
 	dry := f.Bool("dry-run", false, "compare only")
 	timeout := f.Duration("timeout", 10*time.Minute, "how long it may take")
-	limit := limitFlag(cmd, "differences")
+	limit := unsortedLimitFlag(cmd, "differences")
 	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)

@@ -19,9 +19,14 @@ const maxPage = 1000
 type limit struct{ n int }
 
 func limitFlag(cmd *cobra.Command, what string) *limit {
+	sortFlag(cmd)
+	return unsortedLimitFlag(cmd, what)
+}
+
+// unsortedLimitFlag is limitFlag of what has an order of its own.
+func unsortedLimitFlag(cmd *cobra.Command, what string) *limit {
 	l := &limit{}
 	cmd.Flags().IntVar(&l.n, "limit", 100, what+" to show; 0 for all")
-	sortFlag(cmd)
 	return l
 }
 
@@ -150,6 +155,11 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 			p.first = limit.n
 		}
 		show(p, m)
+		if unknown, ok := any(m).(interface{ GetUnknownValues() []string }); ok {
+			for _, text := range unknown.GetUnknownValues() {
+				p.printf("%s\n", printable(text))
+			}
+		}
 	})
 }
 

@@ -47,6 +47,10 @@ func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
 	if status != exitRefused || !found || !strings.HasPrefix(id, "cell") || strings.Count(id, ".") != 1 {
 		t.Errorf("refused: status %d\n%s%s", status, out, stderr)
 	}
+	out, stderr, status = typed(t.Context(), "", "select", "--memory-mb", "999999999", "--addr", api, "-o", "name")
+	if status != exitRefused || out != "" || !strings.Contains(stderr, "\ndecision cell") {
+		t.Errorf("-o name: status %d\n%s%s", status, out, stderr)
+	}
 }
 
 func TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo(t *testing.T) {

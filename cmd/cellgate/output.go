@@ -27,6 +27,8 @@ type page struct {
 	// sort is what --sort says of the first table, unsorted why that cannot be.
 	sort     string
 	unsorted error
+	// sortable are the columns of the first table.
+	sortable []string
 	// first is how many sorted rows are shown, 0 for all; cut: there are more.
 	first int
 	cut   bool
@@ -102,7 +104,10 @@ func (t *table) row(cells ...any) {
 // print puts the table on its page.
 func (t *table) print() {
 	p := t.page
-	if p.tables++; p.tables == 1 && p.sort != "" {
+	if p.tables++; p.tables == 1 {
+		p.sortable = t.columnNames()
+	}
+	if p.tables == 1 && p.sort != "" {
 		p.unsorted = t.sortBy(p.sort)
 		if p.first > 0 && len(t.rows) > p.first {
 			t.rows, p.cut = t.rows[:p.first], true
@@ -206,7 +211,7 @@ func outputFlag(cmd *cobra.Command, forms ...string) func(*cobra.Command) (strin
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	return func(cmd *cobra.Command) (string, error) {
 		if !slices.Contains(forms, *form) {
-			return "", usage(cmd, fmt.Errorf("--output: %q is none of %s", *form, strings.Join(forms, ", ")))
+			return "", usage(cmd, noneOf("--output", *form, forms))
 		}
 		return *form, nil
 	}

@@ -122,7 +122,7 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 	s := &placementSides{env: t.env}
 	s.flags(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "compare only")
-	limit := limitFlag(cmd, "differences")
+	limit := unsortedLimitFlag(cmd, "differences")
 	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output(cmd)

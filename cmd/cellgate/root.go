@@ -12,9 +12,14 @@ func run(ctx context.Context, args []string, t terminal) int {
 	t.err = &sharedWriter{to: t.err} // the log and what a command says come from several goroutines
 	root := newRoot(t)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
 		fmt.Fprintln(t.err, "cellgate: "+wording(err))
+		if form, _ := cmd.Flags().GetString("output"); form == "name" { // the others show it
+			if id := metadataOf(err, "decision_id"); id != "" {
+				fmt.Fprintln(t.err, "decision "+id)
+			}
+		}
 	}
 	return exitStatus(err)
 }
@@ -44,7 +49,7 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 		if unknown := unknownCommand(cmd, cmd.Flags().Args()); unknown != nil {
 			err = unknown
 		}
-		return usage(cmd, err)
+		return usage(cmd, flagProblem(cmd, err))
 	})
 	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"cellgate/internal/spell"
 )
 
 // Codes of a terminal. All are of one length, so that columns stay aligned.
@@ -144,15 +146,12 @@ func broken(text string, width int) []string {
 func (t *table) sortBy(flag string) error {
 	name, order, _ := strings.Cut(flag, ":")
 	if order != "" && order != "asc" && order != "desc" {
-		return fmt.Errorf("--sort %s: %q is none of asc, desc", flag, order)
+		return noneOf("--sort "+flag, order, []string{"asc", "desc"})
 	}
-	var names []string
-	for _, h := range t.headers {
-		names = append(names, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(h, wideOnly)), " ", "-"))
-	}
+	names := t.columnNames()
 	column := slices.Index(names, strings.ToLower(name))
 	if column < 0 {
-		return fmt.Errorf("--sort: there is no column %s; there are %s", name, strings.Join(names, ", "))
+		return fmt.Errorf("--sort: there is no column %s; there are %s%s", name, strings.Join(names, ", "), spell.Meant(spell.Nearest(strings.ToLower(name), names, 2)))
 	}
 	slices.SortStableFunc(t.rows, func(a, b []string) int {
 		if order == "desc" {
@@ -161,6 +160,14 @@ func (t *table) sortBy(flag string) error {
 		return compareCells(a[column], b[column])
 	})
 	return nil
+}
+
+// columnNames are the columns as --sort names them.
+func (t *table) columnNames() (names []string) {
+	for _, h := range t.headers {
+		names = append(names, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(h, wideOnly)), " ", "-"))
+	}
+	return names
 }
 
 // compareCells compares amounts ("12/256" by what is used), durations, and else texts. "-" is the least.

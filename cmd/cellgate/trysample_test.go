@@ -52,8 +52,12 @@ type sampleFlavor struct {
 }
 
 var sampleFlavors = []sampleFlavor{
-	{"m1.small", 1, 2048, 20, 4}, {"m1.medium", 2, 4096, 40, 3}, {"m1.large", 4, 8192, 80, 2}, {"r1.large", 4, 32768, 80, 1},
-	{"m1.huge", 64, 262144, 400, 0}, {"g1.small", 4, 8192, 40, 0},
+	{"m1.small", 1, 2048, 20, 4},
+	{"m1.medium", 2, 4096, 40, 3},
+	{"m1.large", 4, 8192, 80, 2},
+	{"r1.large", 4, 32768, 80, 1},
+	{"m1.huge", 64, 262144, 400, 0},
+	{"g1.small", 4, 8192, 40, 0},
 }
 
 // sampleCloud places instances one after the other as Nova does by default: by free VCPUs, memory and disk, each of them

@@ -232,3 +232,23 @@ func TestWordingShowsEveryField(t *testing.T) {
 		t.Errorf("wording = %q, want %q", got, want)
 	}
 }
+
+func TestUsage_MistypedFlagsAndValues_SayWhatMayBeMeant(t *testing.T) {
+	for line, want := range map[string]string{
+		"hosts --limt 3":                      `unknown flag: --limt; did you mean "--limit"?`,
+		"hosts --nothing 3":                   "unknown flag: --nothing\n",
+		"hosts -o tabel":                      `--output: "tabel" is none of table, json, wide, yaml, name; did you mean "table"?`,
+		"hosts --timeout 5":                   `--timeout: "5" is not a duration as 30s, 10m or 2h`,
+		"select --vcpus x":                    `--vcpus: "x" is not a whole number of 32 bits`,
+		"select --vcpus 99999999999":          `--vcpus: "99999999999" is not a whole number`,
+		"select --weigh-multiplier x":         `--weigh-multiplier: "x" is not a number`,
+		"select --resource VGPU:1":            `--resource: "VGPU:1" is not NAME=NUMBER`,
+		"select --dry-run=maybe":              `--dry-run: "maybe" is not true or false`,
+		"select --vcpus 1 --operation migrat": `--operation: "migrat" is none of build, move, evacuate, unshelve, live_migrate, rebuild` + "\n",
+	} {
+		_, stderr, status := typed(t.Context(), "", strings.Fields(line)...)
+		if status != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "strconv") {
+			t.Errorf("%s: status %d: %s, want %s", line, status, stderr, want)
+		}
+	}
+}

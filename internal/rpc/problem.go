@@ -1,12 +1,16 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"cellgate/internal/spell"
 )
 
 // problemOf says what is wrong with a field, and what would be right, in the words of who filled it in.
@@ -30,7 +34,17 @@ func problemOf(v *protovalidate.Violation) string {
 	case kind == "bytes" && name == "max_len":
 		return fmt.Sprintf("has %d bytes; at most %v are possible", len(got.Bytes()), v.RuleValue.Interface())
 	case kind == "string" && name == "pattern":
-		return fmt.Sprintf("%s does not match %v", quoted(got.String()), v.RuleValue.Interface())
+		pattern := v.RuleValue.String()
+		return quoted(got.String()) + " " + cmp.Or(patterns[pattern], "does not match "+pattern)
+	case kind == "string" && name == "in":
+		values := textsOf(v.RuleValue.List())
+		return fmt.Sprintf("%s is none of %s%s", quoted(got.String()), strings.Join(values, ", "), spell.Meant(spell.Nearest(got.String(), values, 2)))
+	case rule == "repeated.unique":
+		return "has a value twice"
+	case rule == "enum.not_in":
+		return "is required"
+	case kind == "duration":
+		return fmt.Sprintf("is %s; it %s", got.Message().Interface().(*durationpb.Duration).AsDuration(), bounds.Replace(message))
 	case rule == "enum.defined_only":
 		return fmt.Sprintf("is %d; the values are %s", got.Enum(), valuesOf(v.FieldDescriptor.Enum()))
 	case message == "":
@@ -45,6 +59,23 @@ var (
 	atLeastOrMost = map[string]string{"min": "at least", "max": "at most"}
 	bounds        = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below")
 )
+
+// patterns are the patterns of fields in words.
+var patterns = map[string]string{
+	"^[A-Z0-9_]+$":      "may have A-Z, 0-9 and _ only",
+	"^[a-z][a-z0-9_]*$": "must begin with a-z, and may have a-z, 0-9 and _ only",
+	"^[!-~]*$":          "may have visible ASCII characters only, and no blank",
+}
+
+// textsOf are the texts of a list that are not empty.
+func textsOf(list protoreflect.List) (texts []string) {
+	for i := range list.Len() {
+		if text := list.Get(i).String(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
 
 func isEmpty(v protoreflect.Value) bool {
 	if !v.IsValid() {

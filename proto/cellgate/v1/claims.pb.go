@@ -689,8 +689,10 @@ type ListClaimsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Cells that did not answer: their claims are missing here.
 	UnavailableCells []string `protobuf:"bytes,3,rep,name=unavailable_cells,json=unavailableCells,proto3" json:"unavailable_cells,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of a list without claims: the filters whose value no cell has, each a sentence.
+	UnknownValues []string `protobuf:"bytes,4,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListClaimsResponse) Reset() {
@@ -740,6 +742,13 @@ func (x *ListClaimsResponse) GetNextPageToken() string {
 func (x *ListClaimsResponse) GetUnavailableCells() []string {
 	if x != nil {
 		return x.UnavailableCells
+	}
+	return nil
+}
+
+func (x *ListClaimsResponse) GetUnknownValues() []string {
+	if x != nil {
+		return x.UnknownValues
 	}
 	return nil
 }
@@ -1255,11 +1264,12 @@ const file_cellgate_v1_claims_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x120\n" +
-	"\rconsumer_uuid\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconsumerUuid\"\x95\x01\n" +
+	"\rconsumer_uuid\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconsumerUuid\"\xbc\x01\n" +
 	"\x12ListClaimsResponse\x12*\n" +
 	"\x06claims\x18\x01 \x03(\v2\x12.cellgate.v1.ClaimR\x06claims\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\x88\x01\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\x12%\n" +
+	"\x0eunknown_values\x18\x04 \x03(\tR\runknownValues\"\x88\x01\n" +
 	"\x13ConfirmClaimRequest\x12-\n" +
 	"\rconsumer_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12$\n" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12\x1c\n" +

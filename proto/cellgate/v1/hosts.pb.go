@@ -810,8 +810,10 @@ type ListHostsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Cells that did not answer: their hosts are missing here.
 	UnavailableCells []string `protobuf:"bytes,3,rep,name=unavailable_cells,json=unavailableCells,proto3" json:"unavailable_cells,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of a list without hosts: the filters whose value no cell has, each a sentence, with what may be meant.
+	UnknownValues []string `protobuf:"bytes,4,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListHostsResponse) Reset() {
@@ -861,6 +863,13 @@ func (x *ListHostsResponse) GetNextPageToken() string {
 func (x *ListHostsResponse) GetUnavailableCells() []string {
 	if x != nil {
 		return x.UnavailableCells
+	}
+	return nil
+}
+
+func (x *ListHostsResponse) GetUnknownValues() []string {
+	if x != nil {
+		return x.UnknownValues
 	}
 	return nil
 }
@@ -1822,11 +1831,12 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x91\x01\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xb8\x01\n" +
 	"\x11ListHostsResponse\x12'\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x11.cellgate.v1.HostR\x05hosts\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"9\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\x12%\n" +
+	"\x0eunknown_values\x18\x04 \x03(\tR\runknownValues\"9\n" +
 	"\x0eGetHostRequest\x12'\n" +
 	"\thost_uuid\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xff\x01R\bhostUuid\"8\n" +

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cellgate/internal/spell"
+)
+
+// flagProblem says what is wrong with a flag in the words of who typed it: which flag may be meant, and what its value is
+// to be.
+func flagProblem(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var bad *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name, known := unknown.GetSpecifiedName(), []string(nil)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		text := spell.Nearest(name, known, 2)
+		if text != "" {
+			text = "--" + text
+		}
+		return fmt.Errorf("unknown flag: --%s%s", name, spell.Meant(text))
+	case errors.As(err, &bad):
+		if want := valueWords[bad.GetFlag().Value.Type()]; want != "" {
+			return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
+		}
+		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
+	}
+	return err
+}
+
+// valueWords are what values of flags are to be, by pflag's type of the flag.
+var valueWords = map[string]string{
+	"bool": "true or false", "duration": "a duration as 30s, 10m or 2h",
+	"int": "a whole number", "int32": "a whole number of 32 bits", "int64": "a whole number", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
+	"float64": "a number", "stringToInt": "NAME=NUMBER", "stringToInt64": "NAME=NUMBER", "stringToString": "NAME=VALUE",
+}
+
+// noneOf says that a flag's value is none of those there are, and which may be meant.
+func noneOf(flag, value string, known []string) error {
+	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), spell.Meant(spell.Nearest(value, known, 2)))
+}
