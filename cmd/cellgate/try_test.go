@@ -56,7 +56,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 			t.Errorf("the fleet: %+v, odd %+v", r.Report, r.Odd)
 		}
 		// Of a host with 65536 MiB * 1.2, 8192 in use, 34 instances of 2048 MiB fit.
-		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "asked 200 VCPU a host, at most 32 (max_unit)") || r.Flavors[0].Refusal == nil {
+		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "200 VCPU is more than the max_unit") || r.Flavors[0].Refusal == nil {
 			t.Errorf("what fits: %+v", r.Flavors)
 		}
 		if len(r.Replays) != 2 || r.Replays[0].Problem == "" || r.Replays[1].Nova != "host1" || r.Replays[1].Problem == "" && (r.Replays[1].Passed != 2 || r.Replays[1].Chosen == "" || r.Replays[1].Rank == 0) {
