@@ -66,7 +66,9 @@ func TestDecisionsAreKeptAndFound(t *testing.T) {
 	}
 	all[3].Refusal, all[3].Destinations = string(fault.NoValidHost), nil
 	all[3].NoValidHost = &cellgatev1.NoValidHost{Rejects: []*cellgatev1.RejectCount{{Filter: "ResourceFilter", Detail: "MEMORY_MB", Hosts: 2}, {Filter: "ComputeFilter", Hosts: 1}}}
-	all[5].Refusal, all[5].Destinations = string(fault.Contended), nil
+	all[5].Refusal, all[5].Destinations, all[5].DryRun = string(fault.Contended), nil, true
+	all[1].DryRun = true
+	all[2].TraceId = "4bf92f3577b34da6a3ce929d0e0e4736"
 	if err := r.decide(all...); err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +91,13 @@ func TestDecisionsAreKeptAndFound(t *testing.T) {
 		{&cellv1.ListDecisionsRequest{InstanceUuid: consumerUUID(1)}, []int{4, 1}, false},
 		{&cellv1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(consumerUUID(1)), ProjectId: "p0"}, []int{4}, false},
 		{&cellv1.ListDecisionsRequest{RequestId: "req-2"}, []int{2}, false},
-		{&cellv1.ListDecisionsRequest{Refused: true}, []int{5, 3}, false},
+		{&cellv1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED}, []int{5, 3}, false},
+		{&cellv1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_DRY_RUN}, []int{1}, false},
+		{&cellv1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_PLACED}, []int{4, 2, 0}, false},
+		{&cellv1.ListDecisionsRequest{TraceId: "4BF92F3577B34DA6A3CE929D0E0E4736"}, []int{2}, false},
+		{&cellv1.ListDecisionsRequest{TraceId: "4bf92f3577b34da6a3ce929d0e0e4737"}, nil, false},
 		{&cellv1.ListDecisionsRequest{Reason: "NO_VALID_HOST"}, []int{3}, false},
-		{&cellv1.ListDecisionsRequest{Reason: "CONTENDED", Refused: true}, []int{5}, false},
+		{&cellv1.ListDecisionsRequest{Reason: "CONTENDED", Outcome: cellgatev1.DecisionOutcome_REFUSED}, []int{5}, false},
 		{&cellv1.ListDecisionsRequest{Reason: "ResourceFilter"}, []int{3}, false},
 		{&cellv1.ListDecisionsRequest{Reason: "MEMORY_MB"}, []int{3}, false},
 		{&cellv1.ListDecisionsRequest{Reason: "VCPU"}, nil, false},

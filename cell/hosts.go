@@ -63,6 +63,7 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 		m := s.hostMessage(row, req.GetDefaultAvailabilityZone())
 		if only != "" && req.GetWantNamespaces() {
 			m.Namespaces = s.namespaceMessages(row)
+			s.showHardware(m, row)
 		}
 		out.Hosts = append(out.Hosts, m)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -13,7 +14,7 @@ import (
 )
 
 // listCells asks every configured cell how it is. One that does not answer is
-// listed with the reason.
+// listed with the reason, and with what it answered last.
 func (g *Gateway) listCells(ctx context.Context) []*cellgatev1.Cell {
 	return g.showCells(ctx, g.cells.All)
 }
@@ -24,7 +25,7 @@ func (g *Gateway) getCell(ctx context.Context, name string) (*cellgatev1.Cell, e
 		return nil, fault.New(fault.NotFound, "%s", g.cells.NoCell(name))
 	}
 	row := g.showCells(ctx, []*cellclient.Cell{c})[0]
-	if s := c.LastSummary(); s != nil && row.GetAvailable() {
+	if s := c.LastSummary(); s != nil {
 		row.Traits = mergeSorted(s.GetTraits(), s.GetChildTraits())
 		for i, uuid := range s.GetAggregates() {
 			a := &cellgatev1.CellAggregate{Uuid: uuid}
@@ -42,11 +43,17 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*ce
 	for _, r := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.GetSummaryResponse, error) {
 		return g.cells.ReadSummary(ctx, c)
 	}) {
-		row := &cellgatev1.Cell{}
-		if t := r.Got.GetTotals(); t != nil {
-			row = proto.CloneOf(t)
+		told, answeredAt := r.Got, (*timestamppb.Timestamp)(nil)
+		if last := r.Cell.LastSummaryAt(); last != nil && (r.Err != nil || told.GetLoading()) {
+			told, answeredAt = last.GetSummaryResponse, timestamppb.New(last.At)
 		}
-		row.AvailabilityZones = g.zonesOf(r.Got)
+		row := &cellgatev1.Cell{}
+		if t := told.GetTotals(); t != nil {
+			row = proto.CloneOf(t)
+			row.Reason = r.Got.GetTotals().GetReason()
+		}
+		row.AnsweredAt = answeredAt
+		row.AvailabilityZones = g.zonesOf(told)
 		row.Cell, row.CellUuid = r.Cell.Name(), r.Cell.UUID()
 		row.Enabled, row.Replicas = !r.Cell.Disabled() && !g.gates[r.Cell].DisabledByNova(), r.Cell.Addresses()
 		row.Available = r.Err == nil && row.GetReason() == ""
@@ -55,7 +62,10 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*ce
 		case r.Err != nil:
 			row.Reason = cellclient.ReasonOf(r.Err)
 		case r.Got.GetLoading():
-			row.Reason = "it loads its table, and answers slower until it has; what it holds is not known yet"
+			row.Reason = "it loads its table, and answers slower until it has"
+			if answeredAt == nil {
+				row.Reason += "; what it holds is not known yet"
+			}
 		}
 		g.showGate(row, r.Cell)
 		out = append(out, row)

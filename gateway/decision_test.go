@@ -427,7 +427,7 @@ func TestListDecisions(t *testing.T) {
 			"time":                               {&cellgatev1.ListDecisionsRequest{Since: times["r10"], Until: times["r15"]}, func(i int) bool { return i >= 10 && i < 15 }},
 			"time by pages":                      {&cellgatev1.ListDecisionsRequest{Until: times["r15"], PageSize: 2}, func(i int) bool { return i < 15 }},
 			"no time":                            {&cellgatev1.ListDecisionsRequest{Since: times["r15"], Until: times["r15"]}, func(int) bool { return false }},
-			"refused":                            {&cellgatev1.ListDecisionsRequest{Refused: true}, func(i int) bool { return i%5 == 0 }},
+			"refused":                            {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED}, func(i int) bool { return i%5 == 0 }},
 			"project":                            {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
 			"request":                            {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
 			"instance":                           {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
@@ -469,7 +469,7 @@ func TestDecisionRefusals(t *testing.T) {
 		{"/v1/decisions?page_token=x", http.StatusBadRequest, fault.InvalidRequest, "page_token"},
 		{"/v1/decisions?page_size=1001", http.StatusBadRequest, fault.InvalidRequest, "page_size"},
 		{"/v1/decisions?since=yesterday", http.StatusBadRequest, fault.InvalidRequest, "since"},
-		{"/v1/decisions?refused=perhaps", http.StatusBadRequest, fault.InvalidRequest, "refused"},
+		{"/v1/decisions?outcome=perhaps", http.StatusBadRequest, fault.InvalidRequest, "outcome"},
 		{"/v1/decisions?nothing=1", http.StatusBadRequest, fault.InvalidRequest, "nothing"},
 	} {
 		rec := w.send("GET", tt.path, "")

@@ -77,6 +77,10 @@ func TestListsNameCellsThatDoNotAnswer(t *testing.T) {
 			c.GetCell() != w.cells[i].name || c.GetCellUuid() != w.cells[i].uuid || len(c.GetReplicas()) != 1 {
 			t.Errorf("cell %v", c)
 		}
+		// What the silent cell gave before is shown, and that it is of then.
+		if c.GetHosts() != 2 || len(c.GetResources()) == 0 || len(c.GetAvailabilityZones()) == 0 || (c.GetAnsweredAt() != nil) != (i == 1) {
+			t.Errorf("numbers of cell %v", c)
+		}
 	}
 }
 

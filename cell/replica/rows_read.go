@@ -12,11 +12,19 @@ import (
 
 // assignedOf gives what claims take of a host's hardware.
 func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
+	for _, c := range r.HardwareClaims(host) {
+		list = append(list, c.Guest.Assigned)
+	}
+	return list
+}
+
+// HardwareClaims are the claims to which some of a host's hardware is assigned that no report of the host has yet, by id.
+func (r *Rows) HardwareClaims(host string) (list []*shard.Claim) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, id := range slices.Sorted(maps.Keys(r.hardwareTakers[host])) {
-		if a := r.hardwareTakers[host][id].Guest.Assigned; a != nil {
-			list = append(list, a)
+		if c := r.hardwareTakers[host][id]; c.Guest.Assigned != nil {
+			list = append(list, c)
 		}
 	}
 	return list

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -14,9 +17,11 @@ func newCells(t terminal) *cobra.Command {
 		Use:   "cells [CELL]",
 		Short: "Show the cells a gateway knows, and hold their gates",
 		Long: `Show the cells a gateway knows. GATE says, of a cell under upgrade, who reports its
-hosts: Nova's tables (LEGACY, SHADOW) or agents (NATIVE). Lines below the table say why a cell is not available
+hosts: Nova's tables (LEGACY, SHADOW) or agents (NATIVE). Of a cell that does not answer the numbers are those of
+its last answer; STATE says how old that is. Lines below the table say why a cell is not available
 and what its gate waits for; with a CELL all that there is to say of the cell is shown.`,
 		Example: `  cellgate cells
+  cellgate cells --sort hosts-up --limit 10
   cellgate cells cell1 -o json
   cellgate cells pin cell1 native --reason "Nova's database is gone for good"
   cellgate cells unpin cell1 --reason "its tables are read again"`,
@@ -24,15 +29,32 @@ and what its gate waits for; with a CELL all that there is to say of the cell is
 	}
 	c := newClient(cmd, t)
 	watchFlag(cmd)
-	sortFlag(cmd)
+	limit := limitFlag(cmd, "cells")
 	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.GetCell, &cellgatev1.GetCellRequest{Cell: args[0]},
 				func(p *page, m *cellgatev1.GetCellResponse) { showCell(p, m.GetCell()) })
 		}
-		return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.ListCells, &cellgatev1.ListCellsRequest{},
-			func(p *page, m *cellgatev1.ListCellsResponse) { showCells(p, m.GetCells()) })
+		if err := limit.check(cmd); err != nil {
+			return err
+		}
+		by, _ := cmd.Flags().GetString("sort")
+		sorted, more := by != "" && isTable(cmd), false
+		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
+			m, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
+			// The first of sorted rows are found when all are on the page.
+			if more = limit.n > 0 && len(m.GetCells()) > limit.n && !sorted; more {
+				m.Cells = m.Cells[:limit.n]
+			}
+			return m, err
+		}, func(p *page, m *cellgatev1.ListCellsResponse) {
+			if sorted {
+				p.first = limit.n
+			}
+			showCells(p, m.GetCells())
+			footer(p, "cells", len(m.GetCells()), more, nil)
+		})
 	}
 	return cmd
 }
@@ -66,8 +88,15 @@ func showCells(p *page, cells []*cellgatev1.Cell) {
 			}
 			fmt.Fprintf(&notes, "%s: %s\n", c.GetCell(), why)
 		}
+		if at := c.GetAnsweredAt(); at != nil {
+			fmt.Fprintf(&notes, "%s: last answered %s, at %s: its numbers are of then\n", c.GetCell(), age(time.Now(), at.AsTime()), timeText(at))
+		}
+		up, pending, confirmed := of(c.GetHostsUp(), c.GetHosts()), fmt.Sprint(c.GetClaimsPending()), fmt.Sprint(c.GetClaimsConfirmed())
+		if c.GetTableVersion() == "" { // it gave no numbers yet
+			up, pending, confirmed = "", "", ""
+		}
 		row := []any{
-			c.GetCell(), cellStatus(c), of(c.GetHostsUp(), c.GetHosts()), c.GetClaimsPending(), c.GetClaimsConfirmed(), r.cpu, r.memory, r.disk,
+			c.GetCell(), cellStatus(c), up, pending, confirmed, r.cpu, r.memory, r.disk,
 			strings.Join(r.other, ", "), strings.Join(c.GetAvailabilityZones(), ","), strings.Join(c.GetReplicas(), ","), breakers(c), gate,
 		}
 		if p.record {
@@ -100,12 +129,16 @@ func breakers(c *cellgatev1.Cell) string {
 	return strings.Join(out, ", ")
 }
 
-// cellStatus is the status of a cell in a word or two.
+// cellStatus is the status of a cell in a word or two; of one that does not answer, with the age of its numbers.
 func cellStatus(c *cellgatev1.Cell) string {
 	state := "available"
 	switch {
+	case !c.GetAvailable() && c.GetAnsweredAt() != nil:
+		state = "unavailable " + strings.TrimSuffix(age(time.Now(), c.GetAnsweredAt().AsTime()), " ago")
 	case !c.GetAvailable():
 		state = "unavailable"
+	case c.GetTableVersion() == "":
+		state = "loading"
 	case c.GetHosts() == 0:
 		state = "no hosts"
 	case c.GetHostsUp() == 0:

@@ -26,6 +26,15 @@ func TestCellsShowTheirBreakers(t *testing.T) {
 	}
 }
 
+// A cell of which nothing was ever heard has no numbers, instead of zeros.
+func TestListCells_NeverAnswered_ShowsNoNumbers(t *testing.T) {
+	var out page
+	showCells(&out, []*cellgatev1.Cell{{Cell: "cell1", Enabled: true, Reason: "away"}})
+	if _, row, _ := strings.Cut(out.String(), "\n"); !strings.HasPrefix(row, "cell1  unavailable  -         -        -  ") {
+		t.Errorf("%s", out.String())
+	}
+}
+
 // The list of cells fits 100 columns for the fleet of `make run`, whatever a cell suffers from.
 func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
 	resources := []*cellgatev1.ResourceTotals{
@@ -37,8 +46,8 @@ func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
 	}
 	const why = "127.0.0.1:9102 could not be reached: connection error: desc = transport: Error while dialing: dial tcp 127.0.0.1:9102: connect: connection refused"
 	cells := []*cellgatev1.Cell{
-		{Cell: "cell1", Enabled: true, Available: true, Hosts: 1000, HostsUp: 998, ClaimsPending: 120, ClaimsConfirmed: 4850, Resources: resources, AvailabilityZones: []string{"az1", "az2", "az3"}, Replicas: []string{"127.0.0.1:9101"}, Gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}},
-		{Cell: "cell2", Enabled: true, Hosts: 1000, HostsUp: 998, Reason: why, Resources: resources, Replicas: []string{"127.0.0.1:9102"}, ReplicaStates: []*cellgatev1.ReplicaState{{Breaker: cellgatev1.BreakerState_OPEN, LastError: why}}},
+		{Cell: "cell1", Enabled: true, Available: true, TableVersion: "a", Hosts: 1000, HostsUp: 998, ClaimsPending: 120, ClaimsConfirmed: 4850, Resources: resources, AvailabilityZones: []string{"az1", "az2", "az3"}, Replicas: []string{"127.0.0.1:9101"}, Gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}},
+		{Cell: "cell2", Enabled: true, AnsweredAt: timestamppb.New(time.Now().Add(-3 * time.Minute)), TableVersion: "b", Hosts: 1000, HostsUp: 998, Reason: why, Resources: resources, Replicas: []string{"127.0.0.1:9102"}, ReplicaStates: []*cellgatev1.ReplicaState{{Breaker: cellgatev1.BreakerState_OPEN, LastError: why}}},
 	}
 	var out page
 	showCells(&out, cells)
@@ -47,7 +56,7 @@ func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
-	if !strings.Contains(out.String(), "\ncell2: 127.0.0.1:9102 could not be reached: ") || !strings.Contains(out.String(), "cell2  unavailable  998/1000") {
+	if !strings.Contains(out.String(), "\ncell2: 127.0.0.1:9102 could not be reached: ") || !strings.Contains(out.String(), "cell2  unavailable 3m  998/1000") || !strings.Contains(out.String(), "\ncell2: last answered 3m ago, at ") {
 		t.Errorf("the reason is not shown:\n%s", out.String())
 	}
 	out.Reset()

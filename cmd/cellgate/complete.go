@@ -36,14 +36,14 @@ var sortedLists = map[string]func(*page){
 	"cellgate hosts":       func(p *page) { showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{{}}}) },
 	"cellgate claims list": func(p *page) { showClaims(p, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{{}}}) },
 	"cellgate decisions list": func(p *page) {
-		showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{{}}})
+		showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{{}}}, "")
 	},
 }
 
 // flagWords are the values of flags of which there are few.
 var flagWords = map[string][]string{
 	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
-	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"},
+	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}, "outcome": {"placed", "dry-run", "refused"},
 }
 
 // completeTree has shells complete what the commands of a tree take: what a gateway is asked for, and words of which
@@ -216,7 +216,7 @@ func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin strin
 
 // refusalReasons gives the kinds of the newest refusals, and the filters that had a part in them.
 func refusalReasons(ctx context.Context, conn grpc.ClientConnInterface, begin string) (reasons []string, err error) {
-	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Refused: true, PageSize: maxPage / 10})
+	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED, PageSize: maxPage / 10})
 	for _, d := range all.GetDecisions() {
 		reasons = append(reasons, d.GetRefusal())
 		for _, r := range rejectsOf(d) {

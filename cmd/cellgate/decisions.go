@@ -16,7 +16,7 @@ func newDecisions(t terminal) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:     "decisions",
 		Short:   "List and show what was decided, and why",
-		Example: "  cellgate decisions list --refused",
+		Example: "  cellgate decisions list --outcome refused",
 	})
 	c := newClient(cmd, t)
 	cmd.AddCommand(newDecisionsList(c), newDecisionsGet(c))
@@ -27,9 +27,10 @@ func newDecisionsList(c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List decisions, the newest first",
-		Example: `  cellgate decisions list --refused --limit 20
+		Example: `  cellgate decisions list --outcome refused --limit 20
   cellgate decisions list --reason "ResourceFilter(MEMORY_MB)" --since 2h
   cellgate decisions list --host compute7 --until 2026-11-24T22:00:00Z
+  cellgate decisions list --trace 4bf92f3577b34da6a3ce929d0e0e4736
   cellgate decisions list --instance 11111111-1111-4111-8111-111111111111 -o json`,
 		Args: usageArgs(cobra.NoArgs),
 	}
@@ -39,7 +40,8 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.StringVar(&req.InstanceUuid, "instance", "", "decisions on this instance, by uuid")
 	f.StringVar(&req.ProjectId, "project", "", "decisions on requests of this project")
 	f.StringVar(&req.RequestId, "request-id", "", "decisions on this request")
-	f.BoolVar(&req.Refused, "refused", false, "refusals only")
+	f.StringVar(&req.TraceId, "trace", "", "decisions on the request of this trace, by its 32 hex digits")
+	outcome := f.String("outcome", "", "decisions that ended so: placed, dry-run or refused")
 	f.StringVar(&req.Reason, "reason", "", "refusals of this kind (NO_VALID_HOST), or that this filter, or what it names, had a part in: ResourceFilter(MEMORY_MB), or either")
 	f.StringVar(&req.Host, "host", "", "decisions that chose this host, by uuid or service host")
 	f.StringVar(&req.HostCell, "host-cell", "", "decisions that chose a host in this cell")
@@ -49,7 +51,10 @@ func newDecisionsList(c *client) *cobra.Command {
 	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
-		if req.Since, err = since(); err == nil {
+		if req.Outcome, err = outcomeNamed(*outcome); err == nil {
+			req.Since, err = since()
+		}
+		if err == nil {
 			req.Until, err = until()
 		}
 		if err == nil && req.Since != nil && req.Until != nil && !req.Since.AsTime().Before(req.Until.AsTime()) {
@@ -58,9 +63,19 @@ func newDecisionsList(c *client) *cobra.Command {
 		if err != nil {
 			return usage(cmd, err)
 		}
-		return list(c, cmd, limit, "decisions", cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ListDecisions, &req, showDecisions)
+		return list(c, cmd, limit, "decisions", cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ListDecisions, &req,
+			func(p *page, m *cellgatev1.ListDecisionsResponse) { showDecisions(p, m, req.Reason) })
 	}
 	return cmd
+}
+
+// outcomeNamed reads --outcome; unspecified for none.
+func outcomeNamed(text string) (cellgatev1.DecisionOutcome, error) {
+	n, ok := cellgatev1.DecisionOutcome_value[strings.ToUpper(strings.ReplaceAll(text, "-", "_"))]
+	if text != "" && (!ok || n == 0) {
+		return 0, noneOf("--outcome", text, flagWords["outcome"])
+	}
+	return cellgatev1.DecisionOutcome(n), nil
 }
 
 // timeFlag adds a flag that is a time in RFC 3339, or how long ago as a duration; nil when it is not given.
@@ -81,7 +96,8 @@ func timeFlag(cmd *cobra.Command, name, help string) func() (*timestamppb.Timest
 	}
 }
 
-func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {
+// showDecisions shows a list of decisions that were asked for by a reason; "" for any.
+func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse, reason string) {
 	if len(m.GetDecisions()) == 0 {
 		nothing(p, "decisions", m.GetUnavailableCells())
 		return
@@ -90,7 +106,7 @@ func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {
 	for _, d := range m.GetDecisions() {
 		outcome := hostsOf(d)
 		if d.GetRefusal() != "" {
-			outcome = strings.TrimSpace(d.GetRefusal() + " " + mainReason(d))
+			outcome = strings.TrimSpace(d.GetRefusal() + " " + mainReason(d, reason))
 		}
 		if d.GetDryRun() {
 			outcome += " (dry run)"
@@ -105,12 +121,16 @@ func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse) {
 	footer(p, "decisions", len(m.GetDecisions()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }
 
-// mainReason is what rejected the most hosts of a refused request; empty when no cell was asked.
-func mainReason(d *cellgatev1.Decision) string {
-	best, most := "", int32(0)
+// mainReason is what rejected the most hosts of a refused request, of the reasons that were asked for where there are such;
+// empty when no cell was asked.
+func mainReason(d *cellgatev1.Decision, asked string) string {
+	asked = strings.TrimPrefix(asked, d.GetRefusal()+" ")
+	best, most, meant := "", int32(0), false
 	for _, r := range rejectsOf(d) {
-		if r.GetHosts() > most {
-			best, most = conditionText(r.GetFilter(), r.GetDetail()), r.GetHosts()
+		text := conditionText(r.GetFilter(), r.GetDetail())
+		is := asked != "" && (asked == r.GetFilter() || asked == r.GetDetail() || asked == text)
+		if is && !meant || is == meant && r.GetHosts() > most {
+			best, most, meant = text, r.GetHosts(), is
 		}
 	}
 	return best
@@ -170,9 +190,10 @@ func newDecisionsGet(c *client) *cobra.Command {
 
 func showDecision(p *page, d *cellgatev1.Decision) {
 	p.record = true
-	showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}})
+	showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}}, "")
 	if d.GetRefusal() != "" {
-		p.printf("\n%s: %s\n", d.GetRefusal(), d.GetMessage())
+		p.printf("\n")
+		p.prose("%s: %s", d.GetRefusal(), printable(d.GetMessage()))
 		showVerdicts(p, d)
 		if len(d.GetCells()) > 0 {
 			p.printf("\n")

@@ -46,3 +46,31 @@ func TestADecisionShowsWhoRejectedItsClaimsAndWhereTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// A list that was asked for by a reason shows that reason; another shows what rejected the most hosts.
+func TestListDecisions_ByReason_ShowsTheReasonAskedFor(t *testing.T) {
+	d := &cellgatev1.Decision{DecisionId: "d1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{{Rejects: []*cellgatev1.RejectCount{
+		{Filter: "ComputeFilter", Hosts: 70}, {Filter: "ResourceFilter", Detail: "MEMORY_MB", Hosts: 2}, {Filter: "ResourceFilter", Detail: "VCPU", Hosts: 3},
+	}}}}
+	for reason, want := range map[string]string{
+		"": "ComputeFilter", "NO_VALID_HOST": "ComputeFilter", "MEMORY_MB": "ResourceFilter(MEMORY_MB)", "ResourceFilter": "ResourceFilter(VCPU)",
+		"NO_VALID_HOST ResourceFilter(MEMORY_MB)": "ResourceFilter(MEMORY_MB)", "ResourceFilter(MEMORY_MB)": "ResourceFilter(MEMORY_MB)",
+	} {
+		var out page
+		showDecisions(&out, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{d}}, reason)
+		if !strings.Contains(out.String(), "NO_VALID_HOST "+want+"\n") {
+			t.Errorf("--reason %q does not show %s:\n%s", reason, want, out.String())
+		}
+	}
+}
+
+// A long refusal is broken into lines that fit a terminal.
+func TestGetDecision_LongRefusal_FitsTheTerminal(t *testing.T) {
+	out := page{width: pageWidth}
+	showDecision(&out, &cellgatev1.Decision{DecisionId: "d1", Refusal: "NO_VALID_HOST", Message: strings.Repeat("1,000 hosts lack trait HW_CPU_X86_AVX512F, ", 12)})
+	for line := range strings.Lines(out.String()) {
+		if n := len([]rune(line)) - 1; n > pageWidth {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+}

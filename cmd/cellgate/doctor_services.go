@@ -61,7 +61,7 @@ func age(now, seen time.Time) string {
 	case d > 48*time.Hour:
 		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
 	case d > time.Minute:
-		return d.Round(time.Minute).String() + " ago"
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s") + " ago"
 	default:
 		return max(d, 0).Round(time.Second).String() + " ago"
 	}

@@ -90,7 +90,12 @@ func readSpecs(text []byte) ([]*cellgatev1.InstanceSpec, error) {
 }
 
 func showDrain(p *page, m *cellgatev1.PlanDrainResponse) {
-	t := p.table("INSTANCE", "FROM", "TO", "RESOURCES", "+CELL", "+GROUP", "+PROJECT")
+	// Of one host the summary names it.
+	from := "FROM"
+	if len(m.GetHosts()) == 1 {
+		from = wideOnly + from
+	}
+	t := p.table("INSTANCE", from, "TO", "RESOURCES", "+CELL", "+GROUP", "+PROJECT")
 	for _, v := range m.GetMoves() {
 		i := v.GetInstance()
 		t.row(i.GetInstanceUuid(), i.GetServiceHost(), v.GetToServiceHost(), amountsText(i), i.GetCell(), groupText(i), i.GetProjectId())
@@ -99,23 +104,24 @@ func showDrain(p *page, m *cellgatev1.PlanDrainResponse) {
 		t.print()
 		p.printf("\n")
 	}
-	p.printf("%s.\n", drainSummary(m))
-	t = p.table("NO HOST FOR", "FROM", "RESOURCES", "+CELL", "+GROUP")
+	p.prose("%s", drainSummary(m))
+	t = p.table("NO HOST FOR", from, "RESOURCES", "+CELL", "+GROUP")
 	for _, u := range m.GetUnplaced() {
 		i := u.GetInstance()
 		t.row(i.GetInstanceUuid(), i.GetServiceHost(), amountsText(i), i.GetCell(), groupText(i))
 	}
 	t.printBelow()
 	for _, why := range refusals(m) {
-		p.printf("%s: %s.\n", why.who, why.text)
+		p.prose("%s: %s.", why.who, why.text)
 	}
-	t = p.table("STAYS", "FROM", "WHY")
+	t = p.table("STAYS", from, "WHY")
 	for _, s := range m.GetStaying() {
 		t.row(s.GetInstance().GetInstanceUuid(), s.GetInstance().GetServiceHost(), stayTexts[s.GetReason()])
 	}
 	t.printBelow()
 	for _, line := range drainCaveats(m) {
-		p.printf("%s.\n", line)
+		p.printf("\n")
+		p.prose("%s", line)
 	}
 }
 
@@ -135,15 +141,40 @@ var needTexts = map[cellgatev1.UnknownNeed]string{
 	cellgatev1.UnknownNeed_NEED_FLAVOR:     "flavor id",
 }
 
+// drainSummary says in a sentence what becomes of the instances.
 func drainSummary(m *cellgatev1.PlanDrainResponse) string {
 	on := 0
 	for _, h := range m.GetHosts() {
 		on += int(h.GetInstances())
 	}
-	return fmt.Sprintf("%s on %s: %d can move, %d find no host, %d stay for now", counted(on, "instance"), counted(len(m.GetHosts()), "host"), len(m.GetMoves()), len(m.GetUnplaced()), len(m.GetStaying()))
+	where := counted(len(m.GetHosts()), "host")
+	if len(m.GetHosts()) == 1 {
+		where = m.GetHosts()[0].GetServiceHost()
+	}
+	if on == 0 {
+		return fmt.Sprintf("No instances on %s: nothing has to move.", where)
+	}
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		one, many string
+	}{
+		{len(m.GetMoves()), "can move", "can move"},
+		{len(m.GetUnplaced()), "finds no host", "find no host"},
+		{len(m.GetStaying()), "cannot be moved now", "cannot be moved now"},
+		{int(m.GetUntried()), "was not tried", "were not tried"},
+	} {
+		switch {
+		case part.n == 1:
+			parts = append(parts, "1 "+part.one)
+		case part.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.many))
+		}
+	}
+	return fmt.Sprintf("%s on %s: %s.", counted(on, "instance"), where, strings.Join(parts, ", "))
 }
 
-// drainCaveats says what the plan does not know.
+// drainCaveats says in sentences what the plan does not know.
 func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
 	unknown := map[cellgatev1.UnknownNeed]int{}
 	planned := 0
@@ -163,25 +194,26 @@ func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
 	for _, n := range slices.Sorted(maps.Keys(unknown)) {
 		text := needTexts[n]
 		if unknown[n] < planned {
-			text += fmt.Sprintf(" of %d", unknown[n])
+			text += " of " + counted(unknown[n], "instance")
 		}
 		needs = append(needs, text)
 	}
 	if len(needs) > 0 {
-		lines = append(lines, "Not known, and not heeded: "+strings.Join(needs, ", "))
+		lines = append(lines, "The plan ignores what is not known of the instances: "+strings.Join(needs, ", ")+". --specs FILE brings it from Nova's database.")
 	}
 	if m.GetUntried() > 0 {
-		lines = append(lines, fmt.Sprintf("%s were not tried: %s", counted(int(m.GetUntried()), "instance"), map[cellgatev1.CapacityEnd]string{
-			cellgatev1.CapacityEnd_LIMIT: "the plan is as long as it may be", cellgatev1.CapacityEnd_TIME: "time was up",
-		}[m.GetEnd()]))
+		lines = append(lines, map[cellgatev1.CapacityEnd]string{
+			cellgatev1.CapacityEnd_LIMIT: "The plan has as many instances as --max allows: the others were not tried.",
+			cellgatev1.CapacityEnd_TIME:  "The time for the plan ended: the other instances were not tried.",
+		}[m.GetEnd()])
 	}
 	for _, c := range m.GetCells() {
 		if c.GetOutcome() == cellgatev1.CellOutcome_UNAVAILABLE {
-			lines = append(lines, fmt.Sprintf("%s did not answer: %s", c.GetCell(), c.GetReason()))
+			lines = append(lines, fmt.Sprintf("Cell %s did not answer: %s.", c.GetCell(), c.GetReason()))
 		}
 	}
 	if !m.GetExact() && !m.GetPartial() {
-		lines = append(lines, "The order of hosts is not exact")
+		lines = append(lines, "The order of hosts is not exact: another host may be a better destination.")
 	}
 	return lines
 }
@@ -245,9 +277,9 @@ func amountsText(i *cellgatev1.DrainInstance) string {
 func writeDrain(p *page, m *cellgatev1.PlanDrainResponse, cold bool) {
 	comment := func(format string, args ...any) { p.printf("# %s\n", printable(fmt.Sprintf(format, args...))) }
 	p.printf("#!/bin/sh\n")
-	comment("%s.", drainSummary(m))
+	comment("%s", drainSummary(m))
 	for _, line := range drainCaveats(m) {
-		comment("%s.", line)
+		comment("%s", line)
 	}
 	comment("Each move fits once those before it are done. The first one that fails ends the script.")
 	p.printf("set -eu\n\n# Nothing new goes to the hosts.\n")

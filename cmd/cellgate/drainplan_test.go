@@ -26,8 +26,16 @@ func TestDrain_Plan_IsShownAndRunsAsAScript(t *testing.T) {
 	}
 	out, stderr, status := typed(t.Context(), "", "drain", "--plan", full.GetHostUuid(), "--addr", api)
 	first := m.GetMoves()[0].GetInstance()
-	if status != exitDone || !strings.Contains(out, first.GetInstanceUuid()+"  "+full.GetServiceHost()) || !strings.Contains(out, "Not known, and not heeded: required traits, ") {
+	if status != exitDone || !strings.Contains(out, first.GetInstanceUuid()+"  "+m.GetMoves()[0].GetToServiceHost()) ||
+		!strings.Contains(out, fmt.Sprintf("\n%d instances on %s: %d can move", full.GetInstances(), full.GetServiceHost(), len(m.GetMoves()))) ||
+		!strings.Contains(out, "The plan ignores what is not known of the instances: required traits, ") {
 		t.Errorf("status %d\n%s%s", status, out, stderr)
+	}
+
+	for line := range strings.Lines(out) {
+		if n := len([]rune(line)) - 1; n > pageWidth {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
 	}
 
 	// Another seed may choose other hosts among equals: the script is held against itself.

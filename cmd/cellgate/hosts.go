@@ -148,4 +148,5 @@ func showHost(p *page, m *cellgatev1.GetHostResponse) {
 			i.GetMinUnit(), i.GetMaxUnit(), i.GetStepSize(), provider)
 	}
 	t.printBelow()
+	showHardware(p, h)
 }

@@ -151,7 +151,7 @@ func (v *topView) read(ctx context.Context) {
 	if err == nil {
 		v.cells = cells.GetCells()
 		var list *cellgatev1.ListDecisionsResponse
-		if list, err = cellgatev1.NewSchedulerClient(v.conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Refused: true, PageSize: topRefusals}); err == nil {
+		if list, err = cellgatev1.NewSchedulerClient(v.conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED, PageSize: topRefusals}); err == nil {
 			v.refusals = list.GetDecisions()
 		}
 	}

@@ -101,6 +101,9 @@ func (c *Cell) LastSummary() *cellv1.GetSummaryResponse {
 	return nil
 }
 
+// LastSummaryAt is LastSummary, and when it was read.
+func (c *Cell) LastSummaryAt() *Summary { return c.summary.Load() }
+
 // SummaryAges gives the age of each cell's summary that was ever read.
 func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
 	for _, c := range cs.All {

@@ -85,7 +85,7 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListDecisionsResponse, error) {
 		got, err := cellclient.Call(ctx, c, r.budget, &cellv1.ListDecisionsRequest{
 			InstanceUuid: cellclient.Canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
-			Refused: req.GetRefused(), PageSize: size, Before: before, From: oldest,
+			Outcome: req.GetOutcome(), TraceId: req.GetTraceId(), PageSize: size, Before: before, From: oldest,
 			Reason: req.GetReason(), Host: cellclient.Canonical(req.GetHost()), HostCell: req.GetHostCell(),
 		}, cellv1.CellSchedulerClient.ListDecisions)
 		if err == nil && got.GetMore() && len(got.GetDecisions()) == 0 {

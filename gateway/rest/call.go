@@ -183,6 +183,10 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 			if v := values[name][0]; v != "true" && v != "false" {
 				refuse(name, "%q is neither true nor false", v)
 			}
+		case field.Kind() == protoreflect.EnumKind:
+			if field.Enum().Values().ByName(protoreflect.Name(values[name][0])) == nil {
+				refuse(name, "%q is none of %s", values[name][0], strings.Join(wordsOf(field.Enum()), ", "))
+			}
 		case field.Kind() == protoreflect.Int32Kind:
 			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
 				refuse(name, "%q is not a whole number of 32 bits", values[name][0])
@@ -194,6 +198,14 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 		}
 	}
 	return bad
+}
+
+// wordsOf are the names of an enum's values but the first, which is for none.
+func wordsOf(enum protoreflect.EnumDescriptor) (words []string) {
+	for i := 1; i < enum.Values().Len(); i++ {
+		words = append(words, string(enum.Values().Get(i).Name()))
+	}
+	return words
 }
 
 // routingKind is the kind of the error that handleRouting answers with.

@@ -15,7 +15,8 @@ const (
 	byHost     = "host:"
 	byProject  = "project:"
 	byReason   = "reason:"
-	byRefused  = "refused"
+	byOutcome  = "outcome:"
+	byTrace    = "trace:"
 	byHostCell = "cell:"
 )
 
@@ -32,6 +33,17 @@ func (t *terms) add(kind, value string) {
 	}
 }
 
+// OutcomeOf is how a decision ended.
+func OutcomeOf(d *cellgatev1.Decision) cellgatev1.DecisionOutcome {
+	switch {
+	case d.GetRefusal() != "":
+		return cellgatev1.DecisionOutcome_REFUSED
+	case d.GetDryRun():
+		return cellgatev1.DecisionOutcome_DRY_RUN
+	}
+	return cellgatev1.DecisionOutcome_PLACED
+}
+
 // DecisionTerms is what a decision is found by.
 func DecisionTerms(d *cellgatev1.Decision) []string {
 	t := terms{have: map[string]bool{}}
@@ -45,8 +57,9 @@ func DecisionTerms(d *cellgatev1.Decision) []string {
 		t.add(byHost, x.GetSelected().GetServiceHost())
 		t.add(byHostCell, x.GetSelected().GetCell())
 	}
+	t.add(byTrace, strings.ToLower(d.GetTraceId()))
+	t.add(byOutcome, OutcomeOf(d).String())
 	if d.GetRefusal() != "" {
-		t.list = append(t.list, byRefused)
 		t.add(byReason, d.GetRefusal())
 		for _, r := range d.GetNoValidHost().GetRejects() {
 			t.add(byReason, r.GetFilter())
@@ -72,14 +85,15 @@ func reasonParts(reason string) []string {
 func DecisionTermsAsked(req *cellv1.ListDecisionsRequest, instance string) []string {
 	t := terms{have: map[string]bool{}}
 	t.add(byRequest, req.GetRequestId())
+	t.add(byTrace, strings.ToLower(req.GetTraceId()))
 	t.add(byInstance, instance)
 	t.add(byHost, req.GetHost())
 	t.add(byProject, req.GetProjectId())
 	for _, part := range reasonParts(req.GetReason()) {
 		t.add(byReason, part)
 	}
-	if req.GetRefused() {
-		t.list = append(t.list, byRefused)
+	if o := req.GetOutcome(); o != cellgatev1.DecisionOutcome_DECISION_OUTCOME_UNSPECIFIED {
+		t.add(byOutcome, o.String())
 	}
 	t.add(byHostCell, req.GetHostCell())
 	return t.list

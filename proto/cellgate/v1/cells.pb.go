@@ -289,8 +289,8 @@ type Cell struct {
 	// Configured as enabled on this gateway.
 	Enabled bool `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// The cell answered just now, and who proposes its hosts can be asked; reason says why
-	// not, or that its replica loads its table: hosts, claims, resources and zones are not
-	// known then.
+	// not, or that its replica loads its table. Hosts, claims, resources and zones are then
+	// what the cell gave last (answered_at), and none if it gave this gateway none.
 	Available bool   `protobuf:"varint,4,opt,name=available,proto3" json:"available,omitempty"`
 	Reason    string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Addresses of the cell's replicas.
@@ -322,6 +322,8 @@ type Cell struct {
 	// Hosts of the others that their agents, or services of Nova's tables, say are disabled. hosts - hosts_up -
 	// hosts_withheld - hosts_disabled are down.
 	HostsDisabled int32 `protobuf:"varint,20,opt,name=hosts_disabled,json=hostsDisabled,proto3" json:"hosts_disabled,omitempty"`
+	// When the cell gave its hosts, claims, resources and zones, by the gateway's clock; set when that was not now.
+	AnsweredAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +496,13 @@ func (x *Cell) GetHostsDisabled() int32 {
 		return x.HostsDisabled
 	}
 	return 0
+}
+
+func (x *Cell) GetAnsweredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AnsweredAt
+	}
+	return nil
 }
 
 type CellAggregate struct {
@@ -1809,7 +1818,7 @@ var File_cellgate_v1_cells_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x05\n" +
+	"\x17cellgate/v1/cells.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x06\n" +
 	"\x04Cell\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\tcell_uuid\x18\x02 \x01(\tR\bcellUuid\x12\x18\n" +
@@ -1833,7 +1842,9 @@ const file_cellgate_v1_cells_proto_rawDesc = "" +
 	"\n" +
 	"aggregates\x18\x13 \x03(\v2\x1a.cellgate.v1.CellAggregateR\n" +
 	"aggregates\x12%\n" +
-	"\x0ehosts_disabled\x18\x14 \x01(\x05R\rhostsDisabled\"7\n" +
+	"\x0ehosts_disabled\x18\x14 \x01(\x05R\rhostsDisabled\x12;\n" +
+	"\vanswered_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"answeredAt\"7\n" +
 	"\rCellAggregate\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x06\n" +
@@ -2032,44 +2043,45 @@ var file_cellgate_v1_cells_proto_depIdxs = []int32{
 	10, // 1: cellgate.v1.Cell.replica_states:type_name -> cellgate.v1.ReplicaState
 	6,  // 2: cellgate.v1.Cell.gate:type_name -> cellgate.v1.Gate
 	5,  // 3: cellgate.v1.Cell.aggregates:type_name -> cellgate.v1.CellAggregate
-	1,  // 4: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
-	22, // 5: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
-	1,  // 6: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
-	9,  // 7: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
-	8,  // 8: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
-	7,  // 9: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
-	22, // 10: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
-	22, // 11: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
-	23, // 12: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
-	23, // 13: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
-	2,  // 14: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
-	22, // 15: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 16: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
-	22, // 17: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
-	4,  // 18: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
-	4,  // 19: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
-	1,  // 20: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
-	4,  // 21: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
-	3,  // 22: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
-	22, // 23: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
-	22, // 24: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
-	3,  // 25: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
-	18, // 26: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	21, // 27: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
-	22, // 28: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
-	12, // 29: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
-	14, // 30: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
-	16, // 31: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
-	19, // 32: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
-	13, // 33: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
-	15, // 34: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
-	17, // 35: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
-	20, // 36: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
-	33, // [33:37] is the sub-list for method output_type
-	29, // [29:33] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	22, // 4: cellgate.v1.Cell.answered_at:type_name -> google.protobuf.Timestamp
+	1,  // 5: cellgate.v1.Gate.state:type_name -> cellgate.v1.Gate.State
+	22, // 6: cellgate.v1.Gate.since:type_name -> google.protobuf.Timestamp
+	1,  // 7: cellgate.v1.Gate.pin:type_name -> cellgate.v1.Gate.State
+	9,  // 8: cellgate.v1.Gate.lagging:type_name -> cellgate.v1.LaggingHost
+	8,  // 9: cellgate.v1.Gate.host_differences:type_name -> cellgate.v1.HostDifference
+	7,  // 10: cellgate.v1.Gate.readers:type_name -> cellgate.v1.GateReader
+	22, // 11: cellgate.v1.Gate.rows_at:type_name -> google.protobuf.Timestamp
+	22, // 12: cellgate.v1.GateReader.read_to:type_name -> google.protobuf.Timestamp
+	23, // 13: cellgate.v1.GateReader.lag:type_name -> google.protobuf.Duration
+	23, // 14: cellgate.v1.GateReader.service_down_time:type_name -> google.protobuf.Duration
+	2,  // 15: cellgate.v1.HostDifference.kind:type_name -> cellgate.v1.HostDifference.Kind
+	22, // 16: cellgate.v1.LaggingHost.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 17: cellgate.v1.ReplicaState.breaker:type_name -> cellgate.v1.BreakerState
+	22, // 18: cellgate.v1.ReplicaState.since:type_name -> google.protobuf.Timestamp
+	4,  // 19: cellgate.v1.ListCellsResponse.cells:type_name -> cellgate.v1.Cell
+	4,  // 20: cellgate.v1.GetCellResponse.cell:type_name -> cellgate.v1.Cell
+	1,  // 21: cellgate.v1.UpdateCellRequest.gate_pin:type_name -> cellgate.v1.Gate.State
+	4,  // 22: cellgate.v1.UpdateCellResponse.cell:type_name -> cellgate.v1.Cell
+	3,  // 23: cellgate.v1.Finding.kind:type_name -> cellgate.v1.Finding.Kind
+	22, // 24: cellgate.v1.Finding.since:type_name -> google.protobuf.Timestamp
+	22, // 25: cellgate.v1.Finding.repaired_at:type_name -> google.protobuf.Timestamp
+	3,  // 26: cellgate.v1.ListFindingsRequest.kind:type_name -> cellgate.v1.Finding.Kind
+	18, // 27: cellgate.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	21, // 28: cellgate.v1.ListFindingsResponse.cells:type_name -> cellgate.v1.ReconciledCell
+	22, // 29: cellgate.v1.ReconciledCell.looked_at:type_name -> google.protobuf.Timestamp
+	12, // 30: cellgate.v1.Cells.ListCells:input_type -> cellgate.v1.ListCellsRequest
+	14, // 31: cellgate.v1.Cells.GetCell:input_type -> cellgate.v1.GetCellRequest
+	16, // 32: cellgate.v1.Cells.UpdateCell:input_type -> cellgate.v1.UpdateCellRequest
+	19, // 33: cellgate.v1.Cells.ListFindings:input_type -> cellgate.v1.ListFindingsRequest
+	13, // 34: cellgate.v1.Cells.ListCells:output_type -> cellgate.v1.ListCellsResponse
+	15, // 35: cellgate.v1.Cells.GetCell:output_type -> cellgate.v1.GetCellResponse
+	17, // 36: cellgate.v1.Cells.UpdateCell:output_type -> cellgate.v1.UpdateCellResponse
+	20, // 37: cellgate.v1.Cells.ListFindings:output_type -> cellgate.v1.ListFindingsResponse
+	34, // [34:38] is the sub-list for method output_type
+	30, // [30:34] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_cells_proto_init() }

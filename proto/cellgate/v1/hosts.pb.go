@@ -81,7 +81,7 @@ func (x HostAdmin_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostAdmin_State.Descriptor instead.
 func (HostAdmin_State) EnumDescriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2, 0}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type Host struct {
@@ -119,9 +119,16 @@ type Host struct {
 	InstancesUnknown bool `protobuf:"varint,19,opt,name=instances_unknown,json=instancesUnknown,proto3" json:"instances_unknown,omitempty"`
 	// The replica that answers refuses the newest state that its agent reports; unset while
 	// it does not. What is shown is the state before.
-	Refused       *RefusedState `protobuf:"bytes,20,opt,name=refused,proto3" json:"refused,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Refused *RefusedState `protobuf:"bytes,20,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The NUMA cells that the host reports, and its devices for instances. GetHost alone shows them.
+	NumaCells   []*HostNumaCell   `protobuf:"bytes,21,rep,name=numa_cells,json=numaCells,proto3" json:"numa_cells,omitempty"`
+	DevicePools []*HostDevicePool `protobuf:"bytes,22,rep,name=device_pools,json=devicePools,proto3" json:"device_pools,omitempty"`
+	// What instances take of them that no report of the host has yet. GetHost alone shows it.
+	HardwareClaims []*HardwareClaim `protobuf:"bytes,23,rep,name=hardware_claims,json=hardwareClaims,proto3" json:"hardware_claims,omitempty"`
+	// Why numa_cells or device_pools are empty although the host reports some: what is not readable.
+	HardwareProblem string `protobuf:"bytes,24,opt,name=hardware_problem,json=hardwareProblem,proto3" json:"hardware_problem,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Host) Reset() {
@@ -294,6 +301,437 @@ func (x *Host) GetRefused() *RefusedState {
 	return nil
 }
 
+func (x *Host) GetNumaCells() []*HostNumaCell {
+	if x != nil {
+		return x.NumaCells
+	}
+	return nil
+}
+
+func (x *Host) GetDevicePools() []*HostDevicePool {
+	if x != nil {
+		return x.DevicePools
+	}
+	return nil
+}
+
+func (x *Host) GetHardwareClaims() []*HardwareClaim {
+	if x != nil {
+		return x.HardwareClaims
+	}
+	return nil
+}
+
+func (x *Host) GetHardwareProblem() string {
+	if x != nil {
+		return x.HardwareProblem
+	}
+	return ""
+}
+
+// HostNumaCell is a NUMA cell of a host. What is used counts what the host reports and what hardware_claims take.
+type HostNumaCell struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Socket int32                  `protobuf:"varint,2,opt,name=socket,proto3" json:"socket,omitempty"`
+	// CPUs that instances share, those that are dedicated to one, and which of the latter are taken; as in cpu_shared_set: "0-3,8".
+	SharedCpus    string `protobuf:"bytes,3,opt,name=shared_cpus,json=sharedCpus,proto3" json:"shared_cpus,omitempty"`
+	DedicatedCpus string `protobuf:"bytes,4,opt,name=dedicated_cpus,json=dedicatedCpus,proto3" json:"dedicated_cpus,omitempty"`
+	PinnedCpus    string `protobuf:"bytes,5,opt,name=pinned_cpus,json=pinnedCpus,proto3" json:"pinned_cpus,omitempty"`
+	// Virtual CPUs of instances on shared_cpus.
+	CpusUsed     int32 `protobuf:"varint,6,opt,name=cpus_used,json=cpusUsed,proto3" json:"cpus_used,omitempty"`
+	MemoryMb     int64 `protobuf:"varint,7,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
+	MemoryUsedMb int64 `protobuf:"varint,8,opt,name=memory_used_mb,json=memoryUsedMb,proto3" json:"memory_used_mb,omitempty"`
+	// By size, the smallest first.
+	Pages         []*HostPages `protobuf:"bytes,9,rep,name=pages,proto3" json:"pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostNumaCell) Reset() {
+	*x = HostNumaCell{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostNumaCell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostNumaCell) ProtoMessage() {}
+
+func (x *HostNumaCell) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostNumaCell.ProtoReflect.Descriptor instead.
+func (*HostNumaCell) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *HostNumaCell) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *HostNumaCell) GetSocket() int32 {
+	if x != nil {
+		return x.Socket
+	}
+	return 0
+}
+
+func (x *HostNumaCell) GetSharedCpus() string {
+	if x != nil {
+		return x.SharedCpus
+	}
+	return ""
+}
+
+func (x *HostNumaCell) GetDedicatedCpus() string {
+	if x != nil {
+		return x.DedicatedCpus
+	}
+	return ""
+}
+
+func (x *HostNumaCell) GetPinnedCpus() string {
+	if x != nil {
+		return x.PinnedCpus
+	}
+	return ""
+}
+
+func (x *HostNumaCell) GetCpusUsed() int32 {
+	if x != nil {
+		return x.CpusUsed
+	}
+	return 0
+}
+
+func (x *HostNumaCell) GetMemoryMb() int64 {
+	if x != nil {
+		return x.MemoryMb
+	}
+	return 0
+}
+
+func (x *HostNumaCell) GetMemoryUsedMb() int64 {
+	if x != nil {
+		return x.MemoryUsedMb
+	}
+	return 0
+}
+
+func (x *HostNumaCell) GetPages() []*HostPages {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
+// HostPages are memory pages of a size. free is total - used - reserved.
+type HostPages struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SizeKb        int64                  `protobuf:"varint,1,opt,name=size_kb,json=sizeKb,proto3" json:"size_kb,omitempty"`
+	Total         int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Used          int64                  `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
+	Reserved      int64                  `protobuf:"varint,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostPages) Reset() {
+	*x = HostPages{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostPages) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostPages) ProtoMessage() {}
+
+func (x *HostPages) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostPages.ProtoReflect.Descriptor instead.
+func (*HostPages) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *HostPages) GetSizeKb() int64 {
+	if x != nil {
+		return x.SizeKb
+	}
+	return 0
+}
+
+func (x *HostPages) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *HostPages) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *HostPages) GetReserved() int64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+// HostDevicePool is a kind of PCI devices, as Nova's computes report them: without addresses.
+type HostDevicePool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the devices say of themselves: "dev_type=type-pci,product_id=20b5,vendor_id=10de".
+	Devices string `protobuf:"bytes,1,opt,name=devices,proto3" json:"devices,omitempty"`
+	// -1: the pool has none.
+	NumaCell int32 `protobuf:"varint,2,opt,name=numa_cell,json=numaCell,proto3" json:"numa_cell,omitempty"`
+	// Not in use by instances, as the host reports.
+	ReportedFree int32 `protobuf:"varint,3,opt,name=reported_free,json=reportedFree,proto3" json:"reported_free,omitempty"`
+	// The same without what hardware_claims take.
+	Free          int32 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostDevicePool) Reset() {
+	*x = HostDevicePool{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostDevicePool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostDevicePool) ProtoMessage() {}
+
+func (x *HostDevicePool) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostDevicePool.ProtoReflect.Descriptor instead.
+func (*HostDevicePool) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HostDevicePool) GetDevices() string {
+	if x != nil {
+		return x.Devices
+	}
+	return ""
+}
+
+func (x *HostDevicePool) GetNumaCell() int32 {
+	if x != nil {
+		return x.NumaCell
+	}
+	return 0
+}
+
+func (x *HostDevicePool) GetReportedFree() int32 {
+	if x != nil {
+		return x.ReportedFree
+	}
+	return 0
+}
+
+func (x *HostDevicePool) GetFree() int32 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+// HardwareClaim is what an instance takes of a host's NUMA cells and devices.
+type HardwareClaim struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ClaimId      string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`
+	InstanceUuid string                 `protobuf:"bytes,2,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
+	NumaCells    []*NumaCellClaim       `protobuf:"bytes,3,rep,name=numa_cells,json=numaCells,proto3" json:"numa_cells,omitempty"`
+	// By what the devices say of themselves, as in HostDevicePool.
+	Devices       map[string]int32 `protobuf:"bytes,4,rep,name=devices,proto3" json:"devices,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardwareClaim) Reset() {
+	*x = HardwareClaim{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardwareClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardwareClaim) ProtoMessage() {}
+
+func (x *HardwareClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardwareClaim.ProtoReflect.Descriptor instead.
+func (*HardwareClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *HardwareClaim) GetClaimId() string {
+	if x != nil {
+		return x.ClaimId
+	}
+	return ""
+}
+
+func (x *HardwareClaim) GetInstanceUuid() string {
+	if x != nil {
+		return x.InstanceUuid
+	}
+	return ""
+}
+
+func (x *HardwareClaim) GetNumaCells() []*NumaCellClaim {
+	if x != nil {
+		return x.NumaCells
+	}
+	return nil
+}
+
+func (x *HardwareClaim) GetDevices() map[string]int32 {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// NumaCellClaim is what an instance takes of one NUMA cell of its host.
+type NumaCellClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Dedicated CPUs, as in HostNumaCell; empty when its CPUs are shared.
+	PinnedCpus string `protobuf:"bytes,2,opt,name=pinned_cpus,json=pinnedCpus,proto3" json:"pinned_cpus,omitempty"`
+	SharedCpus int32  `protobuf:"varint,3,opt,name=shared_cpus,json=sharedCpus,proto3" json:"shared_cpus,omitempty"`
+	MemoryMb   int64  `protobuf:"varint,4,opt,name=memory_mb,json=memoryMb,proto3" json:"memory_mb,omitempty"`
+	// 0 for the smallest that the host has.
+	PageSizeKb    int64 `protobuf:"varint,5,opt,name=page_size_kb,json=pageSizeKb,proto3" json:"page_size_kb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NumaCellClaim) Reset() {
+	*x = NumaCellClaim{}
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NumaCellClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NumaCellClaim) ProtoMessage() {}
+
+func (x *NumaCellClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NumaCellClaim.ProtoReflect.Descriptor instead.
+func (*NumaCellClaim) Descriptor() ([]byte, []int) {
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *NumaCellClaim) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *NumaCellClaim) GetPinnedCpus() string {
+	if x != nil {
+		return x.PinnedCpus
+	}
+	return ""
+}
+
+func (x *NumaCellClaim) GetSharedCpus() int32 {
+	if x != nil {
+		return x.SharedCpus
+	}
+	return 0
+}
+
+func (x *NumaCellClaim) GetMemoryMb() int64 {
+	if x != nil {
+		return x.MemoryMb
+	}
+	return 0
+}
+
+func (x *NumaCellClaim) GetPageSizeKb() int64 {
+	if x != nil {
+		return x.PageSizeKb
+	}
+	return 0
+}
+
 // RefusedState is a state of a host that its cell does not take.
 type RefusedState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -310,7 +748,7 @@ type RefusedState struct {
 
 func (x *RefusedState) Reset() {
 	*x = RefusedState{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +760,7 @@ func (x *RefusedState) String() string {
 func (*RefusedState) ProtoMessage() {}
 
 func (x *RefusedState) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[1]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +773,7 @@ func (x *RefusedState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedState.ProtoReflect.Descriptor instead.
 func (*RefusedState) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{1}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RefusedState) GetSince() *timestamppb.Timestamp {
@@ -386,7 +824,7 @@ type HostAdmin struct {
 
 func (x *HostAdmin) Reset() {
 	*x = HostAdmin{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +836,7 @@ func (x *HostAdmin) String() string {
 func (*HostAdmin) ProtoMessage() {}
 
 func (x *HostAdmin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[2]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +849,7 @@ func (x *HostAdmin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAdmin.ProtoReflect.Descriptor instead.
 func (*HostAdmin) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{2}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HostAdmin) GetState() HostAdmin_State {
@@ -479,7 +917,7 @@ type HostNamespace struct {
 
 func (x *HostNamespace) Reset() {
 	*x = HostNamespace{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +929,7 @@ func (x *HostNamespace) String() string {
 func (*HostNamespace) ProtoMessage() {}
 
 func (x *HostNamespace) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[3]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +942,7 @@ func (x *HostNamespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostNamespace.ProtoReflect.Descriptor instead.
 func (*HostNamespace) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{3}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HostNamespace) GetName() string {
@@ -546,7 +984,7 @@ type HostAggregate struct {
 
 func (x *HostAggregate) Reset() {
 	*x = HostAggregate{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +996,7 @@ func (x *HostAggregate) String() string {
 func (*HostAggregate) ProtoMessage() {}
 
 func (x *HostAggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[4]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +1009,7 @@ func (x *HostAggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAggregate.ProtoReflect.Descriptor instead.
 func (*HostAggregate) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{4}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HostAggregate) GetUuid() string {
@@ -615,7 +1053,7 @@ type HostInventory struct {
 
 func (x *HostInventory) Reset() {
 	*x = HostInventory{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +1065,7 @@ func (x *HostInventory) String() string {
 func (*HostInventory) ProtoMessage() {}
 
 func (x *HostInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[5]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +1078,7 @@ func (x *HostInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostInventory.ProtoReflect.Descriptor instead.
 func (*HostInventory) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{5}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HostInventory) GetProviderUuid() string {
@@ -732,7 +1170,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +1182,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[6]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +1195,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{6}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListHostsRequest) GetCell() string {
@@ -818,7 +1256,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1268,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[7]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1281,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{7}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -885,7 +1323,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1335,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[8]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1348,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{8}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetHostRequest) GetHostUuid() string {
@@ -929,7 +1367,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1379,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[9]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1392,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{9}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -977,7 +1415,7 @@ type ResyncHostsRequest struct {
 
 func (x *ResyncHostsRequest) Reset() {
 	*x = ResyncHostsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1427,7 @@ func (x *ResyncHostsRequest) String() string {
 func (*ResyncHostsRequest) ProtoMessage() {}
 
 func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[10]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1440,7 @@ func (x *ResyncHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsRequest.ProtoReflect.Descriptor instead.
 func (*ResyncHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{10}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResyncHostsRequest) GetCell() string {
@@ -1036,7 +1474,7 @@ type ResyncHostsResponse struct {
 
 func (x *ResyncHostsResponse) Reset() {
 	*x = ResyncHostsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1486,7 @@ func (x *ResyncHostsResponse) String() string {
 func (*ResyncHostsResponse) ProtoMessage() {}
 
 func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[11]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1499,7 @@ func (x *ResyncHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncHostsResponse.ProtoReflect.Descriptor instead.
 func (*ResyncHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{11}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResyncHostsResponse) GetReplicas() []*ResyncedReplica {
@@ -1087,7 +1525,7 @@ type ResyncedReplica struct {
 
 func (x *ResyncedReplica) Reset() {
 	*x = ResyncedReplica{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1537,7 @@ func (x *ResyncedReplica) String() string {
 func (*ResyncedReplica) ProtoMessage() {}
 
 func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[12]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1550,7 @@ func (x *ResyncedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncedReplica.ProtoReflect.Descriptor instead.
 func (*ResyncedReplica) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{12}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResyncedReplica) GetReplica() string {
@@ -1164,7 +1602,7 @@ type UpdateHostRequest struct {
 
 func (x *UpdateHostRequest) Reset() {
 	*x = UpdateHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1614,7 @@ func (x *UpdateHostRequest) String() string {
 func (*UpdateHostRequest) ProtoMessage() {}
 
 func (x *UpdateHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[13]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1627,7 @@ func (x *UpdateHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateHostRequest.ProtoReflect.Descriptor instead.
 func (*UpdateHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{13}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateHostRequest) GetHostUuid() string {
@@ -1250,7 +1688,7 @@ type UpdateHostResponse struct {
 
 func (x *UpdateHostResponse) Reset() {
 	*x = UpdateHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1700,7 @@ func (x *UpdateHostResponse) String() string {
 func (*UpdateHostResponse) ProtoMessage() {}
 
 func (x *UpdateHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[14]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1713,7 @@ func (x *UpdateHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateHostResponse.ProtoReflect.Descriptor instead.
 func (*UpdateHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{14}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateHostResponse) GetHost() *Host {
@@ -1298,7 +1736,7 @@ type DeleteHostRequest struct {
 
 func (x *DeleteHostRequest) Reset() {
 	*x = DeleteHostRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1748,7 @@ func (x *DeleteHostRequest) String() string {
 func (*DeleteHostRequest) ProtoMessage() {}
 
 func (x *DeleteHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[15]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1761,7 @@ func (x *DeleteHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHostRequest.ProtoReflect.Descriptor instead.
 func (*DeleteHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{15}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteHostRequest) GetHostUuid() string {
@@ -1356,7 +1794,7 @@ type DeleteHostResponse struct {
 
 func (x *DeleteHostResponse) Reset() {
 	*x = DeleteHostResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1806,7 @@ func (x *DeleteHostResponse) String() string {
 func (*DeleteHostResponse) ProtoMessage() {}
 
 func (x *DeleteHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[16]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1819,7 @@ func (x *DeleteHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHostResponse.ProtoReflect.Descriptor instead.
 func (*DeleteHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{16}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteHostResponse) GetCell() string {
@@ -1410,7 +1848,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1860,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[17]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1873,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{17}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -1483,7 +1921,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1933,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[18]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1946,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{18}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutFactsResponse) GetNamespace() *HostNamespace {
@@ -1535,7 +1973,7 @@ type GetFactsRequest struct {
 
 func (x *GetFactsRequest) Reset() {
 	*x = GetFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1985,7 @@ func (x *GetFactsRequest) String() string {
 func (*GetFactsRequest) ProtoMessage() {}
 
 func (x *GetFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[19]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1998,7 @@ func (x *GetFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFactsRequest.ProtoReflect.Descriptor instead.
 func (*GetFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{19}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetFactsRequest) GetHostUuid() string {
@@ -1587,7 +2025,7 @@ type GetFactsResponse struct {
 
 func (x *GetFactsResponse) Reset() {
 	*x = GetFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2037,7 @@ func (x *GetFactsResponse) String() string {
 func (*GetFactsResponse) ProtoMessage() {}
 
 func (x *GetFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[20]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2050,7 @@ func (x *GetFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFactsResponse.ProtoReflect.Descriptor instead.
 func (*GetFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{20}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetFactsResponse) GetNamespace() *HostNamespace {
@@ -1642,7 +2080,7 @@ type DeleteFactsRequest struct {
 
 func (x *DeleteFactsRequest) Reset() {
 	*x = DeleteFactsRequest{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +2092,7 @@ func (x *DeleteFactsRequest) String() string {
 func (*DeleteFactsRequest) ProtoMessage() {}
 
 func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[21]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +2105,7 @@ func (x *DeleteFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{21}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeleteFactsRequest) GetHostUuid() string {
@@ -1707,7 +2145,7 @@ type DeleteFactsResponse struct {
 
 func (x *DeleteFactsResponse) Reset() {
 	*x = DeleteFactsResponse{}
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +2157,7 @@ func (x *DeleteFactsResponse) String() string {
 func (*DeleteFactsResponse) ProtoMessage() {}
 
 func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_v1_hosts_proto_msgTypes[22]
+	mi := &file_cellgate_v1_hosts_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +2170,7 @@ func (x *DeleteFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFactsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{22}
+	return file_cellgate_v1_hosts_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeleteFactsResponse) GetCell() string {
@@ -1746,7 +2184,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x06\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\a\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -1775,7 +2213,52 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"namespaces\x12,\n" +
 	"\x05admin\x18\x12 \x01(\v2\x16.cellgate.v1.HostAdminR\x05admin\x12+\n" +
 	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x123\n" +
-	"\arefused\x18\x14 \x01(\v2\x19.cellgate.v1.RefusedStateR\arefused\"\x8c\x01\n" +
+	"\arefused\x18\x14 \x01(\v2\x19.cellgate.v1.RefusedStateR\arefused\x128\n" +
+	"\n" +
+	"numa_cells\x18\x15 \x03(\v2\x19.cellgate.v1.HostNumaCellR\tnumaCells\x12>\n" +
+	"\fdevice_pools\x18\x16 \x03(\v2\x1b.cellgate.v1.HostDevicePoolR\vdevicePools\x12C\n" +
+	"\x0fhardware_claims\x18\x17 \x03(\v2\x1a.cellgate.v1.HardwareClaimR\x0ehardwareClaims\x12)\n" +
+	"\x10hardware_problem\x18\x18 \x01(\tR\x0fhardwareProblem\"\xad\x02\n" +
+	"\fHostNumaCell\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x16\n" +
+	"\x06socket\x18\x02 \x01(\x05R\x06socket\x12\x1f\n" +
+	"\vshared_cpus\x18\x03 \x01(\tR\n" +
+	"sharedCpus\x12%\n" +
+	"\x0ededicated_cpus\x18\x04 \x01(\tR\rdedicatedCpus\x12\x1f\n" +
+	"\vpinned_cpus\x18\x05 \x01(\tR\n" +
+	"pinnedCpus\x12\x1b\n" +
+	"\tcpus_used\x18\x06 \x01(\x05R\bcpusUsed\x12\x1b\n" +
+	"\tmemory_mb\x18\a \x01(\x03R\bmemoryMb\x12$\n" +
+	"\x0ememory_used_mb\x18\b \x01(\x03R\fmemoryUsedMb\x12,\n" +
+	"\x05pages\x18\t \x03(\v2\x16.cellgate.v1.HostPagesR\x05pages\"j\n" +
+	"\tHostPages\x12\x17\n" +
+	"\asize_kb\x18\x01 \x01(\x03R\x06sizeKb\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x1a\n" +
+	"\breserved\x18\x04 \x01(\x03R\breserved\"\x80\x01\n" +
+	"\x0eHostDevicePool\x12\x18\n" +
+	"\adevices\x18\x01 \x01(\tR\adevices\x12\x1b\n" +
+	"\tnuma_cell\x18\x02 \x01(\x05R\bnumaCell\x12#\n" +
+	"\rreported_free\x18\x03 \x01(\x05R\freportedFree\x12\x12\n" +
+	"\x04free\x18\x04 \x01(\x05R\x04free\"\x89\x02\n" +
+	"\rHardwareClaim\x12\x19\n" +
+	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\x129\n" +
+	"\n" +
+	"numa_cells\x18\x03 \x03(\v2\x1a.cellgate.v1.NumaCellClaimR\tnumaCells\x12A\n" +
+	"\adevices\x18\x04 \x03(\v2'.cellgate.v1.HardwareClaim.DevicesEntryR\adevices\x1a:\n" +
+	"\fDevicesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xa0\x01\n" +
+	"\rNumaCellClaim\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x1f\n" +
+	"\vpinned_cpus\x18\x02 \x01(\tR\n" +
+	"pinnedCpus\x12\x1f\n" +
+	"\vshared_cpus\x18\x03 \x01(\x05R\n" +
+	"sharedCpus\x12\x1b\n" +
+	"\tmemory_mb\x18\x04 \x01(\x03R\bmemoryMb\x12 \n" +
+	"\fpage_size_kb\x18\x05 \x01(\x03R\n" +
+	"pageSizeKb\"\x8c\x01\n" +
 	"\fRefusedState\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1a\n" +
@@ -1926,82 +2409,94 @@ func file_cellgate_v1_hosts_proto_rawDescGZIP() []byte {
 }
 
 var file_cellgate_v1_hosts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_cellgate_v1_hosts_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_cellgate_v1_hosts_proto_goTypes = []any{
 	(HostAdmin_State)(0),          // 0: cellgate.v1.HostAdmin.State
 	(*Host)(nil),                  // 1: cellgate.v1.Host
-	(*RefusedState)(nil),          // 2: cellgate.v1.RefusedState
-	(*HostAdmin)(nil),             // 3: cellgate.v1.HostAdmin
-	(*HostNamespace)(nil),         // 4: cellgate.v1.HostNamespace
-	(*HostAggregate)(nil),         // 5: cellgate.v1.HostAggregate
-	(*HostInventory)(nil),         // 6: cellgate.v1.HostInventory
-	(*ListHostsRequest)(nil),      // 7: cellgate.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 8: cellgate.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 9: cellgate.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 10: cellgate.v1.GetHostResponse
-	(*ResyncHostsRequest)(nil),    // 11: cellgate.v1.ResyncHostsRequest
-	(*ResyncHostsResponse)(nil),   // 12: cellgate.v1.ResyncHostsResponse
-	(*ResyncedReplica)(nil),       // 13: cellgate.v1.ResyncedReplica
-	(*UpdateHostRequest)(nil),     // 14: cellgate.v1.UpdateHostRequest
-	(*UpdateHostResponse)(nil),    // 15: cellgate.v1.UpdateHostResponse
-	(*DeleteHostRequest)(nil),     // 16: cellgate.v1.DeleteHostRequest
-	(*DeleteHostResponse)(nil),    // 17: cellgate.v1.DeleteHostResponse
-	(*PutFactsRequest)(nil),       // 18: cellgate.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),      // 19: cellgate.v1.PutFactsResponse
-	(*GetFactsRequest)(nil),       // 20: cellgate.v1.GetFactsRequest
-	(*GetFactsResponse)(nil),      // 21: cellgate.v1.GetFactsResponse
-	(*DeleteFactsRequest)(nil),    // 22: cellgate.v1.DeleteFactsRequest
-	(*DeleteFactsResponse)(nil),   // 23: cellgate.v1.DeleteFactsResponse
-	nil,                           // 24: cellgate.v1.HostAggregate.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*HostNumaCell)(nil),          // 2: cellgate.v1.HostNumaCell
+	(*HostPages)(nil),             // 3: cellgate.v1.HostPages
+	(*HostDevicePool)(nil),        // 4: cellgate.v1.HostDevicePool
+	(*HardwareClaim)(nil),         // 5: cellgate.v1.HardwareClaim
+	(*NumaCellClaim)(nil),         // 6: cellgate.v1.NumaCellClaim
+	(*RefusedState)(nil),          // 7: cellgate.v1.RefusedState
+	(*HostAdmin)(nil),             // 8: cellgate.v1.HostAdmin
+	(*HostNamespace)(nil),         // 9: cellgate.v1.HostNamespace
+	(*HostAggregate)(nil),         // 10: cellgate.v1.HostAggregate
+	(*HostInventory)(nil),         // 11: cellgate.v1.HostInventory
+	(*ListHostsRequest)(nil),      // 12: cellgate.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 13: cellgate.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 14: cellgate.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 15: cellgate.v1.GetHostResponse
+	(*ResyncHostsRequest)(nil),    // 16: cellgate.v1.ResyncHostsRequest
+	(*ResyncHostsResponse)(nil),   // 17: cellgate.v1.ResyncHostsResponse
+	(*ResyncedReplica)(nil),       // 18: cellgate.v1.ResyncedReplica
+	(*UpdateHostRequest)(nil),     // 19: cellgate.v1.UpdateHostRequest
+	(*UpdateHostResponse)(nil),    // 20: cellgate.v1.UpdateHostResponse
+	(*DeleteHostRequest)(nil),     // 21: cellgate.v1.DeleteHostRequest
+	(*DeleteHostResponse)(nil),    // 22: cellgate.v1.DeleteHostResponse
+	(*PutFactsRequest)(nil),       // 23: cellgate.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),      // 24: cellgate.v1.PutFactsResponse
+	(*GetFactsRequest)(nil),       // 25: cellgate.v1.GetFactsRequest
+	(*GetFactsResponse)(nil),      // 26: cellgate.v1.GetFactsResponse
+	(*DeleteFactsRequest)(nil),    // 27: cellgate.v1.DeleteFactsRequest
+	(*DeleteFactsResponse)(nil),   // 28: cellgate.v1.DeleteFactsResponse
+	nil,                           // 29: cellgate.v1.HardwareClaim.DevicesEntry
+	nil,                           // 30: cellgate.v1.HostAggregate.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 32: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 }
 var file_cellgate_v1_hosts_proto_depIdxs = []int32{
-	5,  // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
-	6,  // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
-	25, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
-	4,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
-	3,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
-	2,  // 5: cellgate.v1.Host.refused:type_name -> cellgate.v1.RefusedState
-	25, // 6: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
-	0,  // 7: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
-	25, // 8: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
-	25, // 9: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
-	26, // 10: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	24, // 11: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	1,  // 12: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	1,  // 13: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	13, // 14: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	27, // 15: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
-	0,  // 16: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
-	25, // 17: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
-	27, // 18: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
-	1,  // 19: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
-	26, // 20: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
-	4,  // 21: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	4,  // 22: cellgate.v1.GetFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	7,  // 23: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	9,  // 24: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	14, // 25: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
-	16, // 26: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
-	11, // 27: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	18, // 28: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	20, // 29: cellgate.v1.Hosts.GetFacts:input_type -> cellgate.v1.GetFactsRequest
-	22, // 30: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	8,  // 31: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	10, // 32: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	15, // 33: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
-	17, // 34: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
-	12, // 35: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	19, // 36: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	21, // 37: cellgate.v1.Hosts.GetFacts:output_type -> cellgate.v1.GetFactsResponse
-	23, // 38: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	10, // 0: cellgate.v1.Host.aggregates:type_name -> cellgate.v1.HostAggregate
+	11, // 1: cellgate.v1.Host.inventories:type_name -> cellgate.v1.HostInventory
+	31, // 2: cellgate.v1.Host.last_seen_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: cellgate.v1.Host.namespaces:type_name -> cellgate.v1.HostNamespace
+	8,  // 4: cellgate.v1.Host.admin:type_name -> cellgate.v1.HostAdmin
+	7,  // 5: cellgate.v1.Host.refused:type_name -> cellgate.v1.RefusedState
+	2,  // 6: cellgate.v1.Host.numa_cells:type_name -> cellgate.v1.HostNumaCell
+	4,  // 7: cellgate.v1.Host.device_pools:type_name -> cellgate.v1.HostDevicePool
+	5,  // 8: cellgate.v1.Host.hardware_claims:type_name -> cellgate.v1.HardwareClaim
+	3,  // 9: cellgate.v1.HostNumaCell.pages:type_name -> cellgate.v1.HostPages
+	6,  // 10: cellgate.v1.HardwareClaim.numa_cells:type_name -> cellgate.v1.NumaCellClaim
+	29, // 11: cellgate.v1.HardwareClaim.devices:type_name -> cellgate.v1.HardwareClaim.DevicesEntry
+	31, // 12: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
+	0,  // 13: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
+	31, // 14: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	31, // 15: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	32, // 16: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	30, // 17: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	1,  // 18: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	1,  // 19: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	18, // 20: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	33, // 21: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	0,  // 22: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
+	31, // 23: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	33, // 24: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	1,  // 25: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
+	32, // 26: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	9,  // 27: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	9,  // 28: cellgate.v1.GetFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	12, // 29: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	14, // 30: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	19, // 31: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
+	21, // 32: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
+	16, // 33: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	23, // 34: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	25, // 35: cellgate.v1.Hosts.GetFacts:input_type -> cellgate.v1.GetFactsRequest
+	27, // 36: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	13, // 37: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	15, // 38: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	20, // 39: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	22, // 40: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
+	17, // 41: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	24, // 42: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	26, // 43: cellgate.v1.Hosts.GetFacts:output_type -> cellgate.v1.GetFactsResponse
+	28, // 44: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	37, // [37:45] is the sub-list for method output_type
+	29, // [29:37] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
@@ -2015,7 +2510,7 @@ func file_cellgate_v1_hosts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_hosts_proto_rawDesc), len(file_cellgate_v1_hosts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

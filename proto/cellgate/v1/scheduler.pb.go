@@ -204,6 +204,61 @@ func (CellOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
+type DecisionOutcome int32
+
+const (
+	DecisionOutcome_DECISION_OUTCOME_UNSPECIFIED DecisionOutcome = 0
+	// Hosts were chosen and claimed.
+	DecisionOutcome_PLACED DecisionOutcome = 1
+	// Hosts were chosen, and nothing was claimed: the request asked for that.
+	DecisionOutcome_DRY_RUN DecisionOutcome = 2
+	// No hosts were chosen; of dry runs, too.
+	DecisionOutcome_REFUSED DecisionOutcome = 3
+)
+
+// Enum value maps for DecisionOutcome.
+var (
+	DecisionOutcome_name = map[int32]string{
+		0: "DECISION_OUTCOME_UNSPECIFIED",
+		1: "PLACED",
+		2: "DRY_RUN",
+		3: "REFUSED",
+	}
+	DecisionOutcome_value = map[string]int32{
+		"DECISION_OUTCOME_UNSPECIFIED": 0,
+		"PLACED":                       1,
+		"DRY_RUN":                      2,
+		"REFUSED":                      3,
+	}
+)
+
+func (x DecisionOutcome) Enum() *DecisionOutcome {
+	p := new(DecisionOutcome)
+	*p = x
+	return p
+}
+
+func (x DecisionOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DecisionOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_cellgate_v1_scheduler_proto_enumTypes[3].Descriptor()
+}
+
+func (DecisionOutcome) Type() protoreflect.EnumType {
+	return &file_cellgate_v1_scheduler_proto_enumTypes[3]
+}
+
+func (x DecisionOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DecisionOutcome.Descriptor instead.
+func (DecisionOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_cellgate_v1_scheduler_proto_rawDescGZIP(), []int{3}
+}
+
 type SelectDestinationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Idempotency key: while the claims that it made live, the same id and the
@@ -1859,8 +1914,6 @@ type ListDecisionsRequest struct {
 	InstanceUuid string `protobuf:"bytes,2,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
 	ProjectId    string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	RequestId    string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Refusals only.
-	Refused bool `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	// 0 means 100.
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// A next_page_token of this list with the same filters.
@@ -1873,8 +1926,12 @@ type ListDecisionsRequest struct {
 	// Decisions that chose a host in this cell.
 	HostCell string `protobuf:"bytes,10,opt,name=host_cell,json=hostCell,proto3" json:"host_cell,omitempty"`
 	// Decided at or after since, and before until: by the time in decision_id, in milliseconds.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=since,proto3" json:"since,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=since,proto3" json:"since,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
+	// Unspecified for any.
+	Outcome DecisionOutcome `protobuf:"varint,13,opt,name=outcome,proto3,enum=cellgate.v1.DecisionOutcome" json:"outcome,omitempty"`
+	// As in Decision.
+	TraceId       string `protobuf:"bytes,14,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1937,13 +1994,6 @@ func (x *ListDecisionsRequest) GetRequestId() string {
 	return ""
 }
 
-func (x *ListDecisionsRequest) GetRefused() bool {
-	if x != nil {
-		return x.Refused
-	}
-	return false
-}
-
 func (x *ListDecisionsRequest) GetPageSize() int32 {
 	if x != nil {
 		return x.PageSize
@@ -1991,6 +2041,20 @@ func (x *ListDecisionsRequest) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *ListDecisionsRequest) GetOutcome() DecisionOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return DecisionOutcome_DECISION_OUTCOME_UNSPECIFIED
+}
+
+func (x *ListDecisionsRequest) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
 }
 
 type ListDecisionsResponse struct {
@@ -2830,15 +2894,14 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\n" +
 	"decisionId\"H\n" +
 	"\x13GetDecisionResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xef\x03\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\"\xc1\x04\n" +
 	"\x14ListDecisionsRequest\x12\x1c\n" +
 	"\x04cell\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04cell\x120\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\finstanceUuid\x12'\n" +
 	"\n" +
 	"project_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\tprojectId\x12'\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12\x18\n" +
-	"\arefused\x18\x05 \x01(\bR\arefused\x12'\n" +
+	"request_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\trequestId\x12'\n" +
 	"\tpage_size\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
@@ -2848,7 +2911,9 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\thost_cell\x18\n" +
 	" \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostCell\x120\n" +
 	"\x05since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xa1\x01\n" +
+	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12@\n" +
+	"\aoutcome\x18\r \x01(\x0e2\x1c.cellgate.v1.DecisionOutcomeB\b\xbaH\x05\x82\x01\x02\x10\x01R\aoutcome\x12\"\n" +
+	"\btrace_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\atraceIdJ\x04\b\x05\x10\x06\"\xa1\x01\n" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
@@ -2930,7 +2995,13 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x18CELL_OUTCOME_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSEARCHED\x10\x01\x12\v\n" +
 	"\aSKIPPED\x10\x02\x12\x0f\n" +
-	"\vUNAVAILABLE\x10\x032\x8c\x04\n" +
+	"\vUNAVAILABLE\x10\x03*Y\n" +
+	"\x0fDecisionOutcome\x12 \n" +
+	"\x1cDECISION_OUTCOME_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06PLACED\x10\x01\x12\v\n" +
+	"\aDRY_RUN\x10\x02\x12\v\n" +
+	"\aREFUSED\x10\x032\x8c\x04\n" +
 	"\tScheduler\x12\x89\x01\n" +
 	"\x12SelectDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a'.cellgate.v1.SelectDestinationsResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/select_destinations\x12\x8c\x01\n" +
 	"\x13ExplainDestinations\x12&.cellgate.v1.SelectDestinationsRequest\x1a(.cellgate.v1.ExplainDestinationsResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/explain_destinations\x12u\n" +
@@ -2949,103 +3020,105 @@ func file_cellgate_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_cellgate_v1_scheduler_proto_rawDescData
 }
 
-var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_cellgate_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_cellgate_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_cellgate_v1_scheduler_proto_goTypes = []any{
 	(Operation)(0),                      // 0: cellgate.v1.Operation
 	(CellSource)(0),                     // 1: cellgate.v1.CellSource
 	(CellOutcome)(0),                    // 2: cellgate.v1.CellOutcome
-	(*SelectDestinationsRequest)(nil),   // 3: cellgate.v1.SelectDestinationsRequest
-	(*SelectDestinationsResponse)(nil),  // 4: cellgate.v1.SelectDestinationsResponse
-	(*Destinations)(nil),                // 5: cellgate.v1.Destinations
-	(*Selection)(nil),                   // 6: cellgate.v1.Selection
-	(*CellReport)(nil),                  // 7: cellgate.v1.CellReport
-	(*WarningCount)(nil),                // 8: cellgate.v1.WarningCount
-	(*RejectCount)(nil),                 // 9: cellgate.v1.RejectCount
-	(*ExplainDestinationsResponse)(nil), // 10: cellgate.v1.ExplainDestinationsResponse
-	(*RankedHost)(nil),                  // 11: cellgate.v1.RankedHost
-	(*WeigherScore)(nil),                // 12: cellgate.v1.WeigherScore
-	(*Decision)(nil),                    // 13: cellgate.v1.Decision
-	(*DecisionClaim)(nil),               // 14: cellgate.v1.DecisionClaim
-	(*RejectedClaim)(nil),               // 15: cellgate.v1.RejectedClaim
-	(*GetDecisionRequest)(nil),          // 16: cellgate.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),         // 17: cellgate.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),        // 18: cellgate.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),       // 19: cellgate.v1.ListDecisionsResponse
-	(*NoValidHost)(nil),                 // 20: cellgate.v1.NoValidHost
-	(*RequestChange)(nil),               // 21: cellgate.v1.RequestChange
-	(*Condition)(nil),                   // 22: cellgate.v1.Condition
-	(*BoundCount)(nil),                  // 23: cellgate.v1.BoundCount
-	(*NearMiss)(nil),                    // 24: cellgate.v1.NearMiss
-	(*Miss)(nil),                        // 25: cellgate.v1.Miss
-	(*RequestSpec)(nil),                 // 26: cellgate.v1.RequestSpec
-	(*structpb.Struct)(nil),             // 27: google.protobuf.Struct
-	(*durationpb.Duration)(nil),         // 28: google.protobuf.Duration
-	(ClaimState)(0),                     // 29: cellgate.v1.ClaimState
-	(*timestamppb.Timestamp)(nil),       // 30: google.protobuf.Timestamp
-	(*ClaimVerdict)(nil),                // 31: cellgate.v1.ClaimVerdict
-	(*ClaimRejection)(nil),              // 32: cellgate.v1.ClaimRejection
+	(DecisionOutcome)(0),                // 3: cellgate.v1.DecisionOutcome
+	(*SelectDestinationsRequest)(nil),   // 4: cellgate.v1.SelectDestinationsRequest
+	(*SelectDestinationsResponse)(nil),  // 5: cellgate.v1.SelectDestinationsResponse
+	(*Destinations)(nil),                // 6: cellgate.v1.Destinations
+	(*Selection)(nil),                   // 7: cellgate.v1.Selection
+	(*CellReport)(nil),                  // 8: cellgate.v1.CellReport
+	(*WarningCount)(nil),                // 9: cellgate.v1.WarningCount
+	(*RejectCount)(nil),                 // 10: cellgate.v1.RejectCount
+	(*ExplainDestinationsResponse)(nil), // 11: cellgate.v1.ExplainDestinationsResponse
+	(*RankedHost)(nil),                  // 12: cellgate.v1.RankedHost
+	(*WeigherScore)(nil),                // 13: cellgate.v1.WeigherScore
+	(*Decision)(nil),                    // 14: cellgate.v1.Decision
+	(*DecisionClaim)(nil),               // 15: cellgate.v1.DecisionClaim
+	(*RejectedClaim)(nil),               // 16: cellgate.v1.RejectedClaim
+	(*GetDecisionRequest)(nil),          // 17: cellgate.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),         // 18: cellgate.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),        // 19: cellgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),       // 20: cellgate.v1.ListDecisionsResponse
+	(*NoValidHost)(nil),                 // 21: cellgate.v1.NoValidHost
+	(*RequestChange)(nil),               // 22: cellgate.v1.RequestChange
+	(*Condition)(nil),                   // 23: cellgate.v1.Condition
+	(*BoundCount)(nil),                  // 24: cellgate.v1.BoundCount
+	(*NearMiss)(nil),                    // 25: cellgate.v1.NearMiss
+	(*Miss)(nil),                        // 26: cellgate.v1.Miss
+	(*RequestSpec)(nil),                 // 27: cellgate.v1.RequestSpec
+	(*structpb.Struct)(nil),             // 28: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 29: google.protobuf.Duration
+	(ClaimState)(0),                     // 30: cellgate.v1.ClaimState
+	(*timestamppb.Timestamp)(nil),       // 31: google.protobuf.Timestamp
+	(*ClaimVerdict)(nil),                // 32: cellgate.v1.ClaimVerdict
+	(*ClaimRejection)(nil),              // 33: cellgate.v1.ClaimRejection
 }
 var file_cellgate_v1_scheduler_proto_depIdxs = []int32{
 	0,  // 0: cellgate.v1.SelectDestinationsRequest.operation:type_name -> cellgate.v1.Operation
-	26, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
-	27, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
-	28, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
-	5,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
-	7,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
-	6,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
-	6,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
-	27, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
-	29, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
-	30, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
+	27, // 1: cellgate.v1.SelectDestinationsRequest.request_spec:type_name -> cellgate.v1.RequestSpec
+	28, // 2: cellgate.v1.SelectDestinationsRequest.nova_request_spec:type_name -> google.protobuf.Struct
+	29, // 3: cellgate.v1.SelectDestinationsRequest.claim_ttl:type_name -> google.protobuf.Duration
+	6,  // 4: cellgate.v1.SelectDestinationsResponse.destinations:type_name -> cellgate.v1.Destinations
+	8,  // 5: cellgate.v1.SelectDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
+	7,  // 6: cellgate.v1.Destinations.selected:type_name -> cellgate.v1.Selection
+	7,  // 7: cellgate.v1.Destinations.alternates:type_name -> cellgate.v1.Selection
+	28, // 8: cellgate.v1.Selection.limits:type_name -> google.protobuf.Struct
+	30, // 9: cellgate.v1.Selection.claim_state:type_name -> cellgate.v1.ClaimState
+	31, // 10: cellgate.v1.Selection.claim_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 11: cellgate.v1.CellReport.source:type_name -> cellgate.v1.CellSource
 	2,  // 12: cellgate.v1.CellReport.outcome:type_name -> cellgate.v1.CellOutcome
-	9,  // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
-	8,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
-	11, // 15: cellgate.v1.ExplainDestinationsResponse.ranked:type_name -> cellgate.v1.RankedHost
-	9,  // 16: cellgate.v1.ExplainDestinationsResponse.rejects:type_name -> cellgate.v1.RejectCount
-	22, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
-	24, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
-	7,  // 19: cellgate.v1.ExplainDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
-	21, // 20: cellgate.v1.ExplainDestinationsResponse.changes:type_name -> cellgate.v1.RequestChange
-	12, // 21: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
-	30, // 22: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	10, // 13: cellgate.v1.CellReport.rejects:type_name -> cellgate.v1.RejectCount
+	9,  // 14: cellgate.v1.CellReport.warnings:type_name -> cellgate.v1.WarningCount
+	12, // 15: cellgate.v1.ExplainDestinationsResponse.ranked:type_name -> cellgate.v1.RankedHost
+	10, // 16: cellgate.v1.ExplainDestinationsResponse.rejects:type_name -> cellgate.v1.RejectCount
+	23, // 17: cellgate.v1.ExplainDestinationsResponse.conditions:type_name -> cellgate.v1.Condition
+	25, // 18: cellgate.v1.ExplainDestinationsResponse.nearest:type_name -> cellgate.v1.NearMiss
+	8,  // 19: cellgate.v1.ExplainDestinationsResponse.cells:type_name -> cellgate.v1.CellReport
+	22, // 20: cellgate.v1.ExplainDestinationsResponse.changes:type_name -> cellgate.v1.RequestChange
+	13, // 21: cellgate.v1.RankedHost.scores:type_name -> cellgate.v1.WeigherScore
+	31, // 22: cellgate.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
 	0,  // 23: cellgate.v1.Decision.operation:type_name -> cellgate.v1.Operation
-	5,  // 24: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
-	7,  // 25: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
-	20, // 26: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
-	28, // 27: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
-	15, // 28: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
-	14, // 29: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
-	11, // 30: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
-	29, // 31: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
-	31, // 32: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
-	32, // 33: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
-	13, // 34: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	30, // 35: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
-	30, // 36: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
-	13, // 37: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	9,  // 38: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
-	7,  // 39: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
-	22, // 40: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
-	24, // 41: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
-	21, // 42: cellgate.v1.NoValidHost.changes:type_name -> cellgate.v1.RequestChange
-	25, // 43: cellgate.v1.RequestChange.misses:type_name -> cellgate.v1.Miss
-	23, // 44: cellgate.v1.Condition.bounds:type_name -> cellgate.v1.BoundCount
-	25, // 45: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
-	3,  // 46: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	3,  // 47: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
-	16, // 48: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
-	18, // 49: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
-	4,  // 50: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
-	10, // 51: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
-	17, // 52: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
-	19, // 53: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
-	50, // [50:54] is the sub-list for method output_type
-	46, // [46:50] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	6,  // 24: cellgate.v1.Decision.destinations:type_name -> cellgate.v1.Destinations
+	8,  // 25: cellgate.v1.Decision.cells:type_name -> cellgate.v1.CellReport
+	21, // 26: cellgate.v1.Decision.no_valid_host:type_name -> cellgate.v1.NoValidHost
+	29, // 27: cellgate.v1.Decision.took:type_name -> google.protobuf.Duration
+	16, // 28: cellgate.v1.Decision.rejected_claims:type_name -> cellgate.v1.RejectedClaim
+	15, // 29: cellgate.v1.Decision.claims:type_name -> cellgate.v1.DecisionClaim
+	12, // 30: cellgate.v1.Decision.ranked:type_name -> cellgate.v1.RankedHost
+	30, // 31: cellgate.v1.DecisionClaim.state:type_name -> cellgate.v1.ClaimState
+	32, // 32: cellgate.v1.DecisionClaim.verdict:type_name -> cellgate.v1.ClaimVerdict
+	33, // 33: cellgate.v1.DecisionClaim.rejections:type_name -> cellgate.v1.ClaimRejection
+	14, // 34: cellgate.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	31, // 35: cellgate.v1.ListDecisionsRequest.since:type_name -> google.protobuf.Timestamp
+	31, // 36: cellgate.v1.ListDecisionsRequest.until:type_name -> google.protobuf.Timestamp
+	3,  // 37: cellgate.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
+	14, // 38: cellgate.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	10, // 39: cellgate.v1.NoValidHost.rejects:type_name -> cellgate.v1.RejectCount
+	8,  // 40: cellgate.v1.NoValidHost.cells:type_name -> cellgate.v1.CellReport
+	23, // 41: cellgate.v1.NoValidHost.conditions:type_name -> cellgate.v1.Condition
+	25, // 42: cellgate.v1.NoValidHost.nearest:type_name -> cellgate.v1.NearMiss
+	22, // 43: cellgate.v1.NoValidHost.changes:type_name -> cellgate.v1.RequestChange
+	26, // 44: cellgate.v1.RequestChange.misses:type_name -> cellgate.v1.Miss
+	24, // 45: cellgate.v1.Condition.bounds:type_name -> cellgate.v1.BoundCount
+	26, // 46: cellgate.v1.NearMiss.misses:type_name -> cellgate.v1.Miss
+	4,  // 47: cellgate.v1.Scheduler.SelectDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	4,  // 48: cellgate.v1.Scheduler.ExplainDestinations:input_type -> cellgate.v1.SelectDestinationsRequest
+	17, // 49: cellgate.v1.Scheduler.GetDecision:input_type -> cellgate.v1.GetDecisionRequest
+	19, // 50: cellgate.v1.Scheduler.ListDecisions:input_type -> cellgate.v1.ListDecisionsRequest
+	5,  // 51: cellgate.v1.Scheduler.SelectDestinations:output_type -> cellgate.v1.SelectDestinationsResponse
+	11, // 52: cellgate.v1.Scheduler.ExplainDestinations:output_type -> cellgate.v1.ExplainDestinationsResponse
+	18, // 53: cellgate.v1.Scheduler.GetDecision:output_type -> cellgate.v1.GetDecisionResponse
+	20, // 54: cellgate.v1.Scheduler.ListDecisions:output_type -> cellgate.v1.ListDecisionsResponse
+	51, // [51:55] is the sub-list for method output_type
+	47, // [47:51] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_scheduler_proto_init() }
@@ -3064,7 +3137,7 @@ func file_cellgate_v1_scheduler_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_v1_scheduler_proto_rawDesc), len(file_cellgate_v1_scheduler_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -8066,7 +8066,6 @@ type ListDecisionsRequest struct {
 	InstanceUuid string                 `protobuf:"bytes,1,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
 	ProjectId    string                 `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	RequestId    string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Refused      bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
 	PageSize     int32                  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Only decisions older than this one, by the ulid of its id (cells' lists merge
 	// by it); empty means from the newest.
@@ -8074,9 +8073,11 @@ type ListDecisionsRequest struct {
 	// Only this one and newer ones, by the ulid of its id.
 	From string `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
 	// As in cellgate.v1.ListDecisionsRequest.
-	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	Host          string `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
-	HostCell      string `protobuf:"bytes,10,opt,name=host_cell,json=hostCell,proto3" json:"host_cell,omitempty"`
+	Reason        string             `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Host          string             `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
+	HostCell      string             `protobuf:"bytes,10,opt,name=host_cell,json=hostCell,proto3" json:"host_cell,omitempty"`
+	Outcome       v1.DecisionOutcome `protobuf:"varint,11,opt,name=outcome,proto3,enum=cellgate.v1.DecisionOutcome" json:"outcome,omitempty"`
+	TraceId       string             `protobuf:"bytes,12,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8132,13 +8133,6 @@ func (x *ListDecisionsRequest) GetRequestId() string {
 	return ""
 }
 
-func (x *ListDecisionsRequest) GetRefused() bool {
-	if x != nil {
-		return x.Refused
-	}
-	return false
-}
-
 func (x *ListDecisionsRequest) GetPageSize() int32 {
 	if x != nil {
 		return x.PageSize
@@ -8177,6 +8171,20 @@ func (x *ListDecisionsRequest) GetHost() string {
 func (x *ListDecisionsRequest) GetHostCell() string {
 	if x != nil {
 		return x.HostCell
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetOutcome() v1.DecisionOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return v1.DecisionOutcome(0)
+}
+
+func (x *ListDecisionsRequest) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
 	}
 	return ""
 }
@@ -9205,14 +9213,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"decisionId\"b\n" +
 	"\x13GetDecisionResponse\x121\n" +
 	"\bdecision\x18\x01 \x01(\v2\x15.cellgate.v1.DecisionR\bdecision\x12\x18\n" +
-	"\aranking\x18\x02 \x01(\fR\aranking\"\xfe\x02\n" +
+	"\aranking\x18\x02 \x01(\fR\aranking\"\xc6\x03\n" +
 	"\x14ListDecisionsRequest\x12,\n" +
 	"\rinstance_uuid\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18$R\finstanceUuid\x12'\n" +
 	"\n" +
 	"project_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tprojectId\x12'\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\trequestId\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\bR\arefused\x12'\n" +
+	"request_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\trequestId\x12'\n" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12\x1f\n" +
 	"\x06before\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06before\x12\x1b\n" +
@@ -9220,7 +9227,9 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x06reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06reason\x12\x1c\n" +
 	"\x04host\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12%\n" +
 	"\thost_cell\x18\n" +
-	" \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostCell\"`\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostCell\x126\n" +
+	"\aoutcome\x18\v \x01(\x0e2\x1c.cellgate.v1.DecisionOutcomeR\aoutcome\x12\"\n" +
+	"\btrace_id\x18\f \x01(\tB\a\xbaH\x04r\x02\x18@R\atraceIdJ\x04\b\x04\x10\x05\"`\n" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x13\n" +
@@ -9413,7 +9422,8 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*v1.Host)(nil),                // 121: cellgate.v1.Host
 	(v1.HostAdmin_State)(0),        // 122: cellgate.v1.HostAdmin.State
 	(*v1.Decision)(nil),            // 123: cellgate.v1.Decision
-	(*v1.Cell)(nil),                // 124: cellgate.v1.Cell
+	(v1.DecisionOutcome)(0),        // 124: cellgate.v1.DecisionOutcome
+	(*v1.Cell)(nil),                // 125: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
@@ -9548,52 +9558,53 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	109, // 129: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
 	123, // 130: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
 	123, // 131: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	123, // 132: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	124, // 133: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	107, // 134: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	109, // 135: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	109, // 136: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 137: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 138: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 139: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 140: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 141: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 142: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 143: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 144: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	101, // 145: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	103, // 146: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	105, // 147: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 148: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 149: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 150: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 151: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 152: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 153: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 154: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 155: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 156: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 157: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 158: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 159: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 160: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 161: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	98,  // 162: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	102, // 163: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	104, // 164: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	106, // 165: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 166: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 167: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 168: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 169: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 170: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 171: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 172: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	155, // [155:173] is the sub-list for method output_type
-	137, // [137:155] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	124, // 132: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
+	123, // 133: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	125, // 134: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	107, // 135: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	109, // 136: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	109, // 137: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 144: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 145: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	101, // 146: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	103, // 147: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	105, // 148: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 149: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 150: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 151: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 152: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 153: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 154: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 155: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 156: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 157: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 158: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 159: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 160: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 161: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 162: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	98,  // 163: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	102, // 164: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	104, // 165: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	106, // 166: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 167: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 168: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 169: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 170: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 171: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 172: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 173: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	156, // [156:174] is the sub-list for method output_type
+	138, // [138:156] is the sub-list for method input_type
+	138, // [138:138] is the sub-list for extension type_name
+	138, // [138:138] is the sub-list for extension extendee
+	0,   // [0:138] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
