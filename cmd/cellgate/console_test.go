@@ -165,11 +165,13 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	gw := launch(t, true, args...)
 	starts := gw.await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
 	api := starts[1]
-	cellgate(t, api, exitDone, nil, "select", "--vcpus", "2", "--memory-mb", "2048")
-	cellgate(t, api, exitRefused, nil, "select", "--vcpus", "9999")
 
 	b := browse(t, "http://"+starts[2])
 	b.open("/", "Latest decisions")
+	b.awaitRates(api)
+	cellgate(t, api, exitDone, nil, "select", "--vcpus", "2", "--memory-mb", "2048")
+	cellgate(t, api, exitRefused, nil, "select", "--vcpus", "9999")
+	pinned := placePinned(t, api)
 	b.await("2 of 2")
 	b.await("NO_VALID_HOST")
 	b.check("overview")
@@ -188,9 +190,16 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	b.await("Inventory")
 	b.await("Agent last heard")
 	b.check("host")
+	b.open("/hosts/"+pinned.host, "NUMA cells and devices")
+	b.await(pinned.instance)
+	b.await("NUMA cell 0: CPUs ")
+	b.do(chromedp.Evaluate(`[...document.querySelectorAll("section")].find((s) => s.innerText.startsWith("NUMA cells")).scrollIntoView(); 0`, nil))
+	b.check("host-hardware")
 
-	b.open("/decisions", "placed")
+	b.open("/decisions", "Hosts, or why not")
 	b.check("decisions")
+	b.filterDecisions()
+	b.open("/decisions", "Hosts, or why not")
 	b.do(chromedp.Click(`//tr[contains(., "NO_VALID_HOST")]//a`, chromedp.BySearch))
 	b.await("How the hosts became fewer")
 	b.await("What would fit")
@@ -202,6 +211,7 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	b.await("No valid host was found")
 	b.await("Smallest change of the request")
 	b.check("try-refused")
+	b.tryWhatIf()
 
 	b.open("/capacity", "What if")
 	b.do(chromedp.Click("button.primary", chromedp.ByQuery))
@@ -220,7 +230,91 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	cells[1].stop()
 	b.await("1 of 2")
 	b.await("not available")
+	b.await("of 10,020; cell2 as last known")
+	b.await("The numbers are of its last answer")
+	b.await("cell2 did not answer: the decisions that it keeps are missing here.")
 	b.check("overview-dead-cell")
+	b.open("/cells/cell2", "Was in use")
+	b.await("last known")
+	b.await("CELL_UNAVAILABLE")
+	b.check("cell-dead")
+	b.open("/decisions", "cell2 did not answer")
+}
+
+// awaitRates asks for hosts until the overview shows how many selections a second there are, and how long they took.
+func (b *browser) awaitRates(api string) {
+	b.t.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for shown := false; !shown; <-tick.C {
+		cellgate(b.t, api, exitDone, nil, "select", "--vcpus", "1", "--dry-run")
+		b.do(chromedp.Evaluate(`document.body.innerText.includes("calls a second, median") && document.querySelector(".chart")?.ariaLabel.split("now: ")[1] !== "a second none"`, &shown))
+	}
+}
+
+// onPinned is an instance whose host reports NUMA cells and devices, and that host's uuid.
+type onPinned struct{ instance, host string }
+
+// placePinned places an instance with dedicated CPUs on a host with devices.
+func placePinned(t *testing.T, api string) onPinned {
+	t.Helper()
+	var hosts cellgatev1.ListHostsResponse
+	cellgate(t, api, exitDone, &hosts, "hosts", "--cell", "cell1", "--trait", "CUSTOM_GPU_A40", "--limit", "1")
+	var placed cellgatev1.SelectDestinationsResponse
+	cellgate(t, api, exitDone, &placed, "select", "--vcpus", "4", "--memory-mb", "8192", "--force-host", hosts.GetHosts()[0].GetServiceHost(), "--extra-spec", "hw:cpu_policy=dedicated")
+	d := placed.GetDestinations()[0]
+	return onPinned{d.GetInstanceUuid(), d.GetSelected().GetComputeNodeUuid()}
+}
+
+// choose picks an option of a control, as a user does.
+func (b *browser) choose(label, value string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue(fmt.Sprintf(`//label[contains(., %q)]/select`, label), value, chromedp.BySearch),
+		chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll("label")].find((l) => l.textContent.includes(%q)).querySelector("select").dispatchEvent(new Event("change", {bubbles: true})); 0`, label), nil))
+}
+
+// filterDecisions lists decisions by how they ended, and by a reason.
+func (b *browser) filterDecisions() {
+	b.t.Helper()
+	rows := func(text string) chromedp.Action {
+		return chromedp.Poll(fmt.Sprintf(`((rows) => rows.length > 0 && rows.every((x) => x.innerText === %q))([...document.querySelectorAll("tbody tr td:nth-child(2)")])`, text), nil)
+	}
+	b.choose("Outcome", "DRY_RUN")
+	b.do(rows("dry run"))
+	b.choose("Outcome", "REFUSED")
+	b.do(rows("NO_VALID_HOST"))
+	b.do(chromedp.SendKeys(`//label[contains(., "Reason")]/input`, "VCPU", chromedp.BySearch))
+	b.await("hosts by ResourceFilter(VCPU).")
+	b.check("decisions-by-reason")
+	b.do(chromedp.SendKeys(`//label[contains(., "Trace")]/input`, strings.Repeat("0", 32), chromedp.BySearch))
+	b.await("No decisions.")
+}
+
+// tryWhatIf asks for several instances of a group on hosts with a trait, and what would be without it and elsewhere.
+func (b *browser) tryWhatIf() {
+	b.t.Helper()
+	b.open("/try", "It would go to")
+	b.choose("Server group", "anti-affinity")
+	b.do(
+		chromedp.SendKeys(`//label[contains(., "Required traits")]/input`, "CUSTOM_GPU_A40", chromedp.BySearch),
+		chromedp.SendKeys(`//label[contains(., "In aggregates")]/textarea`, "ssd", chromedp.BySearch),
+		chromedp.SetValue(`//label[starts-with(., "Instances")]/input`, "3", chromedp.BySearch),
+		chromedp.Evaluate(`[...document.querySelectorAll("label")].find((l) => l.textContent.startsWith("Instances")).querySelector("input").dispatchEvent(new Event("input", {bubbles: true})); 0`, nil),
+	)
+	b.await("All 3 find hosts; the first one would go to")
+	b.do(chromedp.Focus(`//button[. = "CUSTOM_GPU_A40"]`, chromedp.BySearch), chromedp.KeyEvent(" "))
+	b.await("; as asked ")
+	b.choose("the zone were", "=az2")
+	b.choose("the group's policy were", "=affinity")
+	b.await("what if")
+	b.check("try-what-if")
+	b.do(chromedp.Click(`//button[. = "Keep in the form"]`, chromedp.BySearch))
+	b.do(chromedp.Poll(`!document.body.innerText.includes("; as asked ")`, nil))
+	var zone string
+	b.do(chromedp.Value(`//label[contains(., "Availability zone")]/input`, &zone, chromedp.BySearch))
+	if zone != "az2" {
+		b.t.Errorf("the form has the zone %q", zone)
+	}
 }
 
 // planDrain plans to empty the host with the most instances.
@@ -235,8 +329,8 @@ func (b *browser) planDrain(api string) {
 	)
 	b.await("can move")
 	b.await(fmt.Sprintf("%s of cell1: %d instances", full.GetServiceHost(), full.GetInstances()))
-	b.await("Not known, and not heeded")
-	b.do(chromedp.ScrollIntoView(`//p[contains(., "not heeded")]`, chromedp.BySearch))
+	b.await("The plan ignores what is not known of the instances")
+	b.do(chromedp.ScrollIntoView(`//p[contains(., "The plan ignores")]`, chromedp.BySearch))
 	b.check("drain")
 }
 

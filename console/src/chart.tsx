@@ -9,6 +9,9 @@ export interface Line {
   color: string;
 }
 
+// newestOf is the newest time of a chart, now for one without. uPlot's own range of a single time is a day.
+const newestOf = (u: uPlot) => u.data[0].at(-1) ?? Date.now() / 1000;
+
 // Chart draws lines over times (Unix seconds) and says their newest values to who cannot see them.
 export function Chart({ label, at, lines, text }: { label: string; at: number[]; lines: Line[]; text: (v: number) => string }) {
   const box = useRef<HTMLDivElement>(null);
@@ -23,9 +26,9 @@ export function Chart({ label, at, lines, text }: { label: string; at: number[];
         width: el.clientWidth || 300,
         height: 160,
         cursor: { y: false, points: { size: 6 } },
-        legend: { live: true, markers: { width: 0, fill: (_u, i) => color(lines[i - 1].color) } },
+        legend: { live: true, markers: { width: 0, fill: (_u, i) => `var(${lines[i - 1].color})` } },
         axes: [{ ...axis, values: (_u, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })), incrs: [60, 120, 300, 600] }, { ...axis, size: 64, values: (_u, ticks) => ticks.map(text) }],
-        scales: { x: { range: (u, min, max) => (u.data[0].length ? [Math.min(min, max - 300), max] : [Date.now() / 1000 - 300, Date.now() / 1000]) }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        scales: { x: { range: (u) => [Math.min(u.data[0][0] ?? Infinity, newestOf(u) - 300), newestOf(u)] }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
         series: [
           { value: (_u, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString("en-GB")) },
           ...lines.map((l) => ({ label: l.label, stroke: () => color(l.color), width: 2, spanGaps: true, points: { show: l.values.length < 3 }, value: (_u: uPlot, v: number | null) => (v == null ? "–" : text(v)) })),

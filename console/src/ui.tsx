@@ -47,6 +47,10 @@ export const Problem = ({ error }: { error: Refusal | Error }) => (
   </div>
 );
 
+// Missing names cells whose part of a list is not there.
+export const Missing = ({ cells, what }: { cells?: string[]; what: string }) =>
+  cells?.length ? <div class="problem" role="status"><strong>{cells.join(", ")}</strong> did not answer: {what} missing here.</div> : null;
+
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;
 
 export const Waiting = ({ what }: { what: string }) => <p class="empty" aria-live="polite">Reading {what} …</p>;

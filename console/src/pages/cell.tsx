@@ -1,10 +1,11 @@
+import { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Bag, get, Refusal } from "../api";
 import { amount, className, count, percent, plural } from "../format";
 import { HeatMap, Square } from "../heatmap";
 import { useLive } from "../live";
 import { Badge, Card, Facts, Link, Meter, Page, Problem, Table, Waiting } from "../ui";
-import { gateTone } from "./overview";
+import { gateTone, hasNumbers, LastKnown } from "./overview";
 
 // Usage is what a host has and uses of each resource class, over all of its providers.
 export type Usage = Record<string, { used: number; capacity: number }>;
@@ -103,20 +104,15 @@ const CellBadges = ({ cell }: { cell: Bag }) => (
 function CellFacts({ cell }: { cell: Bag }) {
   return (
     <div class="grid two">
-      <Card title="In use">
+      <Card title={cell.answered_at ? "Was in use" : "In use"}>
         {cell.reason && <p class="reason">{cell.reason}</p>}
-        {cell.resources.map((r: Bag) => <Meter key={r.resource_class} resourceClass={r.resource_class} used={Number(r.used)} capacity={Number(r.capacity)} />)}
+        <LastKnown cell={cell} />
+        <div class={cell.answered_at ? "old" : ""}>{cell.resources.map((r: Bag) => <Meter key={r.resource_class} resourceClass={r.resource_class} used={Number(r.used)} capacity={Number(r.capacity)} />)}</div>
       </Card>
-      <Card title="Facts">
+      <Card title={cell.answered_at ? "Facts, last known" : "Facts"}>
         <Facts rows={[
-          ["Hosts up", `${count(cell.hosts_up)} of ${count(cell.hosts)}`],
-          ["Claims", `${count(cell.claims_confirmed)} confirmed, ${count(cell.claims_pending)} pending`],
-          ["Out of service", outOfService(cell)],
-          ["Down", plural(cell.hosts - cell.hosts_up - cell.hosts_withheld - cell.hosts_disabled, "host")],
-          ["Imported from Nova's tables", plural(cell.hosts_imported, "host")],
-          ["Zones", cell.availability_zones.join(", ")],
-          ["Most free on one host", cell.resources.map((r: Bag) => `${amount(r.largest_free, r.resource_class)} ${className(r.resource_class)}`).join(", ")],
-          ["Table version", <code>{cell.table_version}</code>],
+          ...(hasNumbers(cell) ? numbersOf(cell) : []),
+          ["Table version", cell.table_version && <code>{cell.table_version}</code>],
           ["Uuid", <code>{cell.cell_uuid}</code>],
         ]} />
         <h3>Replicas</h3>
@@ -130,6 +126,17 @@ function CellFacts({ cell }: { cell: Bag }) {
     </div>
   );
 }
+
+// numbersOf are the rows of what a cell gave.
+const numbersOf = (cell: Bag): [string, ComponentChildren][] => [
+  ["Hosts up", `${count(cell.hosts_up)} of ${count(cell.hosts)}`],
+  ["Claims", `${count(cell.claims_confirmed)} confirmed, ${count(cell.claims_pending)} pending`],
+  ["Out of service", outOfService(cell)],
+  ["Down", plural(cell.hosts - cell.hosts_up - cell.hosts_withheld - cell.hosts_disabled, "host")],
+  ["Imported from Nova's tables", plural(cell.hosts_imported, "host")],
+  ["Zones", cell.availability_zones.join(", ")],
+  ["Most free on one host", cell.resources.map((r: Bag) => `${amount(r.largest_free, r.resource_class)} ${className(r.resource_class)}`).join(", ")],
+];
 
 // outOfService says how many hosts take nothing new, and who says so.
 export function outOfService(cell: Bag): string {
@@ -160,7 +167,8 @@ function Hosts({ cell, expected }: { cell: string; expected?: number }) {
   return (
     <Card title="Hosts" extra={<span class="quiet small">{!done ? `${count(hosts.length)}${expected ? " of " + count(expected) : ""} read …` : at ? `read at ${new Date(at).toLocaleTimeString("en-GB")}` : ""} <button onClick={again}>Read again</button></span>}>
       {error && <Problem error={error} />}
-      <div class="controls" ref={top}>
+      {error && hosts.length > 0 && <p><Badge tone="warn">last known</Badge> The hosts below were read at {new Date(at).toLocaleTimeString("en-GB")}.</p>}
+      {!(error && hosts.length === 0) && <div class="controls" ref={top}>
         <label>Colour by
           <select value={by} onChange={(e) => setBy(e.currentTarget.value)}>
             <option value={fullest}>the fullest of vCPU, memory, disk</option>
@@ -175,8 +183,8 @@ function Hosts({ cell, expected }: { cell: string; expected?: number }) {
           </select>
         </label>
         <Legend />
-      </div>
-      {hosts.length === 0 && !error ? done ? <p class="empty">This cell has no hosts.</p> : <Waiting what="the hosts" /> : (
+      </div>}
+      {hosts.length === 0 ? !error && (done ? <p class="empty">This cell has no hosts.</p> : <Waiting what="the hosts" />) : (
         <HeatMap
           squares={squares}
           label={`Heat map of ${plural(shown.length, "host")}: ${states.down} down, ${states.out} out of service. Arrow keys move, Enter opens a host.`}
@@ -189,7 +197,7 @@ function Hosts({ cell, expected }: { cell: string; expected?: number }) {
         {picked ? <>
           <strong>{picked.name}</strong> {picked.zone}, {plural(picked.instances, "instance")}{picked.state && <>, <Badge tone={picked.state === "down" ? "bad" : "plain"}>{picked.state}</Badge></>}
           {Object.entries(picked.usage).map(([c, u]) => <span key={c} class="quiet"> · {className(c)} {percent(u.capacity ? u.used / u.capacity : 0)} of {amount(u.capacity, c)}</span>)}
-        </> : <span class="quiet">{plural(shown.length, "host")}. Point at a square, or move to it with the arrow keys, to see which host it is.</span>}
+        </> : hosts.length > 0 && <span class="quiet">{plural(shown.length, "host")}. Point at a square, or move to it with the arrow keys, to see which host it is.</span>}
       </p>
       {list.length > 0 && <>
         <h3>Fullest hosts</h3>

@@ -2,9 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { Bag, get, Refusal } from "../api";
 import { ago, count, percent, protoSeconds, seconds, short } from "../format";
 import { useGet, useLive } from "../live";
-import { Badge, Card, Empty, Facts, Funnel, Link, Page, Problem, Table, useNow, Waiting } from "../ui";
+import { Badge, Card, Empty, Facts, Funnel, Link, Missing, Page, Problem, Table, useNow, Waiting } from "../ui";
 import { Misses } from "./nearest";
-import { DecisionTable, Outcome } from "./overview";
+import { DecisionTable, Outcome, rejectsOf } from "./overview";
 import { Weights } from "./weights";
 
 // reasons are some that refusals are searched by; a filter or a trait does as well.
@@ -15,7 +15,7 @@ const utc = (local: string) => (local ? new Date(local).toISOString() : "");
 
 export function DecisionsPage({ query }: { query: URLSearchParams }) {
   const live = useLive();
-  const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", reason: query.get("reason") ?? "", host: query.get("host") ?? "", host_cell: "", cell: "", since: "", until: "", refused: false });
+  const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", trace_id: query.get("trace_id") ?? "", reason: query.get("reason") ?? "", host: query.get("host") ?? "", host_cell: "", cell: "", since: "", until: "", outcome: query.get("outcome") ?? "" });
   const [followed, setFollowed] = useState(true);
   const [list, setList] = useState<{ decisions: Bag[]; next: string; away: string[] }>();
   const [error, setError] = useState<Refusal>();
@@ -36,7 +36,7 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
       clearTimeout(wait);
       stop.abort();
     };
-  }, [filter, followed ? live.newest : ""]);
+  }, [filter, followed ? live.newest + (live.cells ?? []).filter((c) => !c.available).map((c) => c.cell) : ""]);
   return (
     <Page title="Decisions" actions={<button aria-pressed={followed} onClick={() => setFollowed(!followed)}>{followed ? "❚❚ Pause" : "▶ Follow"}</button>}>
       <Card>
@@ -44,6 +44,15 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
           <label>Instance <input class="uuid" placeholder="uuid" value={filter.instance_uuid} onInput={(e) => setFilter({ ...filter, instance_uuid: e.currentTarget.value.trim() })} /></label>
           <label>Project <input value={filter.project_id} onInput={(e) => setFilter({ ...filter, project_id: e.currentTarget.value.trim() })} /></label>
           <label>Request id <input value={filter.request_id} onInput={(e) => setFilter({ ...filter, request_id: e.currentTarget.value.trim() })} /></label>
+          <label>Trace <input placeholder="32 hex digits" value={filter.trace_id} onInput={(e) => setFilter({ ...filter, trace_id: e.currentTarget.value.trim() })} /></label>
+          <label>Outcome
+            <select value={filter.outcome} onChange={(e) => setFilter({ ...filter, outcome: e.currentTarget.value })}>
+              <option value="">any</option>
+              <option value="PLACED">placed</option>
+              <option value="DRY_RUN">dry run</option>
+              <option value="REFUSED">refused</option>
+            </select>
+          </label>
           <label>Host <input placeholder="name or uuid" value={filter.host} onInput={(e) => setFilter({ ...filter, host: e.currentTarget.value.trim() })} /></label>
           <label>In cell
             <select value={filter.host_cell} onChange={(e) => setFilter({ ...filter, host_cell: e.currentTarget.value })}>
@@ -61,27 +70,14 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
               {live.cells?.map((c) => <option key={c.cell}>{c.cell}</option>)}
             </select>
           </label>
-          <label class="check"><input type="checkbox" checked={filter.refused} onChange={(e) => setFilter({ ...filter, refused: e.currentTarget.checked })} /> refusals only</label>
         </div>
         {error && <Problem error={error} />}
-        {list && list.away.length > 0 && <div class="problem">{list.away.join(", ")} did not answer: its decisions are missing here.</div>}
-        {list ? <DecisionTable decisions={list.decisions} /> : !error && <Waiting what="the decisions" />}
+        <Missing cells={list?.away} what="the decisions that it keeps are" />
+        {list ? <DecisionTable decisions={list.decisions} reason={filter.reason} /> : !error && <Waiting what="the decisions" />}
         {list?.next && <button onClick={() => void read(list.next)}>Older</button>}
       </Card>
     </Page>
   );
-}
-
-// rejectsOf adds up the rejects of cells, in filter order.
-export function rejectsOf(cells: Bag[]): { filter: string; detail: string; hosts: number }[] {
-  const out = new Map<string, { filter: string; detail: string; hosts: number }>();
-  for (const c of cells) for (const r of c.rejects) {
-    const key = r.filter + "\n" + r.detail;
-    const sum = out.get(key) ?? { filter: r.filter, detail: r.detail, hosts: 0 };
-    sum.hosts += r.hosts;
-    out.set(key, sum);
-  }
-  return [...out.values()];
 }
 
 export function DecisionPage({ id }: { id: string }) {

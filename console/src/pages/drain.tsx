@@ -73,11 +73,11 @@ function Plan({ plan }: { plan: Bag }) {
         {plan.partial && <Badge tone="warn">partial</Badge>}
         <Badge tone="good">{count(plan.moves.length)} can move</Badge>
         {plan.unplaced.length > 0 && <Badge tone="bad">{count(plan.unplaced.length)} find no host</Badge>}
-        {plan.staying.length > 0 && <Badge tone="warn">{count(plan.staying.length)} stay for now</Badge>}
+        {plan.staying.length > 0 && <Badge tone="warn">{count(plan.staying.length)} cannot be moved now</Badge>}
         <span class="quiet small">planned in {seconds(protoSeconds(plan.took))}</span>
       </span>}>
         <p>{plan.hosts.map((h: Bag, i: number) => <span key={h.host_uuid}>{i > 0 && ", "}{host(h.host_uuid, h.service_host)} of {h.cell}: {plural(h.instances, "instance")}</span>)}</p>
-        {unknown.length > 0 && <p class="quiet">Not known, and not heeded: {unknown.map(([n, k]) => needs[n] + (k < all.length ? ` of ${count(k)}` : "")).join(", ")}.</p>}
+        {unknown.length > 0 && <p class="quiet">The plan ignores what is not known of the instances: {unknown.map(([n, k]) => needs[n] + (k < all.length ? ` of ${plural(k, "instance")}` : "")).join(", ")}. <code>cellgate drain --plan --specs</code> brings it from Nova's database.</p>}
         {plan.untried > 0 && <p><Badge tone="warn">{plural(plan.untried, "instance")} not tried</Badge> {ends[plan.end]}.</p>}
         {plan.moves.length > 0 && <Table label="Moves" head={[{ text: "Turn", right: true }, "Instance", "From", "To", "Resources", "Server group"]}>
           {plan.moves.slice(0, shown).map((m: Bag, k: number) => (

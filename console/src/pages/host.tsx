@@ -4,6 +4,7 @@ import { useGet, useLive } from "../live";
 import { Badge, Card, Empty, Facts, Link, Meter, Page, Problem, Table, useNow, Waiting } from "../ui";
 import { stateOf, usageOf } from "./cell";
 import { ClaimTable } from "./claims";
+import { Hardware } from "./hardware";
 
 export function HostPage({ uuid }: { uuid: string }) {
   const now = useNow();
@@ -66,6 +67,7 @@ export function HostPage({ uuid }: { uuid: string }) {
           )}
         </Table>
       </Card>
+      <Hardware host={host} />
       <Card title="Claims">
         {claims.error && <Problem error={claims.error} />}
         {claims.value ? claims.value.claims.length ? <ClaimTable claims={claims.value.claims} now={now} /> : <Empty>No claims.</Empty> : !claims.error && <Waiting what="the claims" />}
@@ -80,8 +82,8 @@ export function HostPage({ uuid }: { uuid: string }) {
             </p>
           ))}
         </Card>
-        <Card title="Facts and hardware">
-          {host.namespaces.length === 0 && <Empty>Nobody reports facts, NUMA cells or devices of this host.</Empty>}
+        <Card title="Facts">
+          {host.namespaces.length === 0 && <Empty>Nobody reports facts of this host.</Empty>}
           {host.namespaces.map((n: Bag) => (
             <details key={n.name}>
               <summary><code>facts.{n.name}</code> <span class="quiet">{n.by_agent ? "from its agent" : `from a service, generation ${n.generation}`}</span></summary>
