@@ -118,9 +118,10 @@ func (b *browser) await(text string) {
 	}))
 }
 
-// check demands a page without serious findings of axe-core, in both themes, and takes its pictures.
+// check demands a page without serious findings of axe-core, in both themes, and takes its pictures once it reads nothing.
 func (b *browser) check(name string) {
 	b.t.Helper()
+	b.do(chromedp.Poll(`![...document.querySelectorAll(".empty")].some((e) => e.innerText.startsWith("Reading "))`, nil))
 	for _, theme := range []string{"light", "dark"} {
 		var found []string
 		b.do(
