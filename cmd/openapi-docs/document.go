@@ -119,8 +119,16 @@ func (d *document) method(service protoreflect.ServiceDescriptor, m protoreflect
 		o = o.with("requestBody", object{{"required", true}, {"content", object{{"application/json", body}}}})
 	}
 	d.message(m.Output(), nil, true)
+	answer := object{{"schema", ref(nameOf(m.Output()))}}
+	if example := answers[string(m.Name())]; example != nil {
+		text, err := answered(example)
+		if err != nil {
+			return err
+		}
+		answer = answer.with("example", text)
+	}
 	o = o.with("responses", object{
-		{"200", object{{"description", "Done."}, {"content", object{{"application/json", object{{"schema", ref(nameOf(m.Output()))}}}}}}},
+		{"200", object{{"description", "Done."}, {"content", object{{"application/json", answer}}}}},
 		{"default", object{{"$ref", "#/components/responses/Error"}}},
 	})
 	d.add(path, verb, o.with("x-grpc", full).with("x-roles", d.roles[full]))
@@ -161,7 +169,7 @@ func (d *document) plain(path, id, about, kind string) {
 }
 
 // whole gives the document.
-func (d *document) whole() object {
+func (d *document) whole() (object, error) {
 	d.plain("/v1/events", "Gateway_WatchEvents", "Server-sent events: cells (a ListCellsResponse) and decisions (the id of the newest), each when it changes, at most every two seconds.", "text/event-stream")
 	d.plain("/healthz", "Gateway_GetHealth", "200 while the process is alive, else 503.", "application/json")
 	d.plain("/readyz", "Gateway_GetReadiness", "200 while new requests are welcome, else 503.", "application/json")
@@ -171,6 +179,10 @@ func (d *document) whole() object {
 	problem := cellgatev1.File_cellgate_v1_error_proto.Messages().ByName("Error")
 	d.message(problem, nil, true)
 	d.message(cellgatev1.File_cellgate_v1_scheduler_proto.Messages().ByName("NoValidHost"), nil, true)
+	failures, err := errorExamples()
+	if err != nil {
+		return nil, err
+	}
 	var all object
 	for _, name := range slices.Sorted(maps.Keys(d.schemas)) {
 		all = all.with(name, d.schemas[name])
@@ -195,11 +207,11 @@ func (d *document) whole() object {
 			}},
 			{"responses", object{{"Error", object{
 				{"description", statuses()},
-				{"content", object{{"application/json", object{{"schema", ref("Error")}, {"example", examples["Error"]}}}}},
+				{"content", object{{"application/json", object{{"schema", ref("Error")}, {"examples", failures}}}}},
 			}}}},
 			{"schemas", all},
 		}},
-	}
+	}, nil
 }
 
 // statuses says which HTTP status each reason has.

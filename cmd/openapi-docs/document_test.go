@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,116 @@ func TestDocument_ExamplesOfBodies_AreRequests(t *testing.T) {
 	if bodies < 9 {
 		t.Errorf("%d operations with a body", bodies)
 	}
+}
+
+// schemaCheck finds where a value is not of a schema of the document: what is not described, what lacks, other types.
+type schemaCheck struct {
+	t       *testing.T
+	schemas map[string]map[string]any
+}
+
+func (c schemaCheck) check(at string, schema map[string]any, value any) {
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = c.schemas[strings.TrimPrefix(ref, "#/components/schemas/")]
+		if schema == nil {
+			c.t.Errorf("%s: there is no %s", at, ref)
+			return
+		}
+	}
+	for _, part := range asList(schema["allOf"]) {
+		c.check(at, part.(map[string]any), value)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	object, isObject := value.(map[string]any)
+	list, isList := value.([]any)
+	switch kind, _ := schema["type"].(string); {
+	case kind == "object" && !isObject, kind == "array" && !isList:
+		c.t.Errorf("%s: %v is no %s", at, value, kind)
+	case kind == "string":
+		if _, ok := value.(string); !ok {
+			c.t.Errorf("%s: %v is no string", at, value)
+		}
+	case kind == "boolean":
+		if _, ok := value.(bool); !ok {
+			c.t.Errorf("%s: %v is no boolean", at, value)
+		}
+	case kind == "integer", kind == "number":
+		if _, ok := value.(float64); !ok {
+			c.t.Errorf("%s: %v is no %s", at, value, kind)
+		}
+	}
+	if values := asList(schema["enum"]); len(values) > 0 && !slices.Contains(values, value) {
+		c.t.Errorf("%s: %v is none of %v", at, value, values)
+	}
+	for _, name := range asList(schema["required"]) {
+		if _, there := object[name.(string)]; isObject && !there {
+			c.t.Errorf("%s: %s is missing", at, name)
+		}
+	}
+	for name, of := range object {
+		if of == nil {
+			continue
+		}
+		if property, ok := properties[name].(map[string]any); ok {
+			c.check(at+"."+name, property, of)
+		} else if properties != nil && schema["additionalProperties"] == nil {
+			c.t.Errorf("%s: %s is not described", at, name)
+		}
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		for _, of := range list {
+			c.check(at+"[]", items, of)
+		}
+	}
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+func TestDocument_ExamplesOfAnswers_AreOfTheirSchemas(t *testing.T) {
+	type content struct {
+		JSON struct {
+			Schema   map[string]any
+			Example  any
+			Examples map[string]struct{ Value any }
+		} `json:"application/json"`
+	}
+	type response struct{ Content content }
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID        string `json:"operationId"`
+			Responses map[string]response
+		}
+		Components struct {
+			Schemas   map[string]map[string]any
+			Responses map[string]response
+		}
+	}
+	if err := json.Unmarshal(cellgateproto.OpenAPI, &doc); err != nil {
+		t.Fatal(err)
+	}
+	c := schemaCheck{t, doc.Components.Schemas}
+	found := 0
+	for _, verbs := range doc.Paths {
+		for _, o := range verbs {
+			if at := o.Responses["200"].Content.JSON; at.Example != nil {
+				found++
+				c.check(o.ID, at.Schema, at.Example)
+			}
+		}
+	}
+	failure := doc.Components.Responses["Error"].Content.JSON
+	for name, example := range failure.Examples {
+		c.check(name, failure.Schema, example.Value)
+	}
+	if found != len(answers) || len(failure.Examples) != 2 {
+		t.Errorf("%d answers and %d errors have examples", found, len(failure.Examples))
+	}
+	refusal := failure.Examples["no_valid_host"].Value.(map[string]any)["details"].([]any)[1].(map[string]any)
+	delete(refusal, "@type")
+	c.check("NoValidHost", doc.Components.Schemas["NoValidHost"], refusal)
 }
 
 // run runs a command in a folder.

@@ -44,8 +44,11 @@ func write(descriptors, out string) error {
 			return err
 		}
 	}
-	text, err = json.Marshal(d.whole())
+	whole, err := d.whole()
 	if err != nil {
+		return err
+	}
+	if text, err = json.Marshal(whole); err != nil {
 		return err
 	}
 	var lines bytes.Buffer

@@ -58,7 +58,7 @@ type HostsClient interface {
 	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
 	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(ctx context.Context, in *PutFactsRequest, opts ...grpc.CallOption) (*PutFactsResponse, error)
-	// GetFacts gives one namespace of a host's facts.
+	// GetFacts gives one namespace of a host's facts. GetHost has which there are, and all of them.
 	GetFacts(ctx context.Context, in *GetFactsRequest, opts ...grpc.CallOption) (*GetFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(ctx context.Context, in *DeleteFactsRequest, opts ...grpc.CallOption) (*DeleteFactsResponse, error)
@@ -181,7 +181,7 @@ type HostsServer interface {
 	// of it, which expressions then read as facts.NAMESPACE. The same again changes nothing
 	// but the generation. A call of OUTCOME_UNKNOWN never undoes one that was answered after it.
 	PutFacts(context.Context, *PutFactsRequest) (*PutFactsResponse, error)
-	// GetFacts gives one namespace of a host's facts.
+	// GetFacts gives one namespace of a host's facts. GetHost has which there are, and all of them.
 	GetFacts(context.Context, *GetFactsRequest) (*GetFactsResponse, error)
 	// DeleteFacts takes a namespace away; one that is not there is gone already.
 	DeleteFacts(context.Context, *DeleteFactsRequest) (*DeleteFactsResponse, error)
