@@ -307,7 +307,7 @@ func (b *browser) tryWhatIf() {
 	b.await("; as asked ")
 	b.choose("the zone were", "=az2")
 	b.choose("the group's policy were", "=affinity")
-	b.await("what if")
+	b.await("AvailabilityZoneFilter") // of the answer to the last change
 	b.check("try-what-if")
 	b.do(chromedp.Click(`//button[. = "Keep in the form"]`, chromedp.BySearch))
 	b.do(chromedp.Poll(`!document.body.innerText.includes("; as asked ")`, nil))

@@ -73,7 +73,7 @@ function Findings({ now }: { now: number }) {
             </Table>
           )}
           <p class="quiet small">
-            {got.value.cells.map((c: Bag) => (c.error ? `${c.cell}: ${c.error}` : `${c.cell}: compared ${c.hosts_compared} of ${c.hosts} hosts ${ago(c.looked_at, now)}${c.cut ? ", more findings than are listed" : ""}`)).join("; ")}
+            {got.value.cells.map((c: Bag) => (c.error ? `${c.cell}: ${c.error}` : !c.looked_at ? `${c.cell}: not compared yet` : `${c.cell}: compared ${c.hosts_compared} of ${c.hosts} hosts ${ago(c.looked_at, now)}${c.cut ? ", more findings than are listed" : ""}`)).join("; ")}
           </p>
         </>
       )}
