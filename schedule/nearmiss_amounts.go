@@ -156,7 +156,7 @@ func lcm(a, b int64) int64 {
 
 // mostAmountTries bounds how often hosts are asked whether they take other amounts: then the change is one that fits, if
 // perhaps not the smallest of all hosts.
-const mostAmountTries = 50_000
+const mostAmountTries = 200_000
 
 // amountSearch looks for the least changes of hosts that fail the same checks, where only trying tells what fits.
 type amountSearch struct {
@@ -213,7 +213,10 @@ func (a *amountSearch) least(dropped []Miss, scales []scaledAmount, below float6
 	for i := range a.like.near {
 		h := &a.like.near[i]
 		base, ok := a.otherMisses(h, dropped)
-		if !ok || costOf(base) >= below {
+		if !ok {
+			return best // those alike neither
+		}
+		if len(base)+len(scales) == 0 || costOf(base) >= below {
 			continue
 		}
 		if misses := a.leastOn(h, base, scales, below); misses != nil {

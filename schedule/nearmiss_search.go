@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -222,7 +223,10 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 // change first. Hosts that the request itself leaves out are not among them.
 func (n *nearMissSearch) nearMisses() []NearMiss {
 	var list []NearMiss
-	for _, like := range n.alike {
+	groups := slices.SortedFunc(maps.Values(n.alike), func(a, b *alikeHosts) int { // for what is bounded by tries
+		return cmp.Or(cmp.Compare(len(a.checks), len(b.checks)), slices.Compare(a.checks, b.checks))
+	})
+	for _, like := range groups {
 		if !slices.ContainsFunc(like.checks, func(i int) bool { return n.s.checks[i].filter == HostFilter }) {
 			list = append(list, n.nearMissesOf(like)...)
 		}
