@@ -156,7 +156,7 @@ func lcm(a, b int64) int64 {
 
 // mostAmountTries bounds how often hosts are asked whether they take other amounts: then the change is one that fits, if
 // perhaps not the smallest of all hosts.
-const mostAmountTries = 200_000
+const mostAmountTries = 100_000
 
 // amountSearch looks for the least changes of hosts that fail the same checks, where only trying tells what fits.
 type amountSearch struct {
