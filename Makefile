@@ -21,8 +21,9 @@ help: ## Print this help.
 
 # GOGC: agents of thousands of hosts are in the same process; a smaller heap costs `make run` little.
 .PHONY: run
-run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=, NOVA_CONF=FILE.
-	GOGC=$${GOGC:-60} $(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once) $(if $(NOVA_CONF),--nova-conf $(NOVA_CONF))
+run: build ## Place the bundled Nova requests on 3 cells x 1,000 hosts, then serve. ONCE=1 stops after the table; DATA=DIR, CELLS=, HOSTS=, NOVA_CONF=FILE; REST=ADDR:PORT, GRPC=ADDR:PORT, PORT= of the first cell.
+	GOGC=$${GOGC:-60} $(BIN)/cellgate dev --cells $(CELLS) --hosts $(HOSTS) --data $(DATA) --sample $(if $(ONCE),--once) $(if $(NOVA_CONF),--nova-conf $(NOVA_CONF)) \
+	  $(if $(REST),--http $(REST)) $(if $(GRPC),--grpc $(GRPC)) $(if $(PORT),--cell-base-port $(PORT))
 
 # Without cgo the binary is static. -buildvcs overrides GOFLAGS, so that `cellgate version` has
 # its revision.
