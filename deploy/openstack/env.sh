@@ -17,6 +17,7 @@ PLACEMENT_PROCS=${PLACEMENT_PROCS:-2}
 PLACEMENT=${PLACEMENT:-$([ "$SCHEDULER" = nova ] && echo placement || echo cellgate)}
 PLACEMENT_URL=${PLACEMENT_URL:-}   # another Placement for Nova; none is started then
 [ -z "$PLACEMENT_URL" ] || PLACEMENT=other
+PLACEMENT_PATHS=${PLACEMENT_PATHS:-1}       # 0: no compute names its cell to Placement's API; the gateway finds it in Nova's databases
 RPC_LOG=${RPC_LOG:-0}              # 1: the conductor logs its calls, which rpc_times.py reads
 DEBUG=${DEBUG:-False}              # debug logs of Nova and Placement
 RESOURCE_INTERVAL=${RESOURCE_INTERVAL:-60}  # update_resources_interval of nova-compute

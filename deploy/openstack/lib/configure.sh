@@ -8,7 +8,7 @@ cellgate) PLACEMENT_URL=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT ;;
 placement) PLACEMENT_URL=http://127.0.0.1:$PLACEMENT_PORT ;;
 esac
 placement_of() {  # $1: the cell whose computes and conductor ask
-  if [ "$PLACEMENT" = cellgate ]; then echo "$PLACEMENT_URL/cells/$1"; else echo "$PLACEMENT_URL"; fi
+  if [ "$PLACEMENT" = cellgate ] && [ "$PLACEMENT_PATHS" = 1 ]; then echo "$PLACEMENT_URL/cells/$1"; else echo "$PLACEMENT_URL"; fi
 }
 
 # --- MariaDB, RabbitMQ
