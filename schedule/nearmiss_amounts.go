@@ -105,7 +105,7 @@ func (s *scaledAmount) stepsOn(r *row) (list []amountSteps) {
 	}
 	add := func(least, step, of int64) { // of: so much less is asked of the inventory
 		for _, size := range sizes {
-			every := lcm(lcm(s.cells, size), step)
+			every := lcm(s.cells*size, step)
 			first := s.extra + s.cells*size*max(1, (least+of-s.extra+s.cells*size-1)/(s.cells*size))
 			for range step {
 				if (first-of)%step == 0 {
