@@ -202,10 +202,10 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 	}
 
 	// A list of nothing says so; for programs it is empty.
-	for _, args := range []string{"hosts --zone nozone", "hosts --trait CUSTOM_NOPE", "claims list --project nobody"} {
+	for args, unknown := range map[string]string{"hosts --zone nozone": "no cell has zone \"nozone\"\n", "hosts --trait CUSTOM_NOPE": "no cell has trait \"CUSTOM_NOPE\"\n", "claims list --project nobody": ""} {
 		what := strings.Fields(args)[0]
 		out, _, status = typed(t.Context(), "", append(strings.Fields(args), "--addr", api)...)
-		if status != exitDone || out != "no "+what+" match\n" {
+		if status != exitDone || out != "no "+what+" match\n"+unknown {
 			t.Errorf("%s: status %d, %q", args, status, out)
 		}
 	}
