@@ -35,8 +35,8 @@ func (o *outbox) put(m *agentv1.ReportResponse) bool {
 	return true
 }
 
-// take empties the outbox, in the order of put.
-func (o *outbox) take() []*agentv1.ReportResponse {
+// removeAll empties the outbox and gives what was in it, in the order of put.
+func (o *outbox) removeAll() []*agentv1.ReportResponse {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.waiting

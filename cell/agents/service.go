@@ -122,7 +122,7 @@ func (s *Service) Report(on reportStream) error {
 		var err error
 		select {
 		case <-a.out.filled:
-			for _, m := range a.out.take() {
+			for _, m := range a.out.removeAll() {
 				if err := on.Send(m); err != nil {
 					return err
 				}
