@@ -27,7 +27,7 @@ type scaledAmount struct {
 // scaleOf gives the scaledAmount of a class; false when the request does not say what less of it would be.
 func (r *Request) scaleOf(class string) (s scaledAmount, ok bool) {
 	s = scaledAmount{class: class, asked: amountOf(r.Resources, class), cells: 1}
-	if mixed := amountOf(r.Resources, "PCPU") > 0 && amountOf(r.Resources, "VCPU") > 0; s.asked == 0 || mixed && class != "MEMORY_MB" {
+	if mixed := amountOf(r.Resources, "PCPU") > 0 && amountOf(r.Resources, "VCPU") > 0; !neededClasses[class] || s.asked == 0 || mixed && class != "MEMORY_MB" {
 		return s, false // which CPUs are dedicated under the policy mixed is a mask
 	}
 	if guest := r.nova().NUMA; guest != nil {
