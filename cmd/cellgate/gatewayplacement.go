@@ -43,6 +43,10 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	if err != nil {
 		return err
 	}
+	if c.DefaultCell != "" && len(of.Cells) > 1 && hostCell == nil {
+		a.log.Warn("the Placement API does not know which cell a compute is of, since gateway.legacy names no database: the computes of all cells but the default one must name theirs in the path, as /cells/NAME",
+			"default_cell", c.DefaultCell)
+	}
 	backend, err := cells.New(cells.Config{DefaultCell: c.DefaultCell}, cells.Deps{Cells: g.Cells(), HostCell: hostCell, Log: a.log})
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)

@@ -270,6 +270,22 @@ gateway_cells() {  # $1, $2: as of cellgate_gateway
   echo "    - {name: cell1, uuid: $1, replicas: [127.0.0.1:$CELL1_PORT]}"
   [ -z "${2:-}" ] || echo "    - {name: cell2, uuid: $2, replicas: [127.0.0.1:$CELL2_PORT]}"
 }
+gateway_legacy() {  # $1, $2: as of cellgate_gateway
+  echo "  legacy:"
+  for cell in cell1 ${2:+cell2}; do
+    cat <<X
+    - cell: $cell
+      database: mysql://stack@127.0.0.1:$MYSQL_PORT/nova_$cell
+      password_file: $E/cellgate/database-password
+      api: mysql://stack@127.0.0.1:$MYSQL_PORT/nova_api
+      api_password_file: $E/cellgate/database-password
+      initial_cpu_allocation_ratio: 4
+      initial_ram_allocation_ratio: 1
+      initial_disk_allocation_ratio: 1
+X
+    [ "$QUIET" != 1 ] || echo "      service_down_time: 600s"
+  done
+}
 # A gateway of its own serves Placement's API: it stays when the other one is killed, or leaves the topic to nova-scheduler.
 cellgate_placement() {  # $1, $2: as of cellgate_gateway
   {
@@ -288,6 +304,8 @@ gateway:
       project_name: service
 X
     gateway_cells "$@"
+    # Whose computes ask without a path is in Nova's databases.
+    [ "$PLACEMENT_PATHS" = 1 ] || gateway_legacy "$@"
   } >"$E/cellgate/placement.yaml"
 }
 cellgate_gateway() {  # $1: uuid of cell1, $2: uuid of cell2, or nothing
@@ -301,20 +319,6 @@ gateway:
   bus: {enabled: true, write_allocations: $([ "$PLACEMENT" = placement ] && echo true || echo false)}
 X
     gateway_cells "$@"
-    echo "  legacy:"
-    for cell in cell1 ${2:+cell2}; do
-      cat <<X
-    - cell: $cell
-      database: mysql://stack@127.0.0.1:$MYSQL_PORT/nova_$cell
-      password_file: $E/cellgate/database-password
-      api: mysql://stack@127.0.0.1:$MYSQL_PORT/nova_api
-      api_password_file: $E/cellgate/database-password
-      initial_cpu_allocation_ratio: 4
-      initial_ram_allocation_ratio: 1
-      initial_disk_allocation_ratio: 1
-X
-      [ "$QUIET" = 1 ] && echo "      service_down_time: 600s"
-    done
-    true
+    gateway_legacy "$@"
   } >"$E/cellgate/gateway.yaml"
 }
