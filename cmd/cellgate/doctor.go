@@ -88,18 +88,19 @@ func examine[E any](prefix string, evidence E, most int, checks []check[E]) (out
 var errUnhealthy = errors.New("something failed; the lines above say what to do")
 
 // print writes the report; its error says that a check failed.
-func (r results) print(w io.Writer, asJSON bool) error {
+func (r results) print(w io.Writer, form string) error {
 	count := map[string]int{}
 	for _, one := range r {
 		count[one.Status]++
 	}
 	var err error
-	if asJSON {
-		err = encode(w, map[string]any{"ok": count[unhealthy] == 0, "checks": r})
+	if form != "table" {
+		err = printValue(w, map[string]any{"ok": count[unhealthy] == 0, "checks": r}, form)
 	} else {
 		err = show(w, func(p *page) {
+			p.width = pageWidth
 			t := p.table("CHECK", "STATUS", "WHAT", "WHAT TO DO")
-			for _, one := range r {
+			for _, one := range r.grouped() {
 				t.row(one.Check, one.Status, strings.ReplaceAll(one.What, "\n", "; "), one.Do)
 			}
 			t.print()
@@ -184,9 +185,9 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, d.section, t.env)
-	output := jsonFlag(cmd)
+	output := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
+		form, err := output(cmd)
 		if err != nil {
 			return err
 		}
@@ -197,7 +198,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		} else {
 			checks = checks[len(checks)-1:] // the one that needs no configuration
 		}
-		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), asJSON)
+		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), form)
 	}
 	return cmd
 }

@@ -286,7 +286,7 @@ func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {
 	}
 	out, stderr, status := typed(t.Context(), "", "doctor", "cell", "--config", file)
 	for _, want := range []string{
-		file + ":3: unknown key cell.dta; did you mean cell.data?", file + `:4: cell.uuid: "u" is not a uuid`, "cell.data: must be set",
+		file + ":3:", "unknown key cell.dta; did you mean cell.data?", file + ":4:", `cell.uuid: "u" is not a uuid`, "cell.data: must be set",
 		"CHECK", "WHAT TO DO", "open files", "3 failures",
 	} {
 		if !strings.Contains(out, want) {
@@ -311,6 +311,44 @@ func TestExamine_ManyResults_OthersAreCounted(t *testing.T) {
 	}
 }
 
+// The table has one row for many hosts with the same problem, and no line is wider than 100 columns.
+func TestResultsPrint_ManyHostsAlike_OneFoldedRow(t *testing.T) {
+	var all results
+	for i := range 20 {
+		what := fmt.Sprintf("no agent reports compute node %s: Nova's rows speak for it, and the gate waits", novaHostID(i))
+		all = append(all, diagnose(unhealthy, what, "start its agent with this cell's replicas: 127.0.0.1:9111").named(fmt.Sprintf("cell1 host host%d", i))...)
+	}
+	all = append(all, good("%s", strings.Repeat("word ", 60)).named("cell1 gate")...)
+	out := &strings.Builder{}
+	if err := all.print(out, "table"); err == nil {
+		t.Error("failures are no error")
+	}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if len(line) > pageWidth {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	if n := strings.Count(text, unhealthy); n != 1 || !strings.Contains(text, "and 17 more") || !strings.Contains(text, "20 failures") {
+		t.Errorf("%d rows:\n%s", n, out)
+	}
+	if got := all.grouped()[0]; got.Check != "cell1 host host0, host1, host2 and 17 more" || !strings.HasSuffix(got.What, "-o json has each)") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Several problems of one object stay apart, and so do different problems of several.
+func TestResultsGrouped_DifferentProblems_StayApart(t *testing.T) {
+	var all results
+	for _, what := range []string{"a.b: is bad", "a.c: is bad", "a.d: is bad", "a.e: is bad"} {
+		all = append(all, diagnose(unhealthy, what, "correct it").named("file of "+what)...)
+		all = append(all, diagnose(warned, "is slow", "wait").named("disk")...)
+	}
+	if got := all.grouped(); !slices.Equal(got, all) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What was not looked at is not ok.
 func TestDoctorCounts(t *testing.T) {
 	for _, tt := range []struct {
@@ -326,7 +364,7 @@ func TestDoctorCounts(t *testing.T) {
 			all = append(all, diagnose(s, "y", "z").named("x")...)
 		}
 		out := &strings.Builder{}
-		err := all.print(out, false)
+		err := all.print(out, "table")
 		if !strings.HasSuffix(out.String(), "\n"+tt.want+"\n") || (err != nil) != slices.Contains(tt.statuses, unhealthy) {
 			t.Errorf("%v: %v, want %q in\n%s", tt.statuses, err, tt.want, out)
 		}

@@ -119,9 +119,9 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 	only := f.String("cell", "", "look at this cell only")
 	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler that runs today; again for each; by default gateway.nova_conf")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
-	output := jsonFlag(cmd)
+	output := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
+		form, err := output(cmd)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 			u.collect(ctx, g.CellTLS)
 			out = append(out, examine(l.Cell+" ", u, mostNamed, upgradeChecks)...)
 		}
-		return out.print(cmd.OutOrStdout(), asJSON)
+		return out.print(cmd.OutOrStdout(), form)
 	}
 	return cmd
 }
