@@ -150,6 +150,22 @@ func TestDecisionOfARefusal(t *testing.T) {
 	})
 }
 
+func TestDecision_OnlyCellAskedDoesNotAnswer_IsKeptInAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		w.trip(1)
+		e := w.refused(to(ask(1, 1), "cell2"), fault.CellUnavailable)
+		if !strings.HasPrefix(e.Message, "no cell that the request may use answered: cell2 (breaker open since ") || e.Detail != nil {
+			t.Errorf("%v, %v", e, e.Detail)
+		}
+		time.Sleep(time.Minute)
+		d, err := w.decision(e.Metadata["decision_id"])
+		if err != nil || !strings.HasPrefix(d.GetDecisionId(), "cell1.") || d.GetMessage() != e.Message {
+			t.Errorf("%v, %v", d, err)
+		}
+	})
+}
+
 func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

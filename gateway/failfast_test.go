@@ -60,6 +60,10 @@ func TestI7_OpenBreakerFailsFastEverywhere(t *testing.T) {
 		}
 		_, err = w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 100)})
 		names(err)
+		_, err = w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: "host100"})
+		if names(err); !strings.Contains(err.Error(), `host "host100" is not in the cells that answered; these did not: cell2 (`) {
+			t.Error(err)
+		}
 		cells, err := w.cellsAPI.ListCells(ctx, &cellgatev1.ListCellsRequest{})
 		if err != nil {
 			t.Fatal(err)

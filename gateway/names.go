@@ -150,11 +150,11 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 			wrong = append(wrong, ambiguous(f.path, name, "hosts", list))
 			continue
 		}
-		like := ""
-		if len(wrong) == 0 { // a search of every name: once is enough
+		like, silent := "", slices.ContainsFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Host]) bool { return r.Err != nil })
+		if len(wrong) == 0 && !silent { // a search of every name: once is enough
 			like = g.cells.SimilarHost(ctx, name)
 		}
-		if f.path == "host_uuid" || slices.ContainsFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Host]) bool { return r.Err != nil }) {
+		if f.path == "host_uuid" || silent {
 			return cellclient.NotFound(replies, fmt.Sprintf("host %q%s", name, spell.Meant(like)))
 		}
 		wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("there is no host %q%s", name, spell.Meant(like))})

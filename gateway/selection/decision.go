@@ -20,7 +20,7 @@ import (
 
 // record has the decision on the request written down, and gives the error to
 // answer with: err, naming the decision. Hosts that were chosen are written in the
-// first winner's cell; a refusal in one of the cells that answered. What decided
+// first winner's cell; a refusal in one of the cells that answered, or when none did in one that was not asked. What decided
 // nothing is not written: a repeat that found all of its claims (its decision is
 // the one that made them), and a caller who gave up.
 func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
@@ -36,14 +36,21 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	if !errors.As(err, &e) {
 		return err
 	}
-	var answered []*cellclient.Cell
+	var keepers []*cellclient.Cell
 	for i, c := range s.svc.cells.All {
 		if s.cells[i].answered {
-			answered = append(answered, c)
+			keepers = append(keepers, c)
+		}
+	}
+	if len(keepers) == 0 { // one that was not asked can keep it
+		for i, c := range s.svc.cells.All {
+			if !c.Disabled() && s.cells[i].lost == nil && c.Unusable() == nil {
+				keepers = append(keepers, c)
+			}
 		}
 	}
 	id := s.svc.newID()
-	keeper := cellclient.Rendezvous(id, answered)
+	keeper := cellclient.Rendezvous(id, keepers)
 	if keeper == nil {
 		s.svc.decisions.Put(nil, nil, nil)
 		return err

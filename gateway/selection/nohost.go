@@ -15,7 +15,7 @@ import (
 
 // noHost says why an instance found no host, with the counts. With every cell searched that is
 // NO_VALID_HOST; a cell that did not answer might have had a host, so then it is CELL_UNAVAILABLE, or OVERLOADED, without
-// counts, when one had too much to do. patient waits for cells that have no time to look what hosts lack.
+// counts, when one had too much to do. When no cell answered there are no counts either. patient waits for cells that have no time to look what hosts lack.
 func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patient bool) error {
 	index := pending[m.result.Failed]
 	which := ""
@@ -27,6 +27,9 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 		if e := cellclient.Overloaded(s.lostErrors(), "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
 			return e.With("cells", s.lostNames())
 		}
+	}
+	if len(lost) > 0 && !slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered }) {
+		return fault.New(fault.CellUnavailable, "no cell that the request may use answered%s: %s", which, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}
 	// What the failed instance saw, not what the first one did.
 	for i := range s.cells {
