@@ -3,18 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 // run executes a command line and gives its exit status.
 func run(ctx context.Context, args []string, t terminal) int {
+	folds := isTerminal(t.err)
 	t.err = &sharedWriter{to: t.err} // the log and what a command says come from several goroutines
 	root := newRoot(t)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintln(t.err, "cellgate: "+wording(err))
+		for _, line := range strings.Split("cellgate: "+wording(err), "\n") {
+			if folds {
+				line = strings.Join(broken(line, pageWidth), "\n")
+			}
+			fmt.Fprintln(t.err, line)
+		}
 		if form, _ := cmd.Flags().GetString("output"); form == "name" { // the others show it
 			if id := metadataOf(err, "decision_id"); id != "" {
 				fmt.Fprintln(t.err, "decision "+id)

@@ -122,7 +122,10 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, differ []stri
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := show(w, func(p *page) { n = showSample(p, outcomes, took, differ) }); err != nil {
+	if err := show(w, func(p *page) {
+		p.width = pageWidth
+		n = showSample(p, outcomes, took, differ)
+	}); err != nil {
 		return err
 	}
 	if n > 0 {
@@ -135,19 +138,20 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, differ []stri
 // counts the unexpected outcomes.
 func showSample(p *page, outcomes []outcome, took time.Duration, differ []string) (unexpected int) {
 	p.printf("\n")
-	t := p.table("#", "REQUEST", "VIA", "INSTANCES", "CELL", "HOST", "WEIGHT", "ALTERNATES, OR WHY REFUSED")
-	count, instances, otherwise := map[string]int{}, 0, 0
+	t := p.table("#", "REQUEST", "HOST", "WEIGHT", "ALTERNATES, OR WHY REFUSED")
+	count, via, instances, otherwise := map[string]int{}, map[string]int{}, 0, 0
 	for i, o := range outcomes {
 		count[o.got()]++
+		via[o.via]++
 		marked := mark(o, differ)
 		if strings.HasPrefix(marked, "UNEXPECTED") {
 			unexpected++
 		} else if marked != "" {
 			otherwise++
 		}
-		lead := []any{i + 1, o.sample.Name, o.via, len(o.sample.Request.GetInstanceUuids())}
+		lead := []any{i + 1, o.sample.Name}
 		if o.err != nil {
-			t.row(append(lead, "", o.got(), "", marked+refusalText(o.err, marked != ""))...)
+			t.row(append(lead, o.got(), "", marked+refusalText(o.err, marked != ""))...)
 			continue
 		}
 		instances += len(o.answer.GetDestinations())
@@ -158,10 +162,10 @@ func showSample(p *page, outcomes []outcome, took time.Duration, differ []string
 	if n := len(outcomes) - count[samples.Placed] - count[samples.Refused]; n > 0 {
 		failed = fmt.Sprintf(", %d failed", n)
 	}
-	p.printf("\n%d requests in %v: %d placed (%d instances), %d refused for want of a host%s; %d unexpected\n",
-		len(outcomes), took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, unexpected)
+	p.printf("\n%d requests (%d REST, %d gRPC) in %v:\n%d placed (%d instances), %d refused for want of a host%s; %d unexpected\n",
+		len(outcomes), via["REST"], via["gRPC"], took.Round(time.Millisecond), count[samples.Placed], instances, count[samples.Refused], failed, unexpected)
 	if len(differ) > 0 {
-		p.printf("The sample is written for the default configuration and fleet; here %d came otherwise, with %s\n", otherwise, strings.Join(differ, "; "))
+		p.prose("The sample is written for the default configuration and fleet; here %d came otherwise, with %s", otherwise, strings.Join(differ, "; "))
 	}
 	return unexpected
 }
@@ -171,18 +175,18 @@ func (t *table) placed(lead []any, marked string, m *cellgatev1.SelectDestinatio
 	all := m.GetDestinations()
 	for i, d := range all {
 		if i == shownInstances && len(all) > shownInstances+1 {
-			t.row(" ", " ", " ", " ", " ", fmt.Sprintf("and %d more", len(all)-i), " ", " ")
+			t.row(" ", " ", fmt.Sprintf("and %d more", len(all)-i), " ", " ")
 			return
 		}
 		if i > 0 {
-			lead, marked = []any{" ", " ", " ", " "}, ""
+			lead, marked = []any{" ", " "}, ""
 		}
 		s := d.GetSelected()
 		notes := joined(d.GetAlternates(), (*cellgatev1.Selection).GetServiceHost, ", ")
 		if !s.GetClaimed() {
 			notes = "not claimed (dry run)"
 		}
-		t.row(append(lead[:4:4], s.GetCell(), s.GetServiceHost(), fmt.Sprintf("%.4f", s.GetWeight()), marked+notes)...)
+		t.row(append(lead[:2:2], s.GetServiceHost(), fmt.Sprintf("%.6g", s.GetWeight()), marked+notes)...)
 	}
 }
 
