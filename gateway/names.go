@@ -205,8 +205,8 @@ func (g *Gateway) resolveAggregates(fields []namedField) error {
 			return fault.New(fault.CellUnavailable, "aggregate %q is not in the cells that answered; these did not: %s", name, strings.Join(silent, ", ")).
 				With("cells", strings.Join(silent, ","))
 		default:
-			like := spell.Nearest(name, slices.Sorted(maps.Keys(byName)), 3)
-			wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("no host is in an aggregate %q%s", name, spell.Meant(like))})
+			like := spell.MeantOf(name, slices.Sorted(maps.Keys(byName)), 2) // names are short
+			wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("no host is in an aggregate %q%s", name, like)})
 		}
 	}
 	return fault.InvalidFields(wrong)

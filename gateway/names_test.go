@@ -166,6 +166,14 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 	if e := w.refused(req, fault.NoValidHost); strings.Contains(e.Message, "no cell has") {
 		t.Error(e)
 	}
+	if e := w.refused(to(ask(1, 1), "cel1"), fault.InvalidRequest); !strings.HasSuffix(e.Message, `the cells are cell1, cell2; did you mean "cell1"?`) {
+		t.Error(e)
+	}
+	req = ask(1, 1)
+	req.GetRequestSpec().ForbiddenAggregates = []string{"fats"}
+	if e := w.refused(req, fault.InvalidRequest); !strings.HasSuffix(e.Message, `no host is in an aggregate "fats"; did you mean "fast"?`) {
+		t.Error(e)
+	}
 	got, err := w.cellsAPI.GetCell(t.Context(), &cellgatev1.GetCellRequest{Cell: "cel1"})
 	if e := mustFail(t, got, err, fault.NotFound); e.Message != `there is no cell "cel1"; the cells are cell1, cell2; did you mean "cell1"?` {
 		t.Error(e)

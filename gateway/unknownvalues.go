@@ -45,7 +45,7 @@ func unknownIn(what string, known []string, names ...string) (out []string) {
 	slices.Sort(known) // of several that are as much alike, always the same
 	for _, name := range names {
 		if name != "" && !slices.Contains(known, name) {
-			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.Meant(spell.Nearest(name, known, 3))))
+			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.MeantOf(name, known, 3)))
 		}
 	}
 	return out
@@ -146,7 +146,7 @@ func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, refused *fault.Er
 	for i, f := range fields {
 		for class := range spec.GetResources() {
 			if strings.Contains(f.Problem, fmt.Sprintf("unknown resource class %q", class)) {
-				fields[i].Problem += spell.Meant(spell.Nearest(class, g.classes(), 3))
+				fields[i].Problem += spell.MeantOf(class, g.classes(), 3)
 			}
 		}
 	}

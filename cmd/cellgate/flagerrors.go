@@ -43,5 +43,5 @@ var valueWords = map[string]string{
 
 // noneOf says that a flag's value is none of those there are, and which may be meant.
 func noneOf(flag, value string, known []string) error {
-	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), spell.Meant(spell.Nearest(value, known, 2)))
+	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), spell.MeantOf(value, known, 2))
 }

@@ -106,7 +106,7 @@ func (cs *Cells) Selected(name string) ([]*Cell, error) {
 func (cs *Cells) NoCell(name string) string {
 	const most = 10
 	names := cs.Names()
-	like := spell.Meant(spell.Nearest(name, names, 3))
+	like := spell.MeantOf(name, names, 3)
 	if n := len(names); n > most {
 		names = append(names[:most:most], fmt.Sprintf("and %d more", n-most))
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"cellgate/gateway/claims"
@@ -164,8 +163,7 @@ func (svc *Service) resolveDestination(r *schedule.Request, path string) error {
 	}
 	c := svc.cells.Named(r.Destination.Cell)
 	if c == nil {
-		return fault.Invalid(path+".requested_destination.cell", "there is no cell %q; the cells are %s",
-			r.Destination.Cell, strings.Join(svc.cells.Names(), ", "))
+		return fault.Invalid(path+".requested_destination.cell", "%s", svc.cells.NoCell(r.Destination.Cell))
 	}
 	if r.Destination.Cell = c.UUID(); r.Destination.Cell == "" {
 		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.Name()).With("cells", c.Name())

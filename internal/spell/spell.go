@@ -1,17 +1,32 @@
 package spell
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// Nearest gives the known name most like name, or "" when none is alike: with more than
+// Nearest gives the known name most like name, the first of several, or "" when none is alike: with more than
 // len(name)/per changes it is another name.
 func Nearest(name string, known []string, per int) string {
-	best, at := "", len(name)/per+1
+	if all := nearest(name, known, per); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// nearest gives all known names that are as much alike as the most alike one, each once.
+func nearest(name string, known []string, per int) (all []string) {
+	at := len(name) / per
 	for _, k := range known {
-		if d := Distance(name, k); d < at {
-			best, at = k, d
+		switch d := Distance(name, k); {
+		case d < at, d == at && len(all) == 0:
+			all, at = []string{k}, d
+		case d == at && !slices.Contains(all, k):
+			all = append(all, k)
 		}
 	}
-	return best
+	return all
 }
 
 // Distance is the least number of insertions, deletions and substitutions that
@@ -34,6 +49,26 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// shownMeant is how many names that are equally alike are named; with more none is.
+const shownMeant = 3
+
+// MeantOf is Meant for all known names that are most like a name, as Nearest compares them.
+func MeantOf(name string, known []string, per int) string {
+	all := nearest(name, known, per)
+	if len(all) == 0 || len(all) > shownMeant {
+		return ""
+	}
+	for i, k := range all {
+		all[i] = fmt.Sprintf("%q", k)
+	}
+	last := len(all) - 1
+	text := all[last]
+	if last > 0 {
+		text = strings.Join(all[:last], ", ") + " or " + text
+	}
+	return "; did you mean " + text + "?"
 }
 
 // Meant asks whether a name was meant, as the end of a sentence; "" for no name.
