@@ -174,8 +174,11 @@ func ReadJSON(text []byte, m proto.Message) error {
 // field, or, when that is empty, the whole request.
 func jsonFault(field string, text []byte, m proto.Message, err error) *fault.Error {
 	path, problem, where := jsonProblem(text, err)
-	if problem == noSuchField {
+	switch {
+	case problem == noSuchField:
 		problem += meantField(m.ProtoReflect().Descriptor(), path)
+	case strings.HasSuffix(problem, noSuchValue):
+		problem += meantValue(m.ProtoReflect().Descriptor(), path, problem)
 	}
 	if m := oneofSet.FindStringSubmatch(problem); m != nil && field == "" && path != "" {
 		return oneofFault(path, m[1], where)
@@ -227,7 +230,10 @@ var (
 	unknownField = regexp.MustCompile(`^unknown field "[^"]*"$`)
 )
 
-const noSuchField = "there is no such field"
+const (
+	noSuchField = "there is no such field"
+	noSuchValue = " is none of the values"
+)
 
 // shownFields is how many fields of a message are listed where none is meant.
 const shownFields = 12
@@ -235,28 +241,55 @@ const shownFields = 12
 // meantField says which field of the message that a path leads to is meant by its last name, or which there are; empty when
 // there are many.
 func meantField(at protoreflect.MessageDescriptor, path string) string {
+	at, name := lastOf(at, path)
+	if at == nil {
+		return ""
+	}
+	var fields []string
+	for k := range at.Fields().Len() {
+		fields = append(fields, at.Fields().Get(k).TextName())
+	}
+	if like := spell.MeantOf(name, fields, 3); like != "" || len(fields) > shownFields {
+		return like
+	}
+	return "; the fields are " + strings.Join(fields, ", ")
+}
+
+// meantValue lists the values of the enum field that a path leads to, and says which are meant by the problem's value.
+func meantValue(at protoreflect.MessageDescriptor, path, problem string) string {
+	at, name := lastOf(at, path)
+	if at == nil {
+		return ""
+	}
+	field := fieldNamed(at, name)
+	if field == nil || field.Enum() == nil {
+		return ""
+	}
+	var values []string
+	for k := range field.Enum().Values().Len() {
+		values = append(values, string(field.Enum().Values().Get(k).Name()))
+	}
+	value := strings.Trim(strings.TrimSuffix(problem, noSuchValue), `"`)
+	return " " + strings.Join(values, ", ") + spell.MeantOf(strings.ToUpper(value), values, 3)
+}
+
+// lastOf gives the last name of a path from a message, and the message that the name is in; nil when it is in none.
+func lastOf(at protoreflect.MessageDescriptor, path string) (protoreflect.MessageDescriptor, string) {
 	names := strings.Split(listIndex.ReplaceAllString(path, ""), ".")
-	for i, name := range names {
-		var fields []string
-		for k := range at.Fields().Len() {
-			fields = append(fields, at.Fields().Get(k).TextName())
-		}
-		if i == len(names)-1 {
-			if like := spell.Nearest(name, fields, 3); like != "" || len(fields) > shownFields {
-				return spell.Meant(like)
-			}
-			return "; the fields are " + strings.Join(fields, ", ")
-		}
-		field := at.Fields().ByName(protoreflect.Name(name))
-		if field == nil {
-			field = at.Fields().ByJSONName(name)
-		}
+	last := len(names) - 1
+	for _, name := range names[:last] {
+		field := fieldNamed(at, name)
 		if field == nil || field.Message() == nil || field.IsMap() {
-			return ""
+			return nil, ""
 		}
 		at = field.Message()
 	}
-	return ""
+	return at, names[last]
+}
+
+// fieldNamed gives the field of either of its names; nil when there is none.
+func fieldNamed(at protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	return cmp.Or(at.Fields().ByName(protoreflect.Name(name)), at.Fields().ByJSONName(name))
 }
 
 // listIndex is the index of an element in a path.
@@ -266,6 +299,9 @@ var listIndex = regexp.MustCompile(`\[\d+\]`)
 func inWords(problem string) string {
 	if unknownField.MatchString(problem) {
 		return noSuchField
+	}
+	if strings.Contains(problem, "google.protobuf.Duration") {
+		return `must be a duration in seconds such as "300s"`
 	}
 	m := wrongType.FindStringSubmatch(problem)
 	if m == nil {
@@ -281,7 +317,7 @@ func inWords(problem string) string {
 	case "string":
 		return value + " is not a text"
 	case "enum":
-		return value + " is none of the values"
+		return value + noSuchValue
 	}
 	return problem
 }
