@@ -1,10 +1,13 @@
 #!/bin/bash
-# Installs the packages of Debian 12 (as root). No service is started: policy-rc.d forbids it meanwhile.
+# install.sh [package...]: installs the packages of Debian 12 that up.sh needs, and those named (as root). nova-scheduler and
+# placement-api are installed when SCHEDULER or PLACEMENT asks for them. No service is started: policy-rc.d forbids it meanwhile.
 set -eu
-packages="rabbitmq-server memcached mariadb-server mariadb-client keystone glance-api neutron-server placement-api
-  nova-api nova-conductor nova-scheduler nova-compute uwsgi-core uwsgi-plugin-python3
+packages="rabbitmq-server memcached mariadb-server mariadb-client keystone glance-api neutron-server
+  nova-api nova-conductor nova-compute uwsgi-core uwsgi-plugin-python3
   python3-pymysql python3-memcache python3-pymemcache python3-openstackclient python3-osc-placement curl jq"
-missing=$(for p in $packages; do dpkg -s "$p" 2>/dev/null | grep -q '^Status: install ok installed' || echo "$p"; done)
+[ "${SCHEDULER:-cellgate}" = cellgate ] || packages="$packages nova-scheduler placement-api"
+[ "${PLACEMENT:-cellgate}" != placement ] || packages="$packages placement-api"
+missing=$(for p in $packages "$@"; do dpkg -s "$p" 2>/dev/null | grep -q '^Status: install ok installed' || echo "$p"; done)
 [ -n "$missing" ] || exit 0
 echo "the control plane needs the packages" $missing
 [ "$(id -u)" = 0 ] || { echo "run deploy/openstack/install.sh as root, once" >&2; exit 1; }
