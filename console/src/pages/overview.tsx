@@ -21,6 +21,10 @@ export function Overview() {
   const at = rates.map((r) => r.at);
   return (
     <Page title="Overview">
+      <p class="quiet">
+        cellgate chooses hosts for new instances over all cells of a cloud, and claims them. This gateway serves a REST API at <code>/v1/</code> (<a href="/openapi.json">its description</a>),{" "}
+        <a href="/readyz">its health</a> and <a href="/metrics">its metrics</a>; the handbook is <code>docs/</code> of its repository.
+      </p>
       {cells && (
         <dl class="figures">
           <Figure name="Cells" value={`${cells.length - out.length} of ${cells.length}`} note={out.length ? out.map((c) => c.cell).join(", ") + " not available" : "all available"} bad={out.length > 0} />
