@@ -155,7 +155,15 @@ func (r *tryReport) show(p *page) {
 		replays.row(x.Instance, x.Nova, x.Chosen, rankText(x.Rank), x.Passed, tookText(x.Took))
 	}
 	if replays.printBelow(); len(r.Replays)+r.Skipped > 0 {
-		p.printf("%s\n", r.placedText())
+		p.prose("%s", r.placedText())
+	}
+	if len(r.Replays) > 0 {
+		p.prose(`The rank is that of Nova's host in cellgate's order, 1 for one that is as good as the best; "-" where it is not among those that pass.`)
+	}
+	for _, x := range r.Replays {
+		if x.Rejected != "" {
+			p.words(x.Instance, x.Nova+" does not pass "+x.Rejected)
+		}
 	}
 	for _, x := range r.Replays {
 		p.words(x.Instance, x.Problem)

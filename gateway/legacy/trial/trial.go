@@ -119,6 +119,8 @@ type Replay struct {
 	Nova   string        `json:"nova"`
 	Chosen string        `json:"chosen"`
 	Rank   int           `json:"rank"`
+	// Rejected is the filter that rejects Nova's host by itself; empty where none does.
+	Rejected string `json:"rejected,omitempty"`
 	Passed int           `json:"passed"`
 	Took   time.Duration `json:"took_ns"`
 	// Problem says why nothing was chosen.
@@ -398,8 +400,28 @@ func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance
 	out.Chosen, out.Passed = p.Candidates[0].ServiceHost, p.Passed
 	if at := slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Host == on.UUID }); at >= 0 {
 		out.Rank = 1 + slices.IndexFunc(p.Candidates, func(x schedule.Candidate) bool { return x.Weight == p.Candidates[at].Weight })
+	} else if out.Rejected, err = c.rejectedBy(host, &t.Request); err != nil {
+		out.Problem = err.Error()
 	}
 	return out
+}
+
+// rejectedBy names the filter, and its detail, that rejects a host without regard to others; empty for none.
+func (c *Config) rejectedBy(host schedule.Host, request *schedule.Request) (string, error) {
+	alone := schedule.NewTable().Edit()
+	alone.PutHost(host)
+	p, err := alone.Table().Propose(&schedule.Query{Request: request, Rules: c.Rules.For(""), Limit: 1})
+	if err != nil || len(p.Candidates) > 0 {
+		return "", err
+	}
+	typed, _ := selection.Refusal("Nova's host", p)
+	for _, r := range typed.GetRejects() {
+		if r.GetDetail() == "" {
+			return r.GetFilter(), nil
+		}
+		return r.GetFilter() + "(" + r.GetDetail() + ")", nil
+	}
+	return "", nil
 }
 
 // without is a host from whose usage an instance is taken out.
