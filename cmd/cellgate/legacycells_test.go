@@ -82,7 +82,7 @@ func TestFilesOfLegacyCellsAreToldAtTheStart(t *testing.T) {
 	if strings.Contains(stderr, "password_file of cell cell2: "+password) {
 		t.Errorf("a file that is as it should be is told of:\n%s", stderr)
 	}
-	out, _, _ = typed(ctx, "", "doctor", "gateway", "--config", file)
+	out, _, _ = typed(ctx, "", "doctor", "gateway", "--config", file, "-o", "json")
 	for _, text := range want {
 		if !strings.Contains(out, text) {
 			t.Errorf("%q is not in what doctor says\n%s", text, out)

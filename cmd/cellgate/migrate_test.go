@@ -71,7 +71,7 @@ func TestMigrateAndACellOnADatabase(t *testing.T) {
 	if out := do(exitRefused, other...); !strings.Contains(out, "it is of cell cell7") {
 		t.Errorf("another cell on it: %s", out)
 	}
-	if out := do(exitDone, "doctor", "cell", "--name", "cell7", "--uuid", "c0000000-0000-4000-8000-000000000007", "--grpc", "127.0.0.1:0"); !strings.Contains(out, "is of cell cell7, schema step") {
+	if out := do(exitDone, "doctor", "cell", "--name", "cell7", "--uuid", "c0000000-0000-4000-8000-000000000007", "--grpc", "127.0.0.1:0", "-o", "json"); !strings.Contains(out, "is of cell cell7, schema step") {
 		t.Errorf("doctor: %s", out)
 	}
 }
