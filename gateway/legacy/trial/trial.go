@@ -116,13 +116,13 @@ type Replay struct {
 	// Nova is the host on which the instance is, Chosen the one that cellgate ranks first; empty
 	// for none. Rank is the place of Nova's host in cellgate's order, from 1; that of the first of the hosts with its weight,
 	// among which Nova picks at random. 0 when a filter rejects it.
-	Nova   string        `json:"nova"`
-	Chosen string        `json:"chosen"`
-	Rank   int           `json:"rank"`
+	Nova   string `json:"nova"`
+	Chosen string `json:"chosen"`
+	Rank   int    `json:"rank"`
 	// Rejected is the filter that rejects Nova's host by itself; empty where none does.
-	Rejected string `json:"rejected,omitempty"`
-	Passed int           `json:"passed"`
-	Took   time.Duration `json:"took_ns"`
+	Rejected string        `json:"rejected,omitempty"`
+	Passed   int           `json:"passed"`
+	Took     time.Duration `json:"took_ns"`
 	// Problem says why nothing was chosen.
 	Problem string `json:"problem"`
 	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset where the spec could not be translated.
