@@ -415,13 +415,14 @@ func (c *Config) rejectedBy(host schedule.Host, request *schedule.Request) (stri
 		return "", err
 	}
 	typed, _ := selection.Refusal("Nova's host", p)
-	for _, r := range typed.GetRejects() {
-		if r.GetDetail() == "" {
-			return r.GetFilter(), nil
-		}
-		return r.GetFilter() + "(" + r.GetDetail() + ")", nil
+	if len(typed.GetRejects()) == 0 {
+		return "", nil
 	}
-	return "", nil
+	r := typed.GetRejects()[0]
+	if r.GetDetail() == "" {
+		return r.GetFilter(), nil
+	}
+	return r.GetFilter() + "(" + r.GetDetail() + ")", nil
 }
 
 // without is a host from whose usage an instance is taken out.
