@@ -16,13 +16,22 @@ func twoCells() []*testCell {
 	return []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1), testHost(4, 1))}
 }
 
+// withoutVersions is an answer but for the versions of the tables that its call looked at: a repeat looks at newer ones.
+func withoutVersions(m *cellgatev1.SelectDestinationsResponse) *cellgatev1.SelectDestinationsResponse {
+	m = proto.CloneOf(m)
+	for _, r := range m.GetCells() {
+		r.TableVersion = ""
+	}
+	return m
+}
+
 func TestRepeatGivesTheSameAnswer(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	req := ask(1, 3)
 	req.RequestId, req.ReturnAlternates = "r1", true
 	first := w.choose(req)
 	again := w.choose(req)
-	if !proto.Equal(first, again) {
+	if !proto.Equal(withoutVersions(first), withoutVersions(again)) {
 		// The report counts hosts, which are the same; passed too, as all still fit.
 		t.Errorf("first %v\nagain %v", first, again)
 	}

@@ -147,8 +147,13 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 	}
 	req := ask(1, 1)
 	req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"trait:HW_CPU_X86_AVX3": "required"}
-	if e := w.refused(req, fault.NoValidHost); !strings.HasSuffix(e.Message, `no cell has trait "HW_CPU_X86_AVX3"; did you mean "HW_CPU_X86_AVX2"?`) {
-		t.Error(e)
+	e := w.refused(req, fault.NoValidHost)
+	if !strings.HasSuffix(e.Message, `no cell has trait "HW_CPU_X86_AVX3"; did you mean "HW_CPU_X86_AVX2"?`) {
+		t.Error(e.Message)
+	}
+	d, err := w.decision(e.Metadata["decision_id"])
+	if err != nil || d.GetMessage() != e.Message || d.GetCells()[0].GetTableVersion() == "" {
+		t.Errorf("the record has %q and cells %v: %v", d.GetMessage(), d.GetCells(), err)
 	}
 	req = ask(1, 1)
 	req.GetRequestSpec().AvailabilityZone, req.GetRequestSpec().RequiredTraits = "az11", []string{"HW_CPU_X86_AVX3", "CUSTOM_LATER", "CUSTOM_A"}

@@ -18,7 +18,7 @@ type schedulerService struct {
 
 func (s *schedulerService) SelectDestinations(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	resp, err := s.g.selector.Select(ctx, req)
-	err = s.g.nameUnknown(ctx, req.GetRequestSpec(), err)
+	err = s.g.suggestClasses(req.GetRequestSpec(), err)
 	if !req.GetDryRun() {
 		s.g.logCaller(ctx, "SelectDestinations", req, err)
 	}

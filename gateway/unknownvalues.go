@@ -8,37 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"cellgate/internal/fault"
 	"cellgate/internal/spell"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
-
-// nameUnknown adds to a refusal for want of a host which values of the request no cell has: a misspelt one refuses every host.
-func (g *Gateway) nameUnknown(ctx context.Context, spec *cellgatev1.RequestSpec, err error) error {
-	var refused *fault.Error
-	switch {
-	case spec == nil || !errors.As(err, &refused):
-		return err
-	case refused.Kind == fault.InvalidRequest:
-		return g.suggestClasses(spec, refused)
-	case refused.Kind != fault.NoValidHost:
-		return err
-	}
-	unknown := g.unknownValues(ctx, spec)
-	if len(unknown) == 0 {
-		return err
-	}
-	named := *refused // others may have got the same error
-	named.Message = strings.Join(append([]string{refused.Message}, unknown...), "; ")
-	if detail, ok := refused.Detail.(*cellgatev1.NoValidHost); ok {
-		detail = proto.CloneOf(detail)
-		detail.UnknownValues = unknown
-		named.Detail = detail
-	}
-	return &named
-}
 
 // unknownIn says which names are not among the known ones, each with what may be meant.
 func unknownIn(what string, known []string, names ...string) (out []string) {
@@ -141,7 +114,11 @@ func (g *Gateway) classes() (all []string) {
 }
 
 // suggestClasses says of resource classes that there cannot be which may be meant.
-func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, refused *fault.Error) error {
+func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, err error) error {
+	var refused *fault.Error
+	if spec == nil || !errors.As(err, &refused) || refused.Kind != fault.InvalidRequest {
+		return err
+	}
 	fields := slices.Clone(refused.Fields)
 	for i, f := range fields {
 		for class := range spec.GetResources() {
@@ -151,7 +128,7 @@ func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, refused *fault.Er
 		}
 	}
 	if slices.Equal(fields, refused.Fields) {
-		return refused
+		return err
 	}
 	return fault.InvalidFields(fields)
 }

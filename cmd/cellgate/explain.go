@@ -141,6 +141,7 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	for _, r := range d.GetCells() {
 		hosts, passed = hosts+r.GetHosts(), passed+r.GetPassed()
 	}
+	p.printf("%d of %d hosts passed%s\n", passed, hosts, exactness(d.GetExact(), d.GetPartial()))
 	showFunnel(p, hosts, rejectsOf(d))
 	showRanked(p, d.GetRanked(), chosenHost(d), "SCORES")
 	if len(d.GetRanked()) == 0 && d.GetRefusal() == "" {
@@ -149,6 +150,7 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	if len(d.GetCells()) > 0 {
 		p.printf("\n")
 		showCellReports(p, d.GetCells())
+		showSources(p, d.GetCells())
 	}
 	n := d.GetNoValidHost()
 	showMisses(p, n)
@@ -167,7 +169,7 @@ func scoreTexts(scores []*cellgatev1.WeigherScore) string {
 	var texts []string
 	for _, s := range scores {
 		if s.GetScore() != 0 {
-			texts = append(texts, fmt.Sprintf("%s %.4g (raw %.6g x %.4g)", s.GetWeigher(), s.GetScore(), s.GetRaw(), s.GetMultiplier()))
+			texts = append(texts, fmt.Sprintf("%s %.4g (raw %.10g x %.4g)", s.GetWeigher(), s.GetScore(), s.GetRaw(), s.GetMultiplier()))
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -61,11 +61,6 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	answers := s.askEachCell(ctx, m, nearMissAsk{limit: limit, ranked: true, patient: true})
 	s.report(m)
-	for k, cell := range m.cells {
-		if r := s.cells[cell].report; r != nil {
-			r.TableVersion = m.versions[k]
-		}
-	}
 	out := &cellgatev1.ExplainDestinationsResponse{IgnoredFields: s.ignored, Seed: s.seed}
 	var misses []cellMisses
 	type ranked struct {

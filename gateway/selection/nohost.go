@@ -42,6 +42,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 			continue
 		}
 		r := reportOf(p)
+		r.TableVersion = m.versions[k]
 		r.Rejects = s.blameHosts(m.cells[k], r.Rejects)
 		s.cells[m.cells[k]].report = r
 		detail.Hosts += int32(p.Hosts)
@@ -60,6 +61,10 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	message := noHostMessage(detail, which)
 	if n := len(instances) - m.result.Failed; n > schedule.MostOpenings {
 		message += fmt.Sprintf("; %d instances found no host: what to change for all of them is looked for up to %d", n, schedule.MostOpenings)
+	}
+	if len(lost) == 0 {
+		detail.UnknownValues = s.svc.unknown(ctx, s.req.GetRequestSpec())
+		message = strings.Join(append([]string{message}, detail.UnknownValues...), "; ")
 	}
 	e := fault.New(fault.NoValidHost, "%s", message)
 	if len(lost) > 0 {

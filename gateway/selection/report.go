@@ -13,7 +13,9 @@ import (
 func (s *selection) report(m *merged) {
 	for k, cell := range m.cells {
 		if s.cells[cell].report == nil {
-			s.cells[cell].report = reportOf(m.before(k))
+			if s.cells[cell].report = reportOf(m.before(k)); s.cells[cell].report != nil {
+				s.cells[cell].report.TableVersion = m.versions[k]
+			}
 		}
 	}
 }

@@ -51,6 +51,8 @@ type Deps struct {
 	// Segments gives, for ports and networks, the aggregates of their segments: of each set one has
 	// the host. Nil: requests that name any are refused while Nova's option is on.
 	Segments func(context.Context, []nova.RequestedNetwork) ([][]string, error)
+	// UnknownValues says which values of a request no cell has: a misspelt one refuses every host.
+	UnknownValues func(context.Context, *cellgatev1.RequestSpec) []string
 }
 
 // Service serves SelectDestinations. Safe for concurrent use.
@@ -65,6 +67,7 @@ type Service struct {
 	now       func() time.Time
 	tel       *telemetry.Gateway
 	segments  func(context.Context, []nova.RequestedNetwork) ([][]string, error)
+	unknown   func(context.Context, *cellgatev1.RequestSpec) []string
 	shapes    *shapes
 	// expressions of requests, compiled.
 	expressions expression.Cache
@@ -76,7 +79,7 @@ type Service struct {
 func New(cfg Config, deps Deps) *Service {
 	return &Service{
 		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, standing: deps.Standing,
-		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, shapes: newShapes(maxShapes), flights: newFlights(),
+		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, unknown: deps.UnknownValues, shapes: newShapes(maxShapes), flights: newFlights(),
 		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}
 }

@@ -732,7 +732,7 @@ type CellReport struct {
 	Rejects []*RejectCount `protobuf:"bytes,7,rep,name=rejects,proto3" json:"rejects,omitempty"`
 	// What hosts say and that could not be used.
 	Warnings []*WarningCount `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Explanations only: the version of the cell's table that the hosts were looked at in.
+	// The version of the cell's table that the hosts were looked at in.
 	TableVersion  string `protobuf:"bytes,9,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
