@@ -30,7 +30,7 @@ func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 	p := launch(t, true, "gateway", "--drain-delay", "0s", "--config", file)
 	addr := p.await(`msg="gateway starts" grpc=(\S+)`)[1]
 	out, stderr, status := typed(t.Context(), "", "select", "--addr", addr, "--vcpus", "1", "--dry-run")
-	if status != exitRefused || !strings.Contains(stderr, "these cells did not answer, and may have one: cell1 (the cell") {
+	if status != exitRefused || !strings.Contains(stderr, "no cell that the request may use answered: cell1 (the cell") {
 		t.Errorf("status %d\n%s%s", status, out, stderr)
 	}
 	out, stderr, status = typed(t.Context(), "", "cells", "--addr", addr)
