@@ -52,7 +52,7 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
 	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback}, placement.Deps{
-		Backend: backend, Ingress: tls.Ingress(), OnAnswer: a.telemetry.Placement(placement.Requests()).Answered, Log: a.log,
+		Backend: backend, HasCell: backend.HasCell, Ingress: tls.Ingress(), OnAnswer: a.telemetry.Placement(placement.Requests()).Answered, Log: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)

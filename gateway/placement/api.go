@@ -30,7 +30,7 @@ type api struct {
 // New serves the Placement API from a backend:
 //
 //	/…             Placement's paths
-//	/cells/NAME/…  the same; new root providers go to the cell NAME
+//	/cells/NAME/…  the same; new root providers go to the cell NAME, which there must be
 //
 // The handler keeps no state beside validated tokens.
 func New(cfg Config, d Deps) (http.Handler, error) {
@@ -115,6 +115,9 @@ func (c *call) serve(path string) (known *version, err error) {
 	c.version = v
 	c.w.Header().Set(versionHeader, serviceType+" "+v.String())
 	c.w.Header().Add("Vary", strings.ToLower(versionHeader))
+	if c.prefix != "" && c.HasCell != nil && !c.HasCell(c.cell) {
+		return &v, &Refusal{Reason: CellNotFound, Name: c.cell, Detail: fmt.Sprintf("there is no cell %q", c.cell)}
+	}
 	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
 		return &v, badRequest("content-type header required when content-length > 0")
 	}

@@ -37,6 +37,8 @@ type KeystoneConfig struct {
 // Deps are what the API needs of the gateway that it belongs to.
 type Deps struct {
 	Backend Backend
+	// HasCell says whether there is a cell of that name, for /cells/NAME; nil: any name will do.
+	HasCell func(name string) bool
 	// Ingress bounds the bytes of bodies; nil: they are not bounded in total.
 	Ingress *ingress.Ingress
 	// KeystoneTransport reaches Keystone; nil: Go's default.

@@ -203,6 +203,9 @@ func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cell
 	return out, nil
 }
 
+// HasCell says whether there is a cell of that name.
+func (b *Backend) HasCell(name string) bool { return b.Cells.Named(name) != nil }
+
 // newRootCell is where a new root goes: the path's cell, that of Nova's compute node, the default one, the only one.
 func (b *Backend) newRootCell(ctx context.Context, w *placement.ProviderWrite) (*cellclient.Cell, error) {
 	name := w.Cell

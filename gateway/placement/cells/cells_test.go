@@ -152,7 +152,7 @@ func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.Sched
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Backend: b, Log: log})
+	api, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Backend: b, HasCell: b.HasCell, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

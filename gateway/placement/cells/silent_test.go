@@ -170,6 +170,35 @@ func generation(t *testing.T, url, provider string) (n int) {
 	return p.Generation
 }
 
+// A provider that one cell has cannot be made in another: it would hide the other. A sick cell keeps none from being made.
+func TestCreateProvider_AnotherCellHasIt_IsRefused(t *testing.T) {
+	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
+	_, b, url := startGateway(t, "one", one, two)
+	b.cfg.Budget = time.Minute
+	body := `{"name": %q, "uuid": %q}`
+	call(t, "POST", url+"/cells/two/resource_providers", fmt.Sprintf(body, "host", storage), 200)
+	call(t, "PUT", url+"/resource_providers/"+storage+"/inventories", `{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 50}}}`, 200)
+	for _, wrong := range []struct{ name, uuid, want string }{
+		{"other", storage, "Conflicting resource provider uuid: " + storage + " already exists."},
+		{"host", compute, "Conflicting resource provider name: host already exists."},
+	} {
+		if text := call(t, "POST", url+"/cells/one/resource_providers", fmt.Sprintf(body, wrong.name, wrong.uuid), 409); !strings.Contains(text, wrong.want) {
+			t.Errorf("%s, %s: %s", wrong.name, wrong.uuid, text)
+		}
+	}
+	if text := call(t, "GET", url+"/resource_providers/"+storage+"/inventories", "", 200); !strings.Contains(text, `"total":50`) && !strings.Contains(text, `"total": 50`) {
+		t.Error(text)
+	}
+	well := make(chan struct{})
+	two.sick.Store(&well)
+	defer close(well)
+	began := time.Now()
+	call(t, "POST", url+"/cells/one/resource_providers", fmt.Sprintf(body, "new", compute), 200)
+	if took := time.Since(began); took > b.cfg.Budget/2 {
+		t.Errorf("it took %v: it waited for the sick cell", took)
+	}
+}
+
 const third = "aaaaaaaa-0000-4000-8000-0000000000b1"
 
 // get is call of a GET that succeeds, with the answer's header.
@@ -206,5 +235,9 @@ func TestCreateRoot_HostCell_DecidesBeforeTheDefault(t *testing.T) {
 			t.Errorf("provider %s: %+v, %v; want it in cell %s", id, p, err, want)
 		}
 	}
-	call(t, "POST", url+"/cells/nowhere/resource_providers", fmt.Sprintf(body, third), 404)
+	for method, path := range map[string]string{"POST": "/resource_providers", "GET": "/resource_providers", "PUT": "/traits/CUSTOM_A", "DELETE": "/allocations/" + fresh} {
+		if text := call(t, method, url+"/cells/nowhere"+path, fmt.Sprintf(body, third), 404); !strings.Contains(text, "no cell") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
 }

@@ -157,6 +157,13 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 			return nil, &placement.Refusal{Reason: placement.ReparentRefused, Provider: p.UUID, Detail: "the parent is in another cell"}
 		}
 	}
+	for i := range w.Providers {
+		if p := &w.Providers[i]; p.Create {
+			if err := b.refuseIfElsewhere(ctx, p, at[p.UUID]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for i := range w.Consumers {
 		for _, id := range slices.Sorted(maps.Keys(w.Consumers[i].Allocations)) {
 			if at[id] == nil {
@@ -165,6 +172,44 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 		}
 	}
 	return at, nil
+}
+
+// refuseIfElsewhere refuses a new provider whose uuid or name a cell other than its own has: the empty one would hide the
+// other. A cell that does not answer within the patience keeps no host of another cell from being registered.
+func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWrite, own *cellclient.Cell) error {
+	type had struct {
+		own  bool // ends the wait for the others, as one that has it does
+		list []*cellv1.ResourceProvider
+	}
+	enough := func(x had) bool { return x.own || len(x.list) > 0 }
+	replies, missing, err := askThose(ctx, b, b.Cells.All, b.cfg.Patience, enough, func(ctx context.Context, c *cellclient.Cell) (had, error) {
+		if c == own {
+			return had{own: true}, nil
+		}
+		list, err := b.providersIn(ctx, c, &cellv1.ListProvidersRequest{Uuids: []string{p.UUID}})
+		if err == nil && len(list) == 0 && p.Name != nil {
+			list, err = b.providersIn(ctx, c, &cellv1.ListProvidersRequest{Name: *p.Name})
+		}
+		return had{list: list}, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, one := range missing {
+		placement.NoteSilentCell(ctx, one.cell.Name())
+	}
+	for _, r := range replies {
+		for _, x := range r.Got.list {
+			refusal := &placement.Refusal{Reason: placement.DuplicateProvider, Detail: "cell " + r.Cell.Name() + " has it"}
+			if x.GetUuid() == p.UUID {
+				refusal.Provider = p.UUID
+			} else {
+				refusal.Name = x.GetName()
+			}
+			return refusal
+		}
+	}
+	return nil
 }
 
 // consumerParts splits what consumers hold from now on by cell, and judges the generations by what all cells have.
