@@ -675,6 +675,11 @@ def bent(i):
     for bend in R.sample(BENDS, R.randint(1, 3)):
         bend(c)
         c["focus"].append(bend.__name__[2:])
+    # The conductor names the hosts of all members that live, also of those that a bend brings among the candidates. cellgate
+    # finds members itself (docs/reference/nova-parity.md, differences on purpose).
+    if group := spec(c)["instance_group"]:
+        g = data(group)
+        g["hosts"] = sorted(set(g["hosts"] or []) | {i["host"] for i in c["instances"] if i["uuid"] in (g["members"] or []) and not i["deleted"]})
     c["id"] = "bent-%d-%05d" % (SEED, i)
     return c
 
