@@ -199,15 +199,16 @@ func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWr
 		placement.NoteSilentCell(ctx, one.cell.Name())
 	}
 	for _, r := range replies {
-		for _, x := range r.Got.list {
-			refusal := &placement.Refusal{Reason: placement.DuplicateProvider, Detail: "cell " + r.Cell.Name() + " has it"}
-			if x.GetUuid() == p.UUID {
-				refusal.Provider = p.UUID
-			} else {
-				refusal.Name = x.GetName()
-			}
-			return refusal
+		if len(r.Got.list) == 0 {
+			continue
 		}
+		refusal := &placement.Refusal{Reason: placement.DuplicateProvider, Detail: "cell " + r.Cell.Name() + " has it"}
+		if x := r.Got.list[0]; x.GetUuid() == p.UUID {
+			refusal.Provider = p.UUID
+		} else {
+			refusal.Name = x.GetName()
+		}
+		return refusal
 	}
 	return nil
 }
