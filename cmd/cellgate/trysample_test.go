@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/gateway/legacy/trial"
 	"cellgate/internal/mariatest"
 )
 
@@ -41,6 +42,14 @@ func TestTry_BundledSample_PlacesItsRequestsAgain(t *testing.T) {
 	// One is in a zone without hosts by now, and one was migrated to another zone.
 	if s := r.Summary; s.Placed != 19 || s.Best < 15 || s.Refused != 1 || s.Unread != 0 {
 		t.Errorf("placed again: %+v: %+v", s, r.Replays)
+	}
+	for _, x := range r.Replays {
+		if (x.Rejected != "") != (x.Problem == "" && x.Rank == 0) {
+			t.Errorf("%s: Nova's host %s has rank %d and does not pass %q", x.Instance, x.Nova, x.Rank, x.Rejected)
+		}
+	}
+	if !slices.ContainsFunc(r.Replays, func(x trial.Replay) bool { return x.Rejected == "ComputeFilter(down)" }) {
+		t.Errorf("no host of Nova's is said to be down: %+v", r.Replays)
 	}
 }
 
