@@ -10,8 +10,9 @@ import (
 )
 
 // FactTexts are what a compute node says of itself beyond amounts, as
-// compute_nodes has them. An empty text is NULL. CPUInfo, SupportedInstances,
-// Stats, Metrics, NUMATopology and PCIPools (the column pci_stats) are JSON.
+// compute_nodes has them. An empty text is NULL where the column may be:
+// CPUInfo and HypervisorType never are. CPUInfo, SupportedInstances, Stats,
+// Metrics, NUMATopology and PCIPools (the column pci_stats) are JSON.
 type FactTexts struct {
 	HypervisorType     string
 	HypervisorHostname string

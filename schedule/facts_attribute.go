@@ -67,7 +67,8 @@ func (r *row) attribute(name string) (value, bool) {
 
 func (f *Facts) attribute(name string) (value, bool) {
 	var told FactTexts
-	if f != nil && !f.Unfilled {
+	filled := f == nil || !f.Unfilled
+	if f != nil && filled {
 		told = f.FactTexts
 	}
 	switch name {
@@ -77,11 +78,11 @@ func (f *Facts) attribute(name string) (value, bool) {
 		}
 		return when(told.HostIP != "", textValue(told.HostIP)), true
 	case "hypervisor_type":
-		return when(told.HypervisorType != "", textValue(told.HypervisorType)), true
+		return when(filled, textValue(told.HypervisorType)), true
 	case "hypervisor_hostname":
 		return when(told.HypervisorHostname != "", textValue(told.HypervisorHostname)), true
 	case "cpu_info":
-		return when(told.CPUInfo != "", textValue(told.CPUInfo)), true
+		return when(filled, textValue(told.CPUInfo)), true
 	case "supported_instances":
 		if f == nil || f.Unfilled {
 			return value{}, true
@@ -91,7 +92,7 @@ func (f *Facts) attribute(name string) (value, bool) {
 		if f == nil {
 			return value{kind: object, dict: &dict{}}, true
 		}
-		return value{kind: object, dict: f.stats}, !f.Unfilled
+		return when(filled, value{kind: object, dict: f.stats}), filled
 	}
 	return value{}, false
 }

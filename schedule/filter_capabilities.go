@@ -84,7 +84,7 @@ func (r *row) capability(path []string) value {
 	}
 	for i, key := range path[1:] {
 		if v.kind == text {
-			if i == 0 && path[0] == "cpu_info" {
+			if i == 0 && path[0] == "cpu_info" && r.host.Facts != nil {
 				v = r.host.Facts.cpuInfo // Read once, not for every request.
 			} else {
 				v, _ = parseJSON(v.s)

@@ -270,3 +270,18 @@ func TestReaderOf(t *testing.T) {
 		t.Error("a key that nobody reads has a reader")
 	}
 }
+
+// TestEmptyTexts: compute_nodes.cpu_info and hypervisor_type are never NULL, so that "" is a
+// value there; a row that was never updated has neither, nor stats.
+func TestEmptyTexts(t *testing.T) {
+	empty, unfilled := ParseFacts(FactTexts{Stats: "{}"}), ParseFacts(FactTexts{Stats: "{}"})
+	unfilled.Unfilled = true
+	for name, want := range map[string]bool{"cpu_info": true, "hypervisor_type": true, "host_ip": false, "stats": true} {
+		for _, f := range []*Facts{empty, unfilled} {
+			v, _ := (&row{host: &Host{Facts: f}}).attribute(name)
+			if there := v.kind != absent; there != (want && f == empty) {
+				t.Errorf("%s of a host that is unfilled %t: there is %t", name, f == unfilled, there)
+			}
+		}
+	}
+}

@@ -112,7 +112,7 @@ var naiveSpecs = []naiveSpec{
 		return naiveHas(f, f.arch != "", f.cores >= 16)
 	}},
 	{pair: Pair{"capabilities:hypervisor_type", "<or> XEN <or> QEMU"}, host: func(_ *Host, f *naiveFacts) says {
-		return naiveHas(f, f.hypervisor != "", f.hypervisor == "QEMU")
+		return naiveHas(f, true, f.hypervisor == "QEMU")
 	}},
 	{pair: Pair{"capabilities:free_ram_mb", "= 2000"}, host: func(h *Host, _ *naiveFacts) says {
 		return sayIf(h.View.FreeRAMMB >= 2000)
@@ -145,7 +145,7 @@ var naiveSpecs = []naiveSpec{
 var naiveRaising = naiveSpec{
 	pair: Pair{"capabilities:hypervisor_type", ">= 5"}, host: func(_ *Host, f *naiveFacts) says {
 		switch {
-		case f.unfilled || f.hypervisor == "":
+		case f.unfilled:
 			return missing
 		case f.hypervisor == "5":
 			return matches

@@ -403,7 +403,7 @@ def m_stats(c):
 def m_cpuinfo(c):
     for n in c["compute_nodes"]:
         if R.random() < .5:
-            n["cpu_info"] = pick([None, "x", "[]", "{}", "5", "\"x\"", json.dumps({"arch": pick(["x86_64",
+            n["cpu_info"] = pick(["", "x", "[]", "{}", "5", "\"x\"", json.dumps({"arch": pick(["x86_64",
                 5, None, True, 1.0, ["a"], {"a": 1}, "é", "a'b", "\n", "é\u2028"]),
                 "topology": pick([{"cores": pick([4, "4", 4.0, None, True, [1, 2]])}, 5, None, "x",
                 "{\"cores\": 8}", []]),
