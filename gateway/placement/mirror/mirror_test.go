@@ -323,6 +323,24 @@ func TestTap_TargetAway_CallersDoNotWait(t *testing.T) {
 	}
 }
 
+func TestTap_Stopped_FinishesWhatIsNoted(t *testing.T) {
+	source, target := newStore(), newStore()
+	api := apiOf(t, source)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // The passes do nothing any more.
+	tap := NewTap(TapConfig{FinishWithin: testwait.Limit}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler))
+	w := newTraffic(t, 1, tap)
+	for range 5 {
+		w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": fmt.Sprint("host", w.id)})
+	}
+	if err := tap.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := tap.Status(); s.Copied < 5 || s.Pending != 0 || target.contents(false) != source.contents(false) {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestTap_MoreThanFits_AllIsCompared(t *testing.T) {
 	source, target := newStore(), newStore()
 	api := apiOf(t, source)

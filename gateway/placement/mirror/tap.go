@@ -24,6 +24,8 @@ type TapConfig struct {
 	MaxPending int
 	// RetryAfter is how long a copy waits that did not succeed; 0 for 2 s.
 	RetryAfter time.Duration
+	// FinishWithin is how long Run goes on copying what waits after its context ended; 0 for 5 s.
+	FinishWithin time.Duration
 	// PassEvery is how often all is compared, by a quick pass; 0 for an hour. The first pass, at the start, reads all.
 	PassEvery time.Duration
 	// CompareReads is how many of the source's answers to reads wait to be compared with Compared's; more are not
@@ -37,6 +39,7 @@ func (c TapConfig) withDefaults() TapConfig {
 	c.MaxBody = cmp.Or(c.MaxBody, 4<<20)
 	c.MaxPending = cmp.Or(c.MaxPending, 10_000)
 	c.RetryAfter = cmp.Or(c.RetryAfter, 2*time.Second)
+	c.FinishWithin = cmp.Or(c.FinishWithin, 5*time.Second)
 	c.PassEvery = cmp.Or(c.PassEvery, time.Hour)
 	c.CompareReads = cmp.Or(c.CompareReads, 100)
 	c.CompareSettled = cmp.Or(c.CompareSettled, 5*time.Second)
@@ -185,11 +188,14 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Run copies what is noted, compares reads, and passes over everything at the start and every PassEvery. It returns
-// when ctx ends.
+// when ctx ends and all is copied that was noted until then, or FinishWithin has passed: Status tells what is pending.
 func (t *Tap) Run(ctx context.Context) error {
+	copying, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.FinishWithin, stop) })()
 	var parts sync.WaitGroup
 	for range t.mirror.parallel {
-		parts.Go(func() { t.copyNoted(ctx) })
+		parts.Go(func() { t.copyNoted(ctx, copying) })
 	}
 	if t.compared != nil {
 		parts.Go(func() { t.compareReads(ctx) })
@@ -230,14 +236,14 @@ func (t *Tap) passOver(ctx context.Context) {
 	}
 }
 
-// copyNoted copies one thing after the other.
-func (t *Tap) copyNoted(ctx context.Context) {
+// copyNoted copies one thing after the other, until ctx has ended and none waits; copying bounds each copy.
+func (t *Tap) copyNoted(ctx, copying context.Context) {
 	for {
 		one, ok := t.queue.next(ctx)
 		if !ok {
 			return
 		}
-		err := t.copyThing(ctx, one)
+		err := t.copyThing(copying, one)
 		if err != nil && ctx.Err() == nil {
 			t.log.Warn("What was written to Placement is not copied yet.", "kind", one.kind, "object", one.id, "try_again_after", t.cfg.RetryAfter, "error", err)
 		}

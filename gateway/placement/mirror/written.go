@@ -138,7 +138,7 @@ func (q *queue) add(t thing) {
 	wake(q.more)
 }
 
-// next waits for a thing; false when ctx ends.
+// next waits for a thing; false when ctx has ended and none waits.
 func (q *queue) next(ctx context.Context) (thing, bool) {
 	for {
 		q.mu.Lock()

@@ -1,0 +1,55 @@
+#!/bin/bash
+# switch-placement.sh: moves Placement's API from placement-api to the cells, and back, as docs/how-to/placement.md says,
+# while servers are booted and deleted. For a stack that was started with PLACEMENT=placement. It prints PASS or FAIL a check.
+set -u
+PLACEMENT=placement
+. "$(dirname "$0")/env.sh"
+. "$CODE/lib/configure.sh"
+alive placement || { echo "switch-placement.sh: no placement-api runs: start the stack with PLACEMENT=placement" >&2; exit 2; }
+old=http://127.0.0.1:$PLACEMENT_OLD_PORT new=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT failed=0
+check() { if "${@:2}"; then echo "PASS  $1"; else echo "FAIL  $1"; failed=1; fi; }
+tap() {  # tap NAME FROM TO: a tap at the address that Nova has of Placement
+  start "tap-$1" "$CELLGATE" placement tap --from "$2" --to "$3" --listen "127.0.0.1:$PLACEMENT_PORT"
+  until_ok 30 "the tap" curl -sf "http://127.0.0.1:$PLACEMENT_PORT/"
+}
+equal() { "$CELLGATE" placement copy --from "$1" --to "$2" --dry-run; }
+boots() {  # six servers, and their deletion, again and again
+  local i=0
+  until [ -e "$STACK/run/switched" ]; do
+    i=$((i + 1))
+    "$CODE/boot.sh" 6 m1.tiny --prefix "placement-$began-$i" --concurrency 2 --timeout 240 --delete
+  done
+}
+served() { sed -n '/The tap.s counts/s/.* writes=\([0-9]*\).*/\1/p' "$STACK/log/tap-$1.log" | tail -1; }
+
+began=$(date +%s)
+rm -f "$STACK/run/switched" "$STACK"/log/tap-*.log
+say "placement-api moves to a port of its own"
+uwsgi_ini placement "$PLACEMENT_OLD_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
+until_ok 60 Placement curl -sf "$old/"
+PLACEMENT=cellgate "$CODE/cellgate.sh" placement
+say "step 1: the copy"
+check "Placement is copied to the cells" "$CELLGATE" placement copy --from "$old" --to "$new"
+say "step 2: the tap"
+tap there "$old" "$new"
+boots >"$STACK/log/switch-placement.log" 2>&1 & boots=$!
+sleep 30
+say "step 3: the switch"
+stop tap-there 30; tap back "$new" "$old"
+sleep 40
+say "back"
+stop tap-back 30; tap again "$old" "$new"
+sleep 20
+touch "$STACK/run/switched"; wait $boots
+cat "$STACK/log/switch-placement.log"
+check "every server that was booted is ACTIVE, and every one was deleted" [ "$(grep -c 'ACTIVE 6, ERROR 0' "$STACK/log/switch-placement.log")" = "$(grep -c 'deleted 6 of 6' "$STACK/log/switch-placement.log")" ]
+check "no boot failed" [ "$(grep -c 'POST failed\|ERROR [1-9]' "$STACK/log/switch-placement.log")" = 0 ]
+stop tap-again 30
+for t in there back again; do check "Nova wrote through tap $t ($(served $t) times)" [ "$(served $t)" -gt 0 ]; done
+check "Placement and the cells are equal" equal "$old" "$new"
+say "placement-api has its port again"
+uwsgi_ini placement "$PLACEMENT_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
+for n in cellgate-placement cellgate-cell2 cellgate-cell1; do stop $n; done
+exit $failed
