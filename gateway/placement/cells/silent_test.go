@@ -189,6 +189,10 @@ func TestCreateProvider_AnotherCellHasIt_IsRefused(t *testing.T) {
 	if text := call(t, "GET", url+"/resource_providers/"+storage+"/inventories", "", 200); !strings.Contains(text, `"total":50`) && !strings.Contains(text, `"total": 50`) {
 		t.Error(text)
 	}
+	call(t, "POST", url+"/cells/one/resource_providers", fmt.Sprintf(body, "here", third), 200)
+	for name, want := range map[string]int{"host": 409, "here": 200, "there": 200} {
+		call(t, "PUT", url+"/resource_providers/"+third, fmt.Sprintf(`{"name": %q}`, name), want)
+	}
 	well := make(chan struct{})
 	two.sick.Store(&well)
 	defer close(well)

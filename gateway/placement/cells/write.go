@@ -158,7 +158,7 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 		}
 	}
 	for i := range w.Providers {
-		if p := &w.Providers[i]; p.Create {
+		if p := &w.Providers[i]; p.Create || p.Name != nil {
 			if err := b.refuseIfElsewhere(ctx, p, at[p.UUID]); err != nil {
 				return nil, err
 			}
@@ -174,8 +174,8 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 	return at, nil
 }
 
-// refuseIfElsewhere refuses a new provider whose uuid or name a cell other than its own has: the empty one would hide the
-// other. A cell that does not answer within the patience keeps no host of another cell from being registered.
+// refuseIfElsewhere refuses a new or renamed provider whose uuid or name a cell other than its own has: the empty one would
+// hide the other. A cell that does not answer within the patience keeps no host of another cell from being registered.
 func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWrite, own *cellclient.Cell) error {
 	type had struct {
 		own  bool // ends the wait for the others, as one that has it does
