@@ -5,7 +5,7 @@
 set -u
 . "$(dirname "$0")/env.sh"
 for n in fleet-extra fleet-cell2 fleet-cell1; do stop $n 30; done
-for n in tap-there tap-back tap-again cellgate-gateway cellgate-placement cellgate-cell2 cellgate-cell1 nova-api nova-scheduler nova-conductor-cell2 nova-conductor neutron glance placement keystone; do stop $n 20; done
+for n in haproxy tap-there tap-back tap-again cellgate-gateway cellgate-placement cellgate-cell2 cellgate-cell1 nova-api nova-scheduler nova-conductor-cell2 nova-conductor neutron glance placement keystone; do stop $n 20; done
 [ "${1:-}" = nova ] && exit 0
 stop memcached
 if alive rabbitmq; then say "stop rabbitmq"; rabbitctl stop "$STACK/rabbit/pid" >/dev/null 2>&1; rm -f "$STACK/run/rabbitmq.pid"; fi

@@ -6,11 +6,11 @@ PLACEMENT=placement
 . "$(dirname "$0")/env.sh"
 . "$CODE/lib/configure.sh"
 alive placement || { echo "switch-placement.sh: no placement-api runs: start the stack with PLACEMENT=placement" >&2; exit 2; }
+"$CODE/install.sh" haproxy
 old=http://127.0.0.1:$PLACEMENT_OLD_PORT new=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT failed=0
 check() { if "${@:2}"; then echo "PASS  $1"; else echo "FAIL  $1"; failed=1; fi; }
-tap() {  # tap NAME FROM TO: a tap at the address that Nova has of Placement
-  start "tap-$1" "$CELLGATE" placement tap --from "$2" --to "$3" --listen "127.0.0.1:$PLACEMENT_PORT"
-  until_ok 30 "the tap" curl -sf "http://127.0.0.1:$PLACEMENT_PORT/"
+tap() {  # tap NAME PORT FROM TO
+  start "tap-$1" "$CELLGATE" placement tap --from "$3" --to "$4" --listen "127.0.0.1:$2"
 }
 equal() { "$CELLGATE" placement copy --from "$1" --to "$2" --dry-run; }
 boots() {  # six servers, and their deletion, again and again
@@ -28,18 +28,36 @@ say "placement-api moves to a port of its own"
 uwsgi_ini placement "$PLACEMENT_OLD_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
 stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
 until_ok 60 Placement curl -sf "$old/"
+say "a load balancer has its port"
+cat >"$E/haproxy.cfg" <<X
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 60s
+  timeout server 60s
+frontend placement
+  bind 127.0.0.1:$PLACEMENT_PORT
+  default_backend taps
+backend taps
+  option httpchk GET /
+  default-server check inter 200ms fall 1 rise 1
+  server there 127.0.0.1:$TAP_PORT
+  server back 127.0.0.1:$TAP_BACK_PORT
+X
+start haproxy haproxy -db -f "$E/haproxy.cfg"
 PLACEMENT=cellgate "$CODE/cellgate.sh" placement
 say "step 1: the copy"
 check "Placement is copied to the cells" "$CELLGATE" placement copy --from "$old" --to "$new"
 say "step 2: the tap"
-tap there "$old" "$new"
+tap there "$TAP_PORT" "$old" "$new"
+until_ok 30 "the tap" curl -sf "http://127.0.0.1:$PLACEMENT_PORT/"
 boots >"$STACK/log/switch-placement.log" 2>&1 & boots=$!
 sleep 30
 say "step 3: the switch"
-stop tap-there 30; tap back "$new" "$old"
+stop tap-there 30; tap back "$TAP_BACK_PORT" "$new" "$old"
 sleep 40
 say "back"
-stop tap-back 30; tap again "$old" "$new"
+stop tap-back 30; tap again "$TAP_PORT" "$old" "$new"
 sleep 20
 touch "$STACK/run/switched"; wait $boots
 cat "$STACK/log/switch-placement.log"
@@ -49,6 +67,7 @@ stop tap-again 30
 for t in there back again; do check "Nova wrote through tap $t ($(served $t) times)" [ "$(served $t)" -gt 0 ]; done
 check "Placement and the cells are equal" equal "$old" "$new"
 say "placement-api has its port again"
+stop haproxy
 uwsgi_ini placement "$PLACEMENT_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
 stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
 for n in cellgate-placement cellgate-cell2 cellgate-cell1; do stop $n; done

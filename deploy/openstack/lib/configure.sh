@@ -235,7 +235,6 @@ $(keystone_user neutron)
 [placement]
 endpoint_override = $5
 # a cell that restarts is away for some seconds: 503
-connect_retries = 5
 status_code_retries = 5
 $(keystone_user placement)
 [service_user]
