@@ -51,6 +51,10 @@ func opOf(in *cellv1.ClaimOp) (shard.Op, error) {
 			TTL:          r.ttl("swap.ttl", in.Swap.GetTtl().AsDuration(), shard.MaxClaimTTL),
 			Answer:       in.Swap.GetAnswer(),
 		}
+		var err error
+		if op.Swap.Mappings, err = wire.MappingsFrom(in.Swap.GetMappings()); err != nil {
+			r.Problem("swap", "%v", err)
+		}
 	case *cellv1.ClaimOp_Transfer:
 		op.Transfer = &shard.Transfer{
 			ClaimID:      in.Transfer.GetClaimId(),

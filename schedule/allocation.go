@@ -26,11 +26,11 @@ type Mapping struct {
 
 // allocation gives what an instance of the request takes of the host where that is
 // not the request's Resources of the root provider; else nil. The host has passed.
-func (r *row) allocation(q *Request, search *treeSearch) *Allocation {
+func (r *row) allocation(q *Request, search *treeSearch, by judging) *Allocation {
 	if q.Fallback == nil && !q.Tree.groups() && (q.Tree == nil || len(r.host.Children) == 0) {
 		return nil
 	}
-	return search.allocation(r, q)
+	return search.allocation(r, q, by)
 }
 
 // atRoot takes amounts of the root provider.

@@ -25,6 +25,8 @@ type scan struct {
 	nested bool
 	spread uint64
 	trees  treeSearch
+	// late are the filters that judge the providers of PCI devices, in their order.
+	late []string
 	// configured: ConfiguredExpressionFilter is to run; expression: ExpressionFilter.
 	configured, expression bool
 	// asked are of the weighers by expressions.
@@ -85,6 +87,7 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 	if s.nested {
 		s.treeFilter()
 	}
+	s.judgeDevices()
 	if s.configured {
 		s.expressionFilter(ConfiguredExpressionFilter, q.Rules.Expression)
 	}

@@ -180,11 +180,13 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 // PCI devices used, one instance and one io operation more, the consumer added besides (in the request's
 // group, unless its MembersExact says otherwise). It reports false when there
 // is no such host.
-func (e *Edit) Take(t Take, q *Request) bool { return e.place(t, q, !q.Forced()) }
+func (e *Edit) Take(t Take, q *Request) bool {
+	return e.place(t, q, judging{numa: !q.Forced(), pci: !q.Forced()})
+}
 
 // Place is Take of a pick that was made by rules.
 func (e *Edit) Place(t Take, q *Request, rules *Rules) bool {
-	return e.place(t, q, !q.Forced() && slices.Contains(rules.filters(), NUMAFilter))
+	return e.place(t, q, q.judging(rules))
 }
 
 // PlaceBuilt is Place of an instance that has come to its host: it is no io operation.
@@ -202,14 +204,13 @@ func (e *Edit) PlaceBuilt(t Take, q *Request, rules *Rules) bool {
 	return true
 }
 
-// place is Take; limited: NUMATopologyFilter judged the host, by whose limits its
-// cells are taken.
-func (e *Edit) place(t Take, q *Request, limited bool) bool {
+// place is Take of a host that these filters judged: NUMA cells are taken by the limits of NUMATopologyFilter.
+func (e *Edit) place(t Take, q *Request, by judging) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
 		return false
 	}
-	e.consume(at, q, limited)
+	e.consume(at, q, by)
 	consumer := Consumer{Instance: t.Instance}
 	if n := q.Nova; n != nil {
 		consumer.Flavor, consumer.Image = n.Flavor.ID, n.Image
@@ -221,11 +222,11 @@ func (e *Edit) place(t Take, q *Request, limited bool) bool {
 }
 
 // consume is place without the consumer.
-func (e *Edit) consume(at number, q *Request, limited bool) {
+func (e *Edit) consume(at number, q *Request, by judging) {
 	r, c := e.ownRow(at)
-	consume := q.Consume
-	if a := r.allocation(q, new(treeSearch)); a != nil {
-		consume = a.consumption(r.host.UUID)
+	consume, nova := q.Consume, q.nova()
+	if a := r.allocation(q, new(treeSearch), by); a != nil {
+		consume, nova = a.consumption(r.host.UUID), nova.On(a.Mappings)
 		r.allocate(a)
 	} else {
 		for _, a := range q.Resources {
@@ -236,7 +237,7 @@ func (e *Edit) consume(at number, q *Request, limited bool) {
 	r.view.FreeRAMMB -= consume.RAMMB
 	r.view.FreeDiskMB -= consume.DiskMB
 	r.view.NumInstances++
-	if r.takeHardware(q.nova(), limited) {
+	if r.takeHardware(nova, by.numa) {
 		r.view.NumIOOps++
 	}
 	e.writeUsage(at, r, c)

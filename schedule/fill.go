@@ -40,7 +40,7 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	limited := !r.Forced() && slices.Contains(rules.filters(), NUMAFilter)
+	judged := r.judging(rules)
 	// Without these nothing reads which instances are on a host: a million consumers would be 200 MB.
 	consumers := r.Group != nil || slices.Contains(rules.filters(), TypeAffinityFilter)
 	out, work := &Filled{}, 0
@@ -77,9 +77,9 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 			for ; m != 0 && out.Instances < most; m &= m - 1 {
 				slot := bits.TrailingZeros64(m)
 				if consumers {
-					e.place(Take{Host: t.chunks[i].rows.v[slot].host.UUID, Instance: filler(out.Instances)}, r, limited)
+					e.place(Take{Host: t.chunks[i].rows.v[slot].host.UUID, Instance: filler(out.Instances)}, r, judged)
 				} else {
-					e.consume(number(i*chunkSize+slot), r, limited)
+					e.consume(number(i*chunkSize+slot), r, judged)
 				}
 				out.Instances++
 				if work++; work%fillWork == 0 {

@@ -20,6 +20,10 @@ func (s *scan) numaFilter() {
 	if n.NUMA != nil {
 		s.limit(func(r *row, l *Limits) { l.NUMA = &NUMALimits{r.view.CPURatio, r.view.RAMRatio} })
 	}
+	late := n.NUMA != nil && n.mapsDevices()
+	if late {
+		s.late = append(s.late, NUMAFilter)
+	}
 	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, pci: n.PCI, nets: n.Networks}
 	s.perHardware(NUMAFilter, func(r *row, hw *hardware) (bool, *pyError) {
 		if hw == nil || hw.numa == nil {
@@ -31,7 +35,7 @@ func (s *scan) numaFilter() {
 			}
 			return false, nil
 		}
-		if n.NUMA == nil {
+		if n.NUMA == nil || late {
 			return true, nil
 		}
 		*search.limits = numaLimits{r.view.CPURatio, r.view.RAMRatio}
@@ -47,10 +51,14 @@ func (s *scan) pciFilter() {
 	if len(s.nova.PCI) == 0 {
 		return
 	}
+	late := s.nova.mapsDevices()
+	if late {
+		s.late = append(s.late, PCIFilter)
+	}
 	var search pciSearch
 	s.perHardware(PCIFilter, func(_ *row, hw *hardware) (bool, *pyError) {
-		if hw == nil {
-			return false, nil
+		if hw == nil || late {
+			return hw != nil, nil
 		}
 		return search.support(hw, s.nova.PCI, nil)
 	})

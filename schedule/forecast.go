@@ -31,7 +31,7 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 		return nil
 	}
 	by := scale{multipliers: multipliersOf(s.q.Rules.weighers()), bounds: bounds, flat: single}
-	limited := !s.q.Request.Forced() && slices.Contains(s.q.Rules.filters(), NUMAFilter)
+	judged := s.q.Request.judging(s.q.Rules)
 	f, now, after := &Forecast{}, slices.Clone(p.Candidates), s.t.Edit()
 	left := make([]int, len(now)) // candidates that pass, by index
 	for i := range left {
@@ -40,7 +40,7 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 	for len(f.Steps) < n && len(left) > 0 {
 		at := slices.MinFunc(left, func(a, b int) int { return compareCandidates(now[a], now[b]) })
 		slot, _ := s.t.slots.get(now[at].Host)
-		after.consume(slot, s.q.Request, limited)
+		after.consume(slot, s.q.Request, judged)
 		after.t.chunks[slot/chunkSize].seal(false)
 		step, ok := s.stepOf(&p.Candidates[at], slot, after.t)
 		if !ok {
@@ -69,7 +69,7 @@ func (s *scan) stepOf(before *Candidate, slot number, t *Table) (Step, bool) {
 	at, bit := int(slot/chunkSize), uint64(1)<<(slot%chunkSize)
 	c := t.chunks[at]
 	r := c.rows.v[slot%chunkSize]
-	if t.ground() != s.t.ground() || before.Allocation != nil || r.allocation(s.q.Request, &s.trees) != nil || !reflect.DeepEqual(before.Limits, s.limits(r)) {
+	if t.ground() != s.t.ground() || before.Allocation != nil || r.allocation(s.q.Request, &s.trees, judging{}) != nil || !reflect.DeepEqual(before.Limits, s.limits(r)) {
 		return Step{}, false
 	}
 	m := bit

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,6 +76,16 @@ func DecodeGuest(b []byte) (*GuestCheck, error) {
 		}
 	}
 	return &GuestCheck{Nova: &NovaRequest{NUMA: in.NUMA, PCI: in.PCI, Networks: in.Networks}, NUMA: in.JudgeNUMA, PCI: in.JudgePCI}, nil
+}
+
+// WithProviders gives what Encode wrote, of an instance that is on another host by an allocation with these mappings.
+func WithProviders(guest []byte, mappings []Mapping) ([]byte, error) {
+	g, err := DecodeGuest(guest)
+	if err != nil {
+		return nil, err
+	}
+	g.Nova = g.Nova.On(mappings)
+	return g.Encode(), nil
 }
 
 // Hardware is what is free of a host's NUMA cells and PCI devices.
@@ -220,8 +231,12 @@ func (g *GuestCheck) lack(hw *hardware, limits *numaLimits) *Lack {
 	var s pciSearch
 	for i := range n.PCI {
 		if ok, err := s.support(hw, n.PCI[:i+1], nil); !ok || err != nil {
-			what := n.PCI[i].text()
-			return &Lack{PCIFilter, what, fmt.Sprintf("not enough devices %s: %d asked for, %d free", what, n.PCI[i].Count, max(0, s.left()))}
+			r := &n.PCI[i]
+			what, of := r.text(), ""
+			if len(r.Groups) > 0 {
+				of = " of the providers " + strings.Join(r.Providers, ", ")
+			}
+			return &Lack{PCIFilter, what, fmt.Sprintf("not enough devices %s%s: %d asked for, %d free", what, of, r.Count, max(0, s.left()))}
 		}
 	}
 	return nil
@@ -289,6 +304,6 @@ func (r *PCIRequest) text() string {
 		}
 		specs = append(specs, strings.Join(words, ","))
 	}
-	s := strings.Join(specs, " or ")
+	s := cmp.Or(strings.Join(specs, " or "), "of any kind")
 	return strings.ToValidUTF8(s[:min(len(s), maxSpecText)], "")
 }

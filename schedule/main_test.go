@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		"TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller",
 		"TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange",
 		"TestNovaFiltersAllocateNothingPerHost",
+		"TestPCIGroups_EachFilterOfEachCandidate_IsNaive",
 		"TestPlanRoundsOnABusyFleet",
 		"TestProposeAllocatesNothingPerHost",
 		"TestScores_RandomFleets_AddUpToTheWeight",

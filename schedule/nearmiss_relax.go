@@ -220,6 +220,7 @@ func (r *Request) relax(m *Miss) {
 		r.unpin()
 		nova.NUMA, nova.NeedThreads, nova.Networks = nil, false, nil
 	case PCIFilter:
+		r.Tree = r.Tree.without(nova.PCI)
 		nova.PCI = nil
 	case ExpressionFilter:
 		r.Expression = nil
@@ -234,6 +235,24 @@ func (r *Request) relax(m *Miss) {
 	default:
 		nova.Hints = slices.DeleteFunc(slices.Clone(nova.Hints), func(h Hint) bool { return h.Name == hintOf[m.Filter] })
 	}
+}
+
+// without asks for no groups of devices.
+func (t *Tree) without(devices []PCIRequest) *Tree {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.Groups = slices.DeleteFunc(slices.Clone(t.Groups), func(g ResourceGroup) bool {
+		return slices.ContainsFunc(devices, func(r PCIRequest) bool { return slices.Contains(r.Groups, g.Suffix) })
+	})
+	out.SameSubtree = nil
+	for _, set := range t.SameSubtree {
+		out.SameSubtree = append(out.SameSubtree, slices.DeleteFunc(slices.Clone(set), func(suffix string) bool {
+			return !slices.ContainsFunc(out.Groups, func(g ResourceGroup) bool { return g.Suffix == suffix })
+		}))
+	}
+	return &out
 }
 
 // unpin asks for VCPU instead of dedicated CPUs, without the trait of their thread policy.

@@ -403,6 +403,12 @@ func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []
 		if left == nil {
 			return false
 		}
+		if len(r.Groups) > 0 {
+			if !takeAllocated(left, r) {
+				return false
+			}
+			continue
+		}
 		n := r.Count
 		for _, p := range left {
 			if p.Count > n {
@@ -418,6 +424,28 @@ func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []
 		}
 	}
 	return true
+}
+
+// takeAllocated takes each device from the one pool of the provider that its group got; nothing when some provider has
+// none, or too few devices.
+func takeAllocated(pools []*naivePool, r PCIRequest) bool {
+	after := map[*naivePool]int64{}
+	for _, id := range r.Providers {
+		of := slices.DeleteFunc(slices.Clone(pools), func(p *naivePool) bool { return p.Tags["rp_uuid"] != id || p.Count < 1 })
+		if len(of) != 1 {
+			return false
+		}
+		after[of[0]]++
+	}
+	for p, n := range after {
+		if n > p.Count {
+			return false
+		}
+	}
+	for p, n := range after {
+		p.Count -= n
+	}
+	return int64(len(r.Providers)) == r.Count
 }
 
 func (h *naiveHardware) filterPools(pools []*naivePool, r PCIRequest, ids []int64) []*naivePool {

@@ -25,6 +25,8 @@ const (
 	pciCount  = "count"
 	pciType   = "dev_type"
 	pciRemote = "remote_managed"
+	// pciProvider is the uuid of the provider that stands for the devices in Placement.
+	pciProvider = "rp_uuid"
 
 	physicalFunction = "type-PF"
 	vdpaDevice       = "vdpa"
@@ -177,6 +179,20 @@ func (p *pciPool) property(key string) *PCIProperty {
 		}
 	}
 	return nil
+}
+
+// given counts the devices of the pool that Placement gave to a request.
+func (p *pciPool) given(r *PCIRequest) (n int64) {
+	provider := p.property(pciProvider)
+	if provider == nil {
+		return 0
+	}
+	for _, id := range r.Providers {
+		if id == provider.Value {
+			n++
+		}
+	}
+	return n
 }
 
 // asksFor reports whether a spec names the kind of device.

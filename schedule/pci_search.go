@@ -30,6 +30,9 @@ func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (boo
 		n := r.Count
 		for _, p := range s.pools {
 			took := min(n, s.free[p])
+			if len(r.Groups) > 0 {
+				took = hw.pools[p].given(r)
+			}
 			s.free[p] -= took
 			if n -= took; n == 0 {
 				break
@@ -55,7 +58,29 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 		return false, err
 	}
 	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].spared(r) })
-	return s.left() >= r.Count, nil
+	return s.left() >= r.Count && (len(r.Groups) == 0 || s.allocated(hw, r)), nil
+}
+
+// allocated keeps the pools whose devices are of the providers that the request's groups got. It reports whether there is
+// one pool for each of them, with as many devices left as Placement gave (nova/pci/stats.py,
+// _filter_pools_based_on_placement_allocation and _assert_one_pool_per_rp_uuid). Nova also passes a host on which a pool
+// has devices to spare for a provider that has no pool; its compute then gives the instance fewer devices.
+func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
+	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].given(r) == 0 || s.free[i] < 1 })
+	for _, id := range r.Providers {
+		pools := 0
+		for _, i := range s.pools {
+			if p := &hw.pools[i]; p.property(pciProvider).Value == id {
+				if pools++; p.given(r) > s.free[i] {
+					return false
+				}
+			}
+		}
+		if pools != 1 {
+			return false
+		}
+	}
+	return int64(len(r.Providers)) == r.Count
 }
 
 // spared: the devices are only for those that ask for them by kind.

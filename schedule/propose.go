@@ -95,9 +95,9 @@ func (t *Table) taken(q *Query) *Table {
 		return t
 	}
 	e := t.Edit()
-	limited := !q.Request.Forced() && slices.Contains(q.Rules.filters(), NUMAFilter)
+	judged := q.Request.judging(q.Rules)
 	for _, take := range q.Takes {
-		e.place(take, q.Request, limited)
+		e.place(take, q.Request, judged)
 	}
 	return e.Table()
 }

@@ -155,7 +155,7 @@ func (s *scan) offer(at int, c *chunk, m uint64, k int) {
 
 // candidates gives the best in order.
 func (s *scan) candidates() []Candidate {
-	best := s.best.sorted()
+	best, judged := s.best.sorted(), s.q.Request.judging(s.q.Rules)
 	list := make([]Candidate, len(best))
 	raw := make([]float64, len(best)*len(s.weighers))
 	for i := range best {
@@ -168,7 +168,7 @@ func (s *scan) candidates() []Candidate {
 			Host: b.row.host.UUID, ServiceHost: b.row.host.ServiceHost, NodeName: b.row.host.NodeName,
 			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
 		}
-		list[i].Allocation = b.row.allocation(s.q.Request, &s.trees)
+		list[i].Allocation = b.row.allocation(s.q.Request, &s.trees, judged)
 		list[i].Limits = s.limits(b.row)
 		if b.class > 0 {
 			list[i].Multipliers = slices.Clone(s.classes[b.class].multipliers)

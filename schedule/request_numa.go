@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // The policies of dedicated CPUs by Nova's names. Shared is what an empty policy
 // means, too.
 const (
@@ -68,6 +70,35 @@ type PCIRequest struct {
 	Specs []PCISpec `json:"specs,omitempty"`
 	// Policy is empty or one of PCIRequired, PCIPreferred, PCILegacy, PCISocket.
 	Policy string `json:"policy,omitempty"`
+	// Groups are the suffixes of the request groups that ask Placement for the devices, one for each device; nil where
+	// Placement is not asked. A suffix may stand several times.
+	Groups []string `json:"groups,omitempty"`
+	// Providers are the uuids of the providers that the groups got, in the order of Groups; nil before they got any.
+	Providers []string `json:"providers,omitempty"`
+}
+
+// On gives the request with the providers that an allocation gives the groups of its devices.
+func (n *NovaRequest) On(mappings []Mapping) *NovaRequest {
+	if !n.mapsDevices() {
+		return n
+	}
+	out := *n
+	out.PCI = slices.Clone(n.PCI)
+	for i := range out.PCI {
+		r := &out.PCI[i]
+		r.Providers = nil
+		for _, suffix := range r.Groups {
+			if at := slices.IndexFunc(mappings, func(m Mapping) bool { return m.Suffix == suffix && len(m.Providers) > 0 }); at >= 0 {
+				r.Providers = append(r.Providers, mappings[at].Providers[0].String())
+			}
+		}
+	}
+	return &out
+}
+
+// mapsDevices reports whether request groups ask Placement for some of the devices.
+func (n *NovaRequest) mapsDevices() bool {
+	return slices.ContainsFunc(n.PCI, func(r PCIRequest) bool { return len(r.Groups) > 0 })
 }
 
 // PCISpec is what a device has under some keys. Texts compare without case.

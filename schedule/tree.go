@@ -106,10 +106,10 @@ func (s *scan) treeFilter() {
 		}
 		for ; look != 0; look &= look - 1 {
 			bit, r := look&-look, c.rows.v[bits.TrailingZeros64(look)]
-			ok, hard := s.trees.fits(r, q)
-			if !ok && hard {
+			ok, err := s.trees.fits(r, q, judging{})
+			if err != nil {
 				s.unreadable |= bit
-				s.raised(TreeFilter, r, errTooManyWays)
+				s.raised(TreeFilter, r, err)
 			}
 			if !ok {
 				m &^= bit

@@ -6,6 +6,7 @@ import "slices"
 // any host.
 type treePlan struct {
 	request *Request
+	nova    *NovaRequest
 	// classes are those that are asked for anywhere.
 	classes []string
 	// questions are the request's own and its fallback's.
@@ -47,7 +48,7 @@ type treeAmount struct {
 }
 
 func newTreePlan(q *Request) *treePlan {
-	p := &treePlan{request: q}
+	p := &treePlan{request: q, nova: q.nova()}
 	p.add(&Fallback{q.Resources, q.Required, q.Forbidden})
 	if q.Fallback != nil {
 		p.add(q.Fallback)
@@ -91,7 +92,7 @@ func (p *treePlan) add(f *Fallback) {
 	for i := range tree.Groups {
 		g := &tree.Groups[i]
 		a.slots = append(a.slots, treeSlot{
-			group: g, amounts: p.amounts(g.Resources), required: g.Required, forbidden: g.Forbidden, twin: tree.twin(i),
+			group: g, amounts: p.amounts(g.Resources), required: g.Required, forbidden: g.Forbidden, twin: tree.twin(i, p.nova),
 		})
 	}
 	for i := range f.Resources {
@@ -126,7 +127,7 @@ func (p *treePlan) amounts(of []Amount) []treeAmount {
 
 // twin reports whether a group asks for the same as the one before it, and neither
 // is bound to others: the two need not be tried in each other's place.
-func (t *Tree) twin(at int) bool {
+func (t *Tree) twin(at int, n *NovaRequest) bool {
 	if at == 0 {
 		return false
 	}
@@ -135,5 +136,8 @@ func (t *Tree) twin(at int) bool {
 		slices.EqualFunc(a.MemberOf, b.MemberOf, slices.Equal) && slices.Equal(a.ForbiddenAggregates, b.ForbiddenAggregates) &&
 		!slices.ContainsFunc(t.SameSubtree, func(set []string) bool {
 			return slices.Contains(set, a.Suffix) || slices.Contains(set, b.Suffix)
+		}) &&
+		!slices.ContainsFunc(n.PCI, func(r PCIRequest) bool {
+			return slices.Contains(r.Groups, a.Suffix) != slices.Contains(r.Groups, b.Suffix)
 		})
 }

@@ -39,6 +39,9 @@ type treeSearch struct {
 	at      []int
 	of      []int
 	steps   int
+	// devices judge the providers of PCI devices; err is an exception of theirs, which ends the search.
+	devices deviceJudge
+	err     *pyError
 }
 
 // treeProvider is one of the host's.
@@ -56,17 +59,16 @@ const (
 	noParent      = -1
 )
 
-// fits reports whether an instance of the request fits the host; hard: it does not,
-// as far as was looked.
-func (s *treeSearch) fits(r *row, q *Request) (ok, hard bool) {
-	_, ok, hard = s.find(r, q)
-	return ok, hard
+// fits reports whether an instance of the request fits the host, or what keeps the search from an answer.
+func (s *treeSearch) fits(r *row, q *Request, by judging) (bool, *pyError) {
+	_, ok, err := s.find(r, q, by)
+	return ok, err
 }
 
 // allocation gives what an instance of the request takes of the host; nil when that
 // is the request's Resources of the root, and when there is none.
-func (s *treeSearch) allocation(r *row, q *Request) *Allocation {
-	question, ok, _ := s.find(r, q)
+func (s *treeSearch) allocation(r *row, q *Request, by judging) *Allocation {
+	question, ok, _ := s.find(r, q, by)
 	switch {
 	case !ok:
 		return nil
@@ -80,15 +82,16 @@ func (s *treeSearch) allocation(r *row, q *Request) *Allocation {
 
 // find asks the questions one after the other. With a way found by searching
 // question is set, with one by the root alone it is nil.
-func (s *treeSearch) find(r *row, q *Request) (question int, ok, hard bool) {
+func (s *treeSearch) find(r *row, q *Request, by judging) (question int, ok bool, err *pyError) {
 	if s.plan == nil || s.plan.request != q {
 		s.plan = newTreePlan(q)
 	}
+	s.devices.begin(r, s.plan.nova, by)
 	for i := range s.plan.questions {
 		a := &s.plan.questions[i]
 		s.question = nil
 		if !q.Tree.groups() && r.rootFits(a.Resources, a.Required, a.Forbidden) {
-			return i, true, false
+			return i, true, nil
 		}
 		if q.Tree == nil || !q.Tree.groups() && len(r.host.Children) == 0 {
 			continue
@@ -96,14 +99,17 @@ func (s *treeSearch) find(r *row, q *Request) (question int, ok, hard bool) {
 		if !qualifies(r.host.Traits, a.rootRequired, a.rootForbidden) || !r.host.has(q.Tree.Groups) {
 			continue
 		}
-		s.question, s.steps = a, 0
+		s.question, s.steps, s.err = a, 0, nil
 		s.begin(r)
 		if s.choose() && s.place(0) {
-			return i, true, false
+			return i, true, nil
 		}
-		hard = hard || s.steps > maxTreeSteps
+		if s.steps > maxTreeSteps {
+			s.err = errTooManyWays
+		}
+		err = cmp.Or(err, s.err)
 	}
-	return 0, false, hard
+	return 0, false, err
 }
 
 // has reports whether the host's tree has the provider that each group is to be in
@@ -217,7 +223,7 @@ func member(in []Aggregate, sets [][]string, forbidden []string) bool {
 // place finds providers for the slots from the n-th to be placed on.
 func (s *treeSearch) place(n int) bool {
 	if n == len(s.order) {
-		return s.together()
+		return s.together() && s.devicesPass()
 	}
 	at := s.order[n]
 	slot := &s.question.slots[at]
@@ -227,7 +233,7 @@ func (s *treeSearch) place(n int) bool {
 		i = s.at[at-1]
 	}
 	for ; i < len(s.choices[at]); i++ {
-		if s.steps++; s.steps > maxTreeSteps {
+		if s.steps++; s.steps > maxTreeSteps || s.err != nil {
 			return false
 		}
 		p := s.choices[at][i]
@@ -299,6 +305,23 @@ func (s *treeSearch) together() bool {
 	return true
 }
 
+// devicesPass asks the filters that read NUMA cells and devices about the way found.
+func (s *treeSearch) devicesPass() (ok bool) {
+	if s.devices.idle() {
+		return true
+	}
+	ok, s.err = s.devices.pass(s.groupMappings(nil))
+	return ok
+}
+
+// groupMappings adds the providers of the suffixed groups.
+func (s *treeSearch) groupMappings(to []Mapping) []Mapping {
+	for i := range s.question.groups {
+		to = append(to, Mapping{Suffix: s.question.slots[i].group.Suffix, Providers: []ID{s.providers[s.of[i]].UUID}})
+	}
+	return to
+}
+
 // subtrees judges those of the sets of slots that are all placed: one is of an
 // ancestor of the others'.
 func (s *treeSearch) subtrees(sets [][]int) bool {
@@ -359,8 +382,6 @@ func (s *treeSearch) found() *Allocation {
 		}
 		a.Mappings = append(a.Mappings, m)
 	}
-	for i := range s.question.groups {
-		a.Mappings = append(a.Mappings, Mapping{Suffix: slots[i].group.Suffix, Providers: []ID{s.providers[s.of[i]].UUID}})
-	}
+	a.Mappings = s.groupMappings(a.Mappings)
 	return a
 }

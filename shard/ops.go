@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // Op is one operation of a batch: exactly one field is set.
@@ -148,6 +149,8 @@ type Swap struct {
 	TTL          time.Duration
 	// Answer replaces the claim's.
 	Answer []byte
+	// Mappings say which providers the request groups of the instance's PCI devices get.
+	Mappings []schedule.Mapping
 }
 
 // Transfer gives a live claim to another consumer, which must have no live claim

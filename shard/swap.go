@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 )
 
 // swap puts a claim on another host; see Swap.
@@ -42,6 +43,14 @@ func (t *transaction) swap(s *Swap) Outcome {
 	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.nextWriteTime(c), false
 	n.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
 	n.Verdict, n.Rejections = nil, c.rejections() // of the host before
+	if c.Guest.HasHardware() {
+		text, err := schedule.WithProviders(c.Guest.Hardware, s.Mappings)
+		if err != nil {
+			return refused(fault.InvalidRequest, "guest.hardware: %v", err)
+		}
+		guest := *c.Guest
+		guest.Hardware, n.Guest = text, &guest
+	}
 	// A live claim is on another host: what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
 		return Outcome{Refusal: r}

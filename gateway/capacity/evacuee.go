@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -265,7 +265,7 @@ func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID,
 		if r.Nova != nil {
 			nova = *r.Nova
 		}
-		nova.Flavor.ID, nova.NUMA, nova.PCI, nova.Networks = g.GetFlavorId(), guest.NUMA, guest.PCI, guest.Networks
+		nova.Flavor.ID, nova.NUMA, nova.PCI, nova.Networks = g.GetFlavorId(), guest.NUMA, devicesInGroups(guest.PCI, claim), guest.Networks
 		if g.GetImage() != nil {
 			nova.Image = &schedule.Image{ID: g.GetImage().GetId(), Properties: wire.Properties(g.GetImage().GetProperties())}
 		}
@@ -277,6 +277,37 @@ func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID,
 	return form, nil
 }
 
+// childrenOf gives the child providers that a claim takes of, sorted.
+func childrenOf(c *cellgatev1.Claim) []string {
+	var out []string
+	for _, a := range c.GetAllocations() {
+		if a.GetProviderUuid() != c.GetHostUuid() {
+			out = append(out, a.GetProviderUuid())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// groupOf is the suffix of the group that asks for what one of the child providers gives.
+func groupOf(children []string, provider string) string {
+	return strconv.Itoa(slices.Index(children, provider) + 1)
+}
+
+// devicesInGroups has devices that a claim has of child providers asked for by the groups of these (specOfClaim).
+func devicesInGroups(devices []schedule.PCIRequest, c *cellgatev1.Claim) []schedule.PCIRequest {
+	children, out := childrenOf(c), slices.Clone(devices)
+	for i := range out {
+		r := &out[i]
+		r.Groups = nil
+		for _, provider := range r.Providers {
+			r.Groups = append(r.Groups, groupOf(children, provider))
+		}
+		r.Providers = nil
+	}
+	return out
+}
+
 // specOfClaim is the request to move a claim's instance within its cell, as far as the claim knows it. What child
 // providers give is asked for in a group of each.
 func specOfClaim(cell string, c *cellgatev1.Claim, group *cellv1.ClaimGroup) *cellgatev1.RequestSpec {
@@ -285,21 +316,14 @@ func specOfClaim(cell string, c *cellgatev1.Claim, group *cellv1.ClaimGroup) *ce
 		Resources:            map[string]int32{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0},
 		RequestedDestination: &cellgatev1.Destination{Cell: cell},
 	}
-	children := map[string]map[string]int32{}
+	children := childrenOf(c)
 	for _, a := range c.GetAllocations() {
 		if a.GetProviderUuid() == c.GetHostUuid() {
 			spec.Resources[a.GetResourceClass()] += a.GetAmount()
 			continue
 		}
-		if children[a.GetProviderUuid()] == nil {
-			children[a.GetProviderUuid()] = map[string]int32{}
-		}
-		children[a.GetProviderUuid()][a.GetResourceClass()] = a.GetAmount()
-	}
-	for i, provider := range slices.Sorted(maps.Keys(children)) {
-		for class, amount := range children[provider] {
-			spec.Flavor.ExtraSpecs[fmt.Sprintf("resources%d:%s", i+1, class)] = fmt.Sprint(amount)
-		}
+		suffix := groupOf(children, a.GetProviderUuid())
+		spec.Flavor.ExtraSpecs[fmt.Sprintf("resources%s:%s", suffix, a.GetResourceClass())] = fmt.Sprint(a.GetAmount())
 	}
 	if len(children) > 1 {
 		spec.Flavor.ExtraSpecs["group_policy"] = "none"

@@ -109,7 +109,7 @@ func alternateOf(alternates []*cellgatev1.Selection, provider string) (string, e
 		return provider, nil
 	}
 	for _, a := range alternates {
-		takes, err := readAllocations(a.GetAllocationRequest())
+		takes, _, err := readAllocations(a.GetAllocationRequest())
 		if err != nil {
 			return "", err
 		}
@@ -136,7 +136,7 @@ func swapTo(c *cellgatev1.Claim, answer *cellgatev1.Destinations, host string) (
 		return nil, fault.Wrap(fault.Internal, err, "the answer of claim %s cannot be marshalled", c.GetClaimId())
 	}
 	swap := &cellv1.SwapClaim{ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), HostUuid: host, Answer: text}
-	if swap.Allocations, err = readAllocations(chosen.GetAllocationRequest()); err != nil {
+	if swap.Allocations, swap.Mappings, err = readAllocations(chosen.GetAllocationRequest()); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the stored alternate of claim %s cannot be read", c.GetClaimId())
 	}
 	return swap, nil
@@ -154,14 +154,15 @@ func alternatesOf(answer *cellgatev1.Destinations) string {
 }
 
 // readAllocations reads what allocationRequest wrote.
-func readAllocations(text string) ([]*cellgatev1.Allocation, error) {
+func readAllocations(text string) ([]*cellgatev1.Allocation, []*cellv1.GroupProviders, error) {
 	var form struct {
+		Mappings    map[string][]string `json:"mappings"`
 		Allocations map[string]struct {
 			Resources map[string]int32 `json:"resources"`
 		} `json:"allocations"`
 	}
 	if err := json.Unmarshal([]byte(text), &form); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var out []*cellgatev1.Allocation
 	for _, provider := range slices.Sorted(maps.Keys(form.Allocations)) {
@@ -170,5 +171,9 @@ func readAllocations(text string) ([]*cellgatev1.Allocation, error) {
 			out = append(out, &cellgatev1.Allocation{ProviderUuid: provider, ResourceClass: class, Amount: resources[class]})
 		}
 	}
-	return out, nil
+	var mappings []*cellv1.GroupProviders
+	for _, suffix := range slices.Sorted(maps.Keys(form.Mappings)) {
+		mappings = append(mappings, &cellv1.GroupProviders{Suffix: suffix, ProviderUuids: form.Mappings[suffix]})
+	}
+	return out, mappings, nil
 }

@@ -50,7 +50,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 		index, cell := pending[k], m.cells[pick.Cell]
 		id := s.svc.newID()
 		s.attemptID = cmp.Or(s.attemptID, id)
-		answer := s.destinationsOf(s.instances[index], s.svc.cells.All[cell], pick, id)
+		answer, takes := s.destinationsOf(s.instances[index], s.svc.cells.All[cell], pick, id), s.allocationOn(&pick.Candidate)
 		// Marshalling fails only on invalid UTF-8, which came in as valid.
 		text, _ := proto.Marshal(answer)
 		out = append(out, claimOrder{
@@ -59,7 +59,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 				ClaimId:       id,
 				ConsumerUuid:  s.instances[index].String(),
 				HostUuid:      pick.Candidate.Host.String(),
-				Allocations:   allocationsOf(s.allocationOn(&pick.Candidate)),
+				Allocations:   allocationsOf(takes),
 				Ttl:           durationpb.New(s.ttl),
 				ProjectId:     s.project,
 				UserId:        s.user,
@@ -70,7 +70,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 				Group:         s.claimGroup(),
 				Answer:        text,
 				Attempt:       s.attemptID,
-				Guest:         guestOf(s.request, s.rules),
+				Guest:         guestOf(s.request, s.rules, takes),
 			},
 		})
 		s.markMove(out[len(out)-1].claim)

@@ -8,8 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// guestOf encodes what a claim keeps of its instance for later requests; nil for nothing.
-func guestOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Guest {
+// guestOf encodes what a claim of an allocation keeps of its instance for later requests; nil for nothing.
+func guestOf(r *schedule.Request, rules *schedule.Rules, of *schedule.Allocation) *cellv1.Guest {
 	n := r.Nova
 	if n == nil {
 		return nil
@@ -20,7 +20,7 @@ func guestOf(r *schedule.Request, rules *schedule.Rules) *cellv1.Guest {
 		g.Image = wire.ImageOf(n.Image)
 	}
 	if n.NUMA != nil || len(n.PCI) > 0 {
-		g.Numa, g.PciRequests, g.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.PCI), wire.NetworksOf(n.Networks)
+		g.Numa, g.PciRequests, g.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.On(of.Mappings).PCI), wire.NetworksOf(n.Networks)
 		// A forced host is not judged, as in Nova.
 		g.JudgeNuma = n.NUMA != nil && !r.Forced() && slices.Contains(rules.Filters, schedule.NUMAFilter)
 		g.JudgePci = len(n.PCI) > 0 && !r.Forced() && slices.Contains(rules.Filters, schedule.PCIFilter)

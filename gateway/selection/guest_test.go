@@ -13,20 +13,20 @@ func TestGuestOf(t *testing.T) {
 		Flavor: schedule.Flavor{ID: "7"}, Image: &schedule.Image{ID: "i", Properties: []schedule.Property{{Name: "os_distro", Text: "debian"}}},
 	}
 	plain, weighed := &schedule.Rules{}, &schedule.Rules{Weighers: []schedule.Weigher{{Name: schedule.ImagePropertiesWeigher}}}
-	if g := guestOf(&schedule.Request{Nova: n}, plain); g.GetFlavorId() != "7" || g.GetImage() != nil || g.GetNuma() != nil {
+	if g := guestOf(&schedule.Request{Nova: n}, plain, &schedule.Allocation{}); g.GetFlavorId() != "7" || g.GetImage() != nil || g.GetNuma() != nil {
 		t.Errorf("without the weigher: %v", g)
 	}
-	if g := guestOf(&schedule.Request{Nova: n}, weighed); len(g.GetImage().GetProperties()) != 1 {
+	if g := guestOf(&schedule.Request{Nova: n}, weighed, &schedule.Allocation{}); len(g.GetImage().GetProperties()) != 1 {
 		t.Errorf("with the weigher: %v", g)
 	}
 	n.NUMA = &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{CPUs: 2}}}
 	n.PCI = []schedule.PCIRequest{{Count: 1}}
 	n.Networks = &schedule.NetworkNeeds{Tunneled: true}
-	g := guestOf(&schedule.Request{Nova: n}, plain)
+	g := guestOf(&schedule.Request{Nova: n}, plain, &schedule.Allocation{})
 	if len(g.GetNuma().GetCells()) != 1 || len(g.GetPciRequests()) != 1 || !g.GetNetworks().GetTunneled() {
 		t.Errorf("hardware: %v", g)
 	}
-	if guestOf(&schedule.Request{Nova: &schedule.NovaRequest{}}, weighed) != nil || guestOf(&schedule.Request{}, plain) != nil {
+	if guestOf(&schedule.Request{Nova: &schedule.NovaRequest{}}, weighed, &schedule.Allocation{}) != nil || guestOf(&schedule.Request{}, plain, &schedule.Allocation{}) != nil {
 		t.Error("nothing to keep became something")
 	}
 }

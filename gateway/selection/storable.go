@@ -18,6 +18,8 @@ const (
 	// maxGuest is shard.MaxGuest, and maxGuestDevices how many requests for devices a
 	// claim takes (cell.v1.Guest).
 	maxGuest, maxGuestDevices = 1 << 16, 256
+	// providerText is how much longer a claim is by a provider's uuid than by what the request has, generously.
+	providerText = 64
 )
 
 // checkStorable refuses what a claim could not keep of the request. The schema bounds the
@@ -43,7 +45,7 @@ func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	if n.Image == nil && n.NUMA == nil && len(n.PCI) == 0 {
 		return nil
 	}
-	g := guestOf(s.request, s.rules)
+	g := guestOf(s.request, s.rules, &schedule.Allocation{})
 	if size := proto.Size(&cellv1.NovaImage{Properties: g.GetImage().GetProperties()}); size > maxGuest {
 		bad = append(bad, fault.Field{Path: s.form() + ".image.properties", Problem: fmt.Sprintf("have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
 	}
@@ -54,7 +56,11 @@ func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 		return bad
 	}
 	check := schedule.GuestCheck{Nova: n, NUMA: g.GetJudgeNuma(), PCI: g.GetJudgePci()}
-	if size := len(check.Encode()); size > maxGuest {
+	size := len(check.Encode())
+	for i := range n.PCI {
+		size += providerText * len(n.PCI[i].Groups)
+	}
+	if size > maxGuest {
 		bad = append(bad, fault.Field{Path: s.form(), Problem: fmt.Sprintf("numa_topology, pci_requests and networks have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
 	}
 	return bad

@@ -165,7 +165,15 @@ func allocationFrom(in *cellv1.HostAllocation) (*schedule.Allocation, error) {
 		}
 		out.Amounts = append(out.Amounts, schedule.ProviderAmount{Provider: id, Class: x.GetResourceClass(), N: int64(x.GetAmount())})
 	}
-	for i, m := range in.GetMappings() {
+	var err error
+	out.Mappings, err = MappingsFrom(in.GetMappings())
+	return out, err
+}
+
+// MappingsFrom decodes the providers of request groups.
+func MappingsFrom(in []*cellv1.GroupProviders) ([]schedule.Mapping, error) {
+	var out []schedule.Mapping
+	for i, m := range in {
 		group := schedule.Mapping{Suffix: m.GetSuffix()}
 		for k, text := range m.GetProviderUuids() {
 			id, err := schedule.ParseID(text)
@@ -174,7 +182,7 @@ func allocationFrom(in *cellv1.HostAllocation) (*schedule.Allocation, error) {
 			}
 			group.Providers = append(group.Providers, id)
 		}
-		out.Mappings = append(out.Mappings, group)
+		out = append(out, group)
 	}
 	return out, nil
 }

@@ -59,7 +59,7 @@ func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 func PCIOf(in []schedule.PCIRequest) []*cellv1.PciRequest {
 	var out []*cellv1.PciRequest
 	for i := range in {
-		r := &cellv1.PciRequest{Count: in[i].Count, NumaPolicy: in[i].Policy}
+		r := &cellv1.PciRequest{Count: in[i].Count, NumaPolicy: in[i].Policy, Groups: in[i].Groups, ProviderUuids: in[i].Providers}
 		for _, spec := range in[i].Specs {
 			s := &cellv1.PciSpec{}
 			for _, p := range spec {
@@ -79,7 +79,7 @@ func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 		if x.GetCount() < 1 || x.GetCount() > math.MaxInt32 {
 			r.Problem(fmt.Sprintf("placement.nova.pci_requests[%d].count", i), "must be 1 to %d, is %d", math.MaxInt32, x.GetCount())
 		}
-		req := schedule.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy()}
+		req := schedule.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy(), Groups: x.GetGroups(), Providers: x.GetProviderUuids()}
 		for _, s := range x.GetSpecs() {
 			spec := schedule.PCISpec{}
 			for _, p := range s.GetProperties() {

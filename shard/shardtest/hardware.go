@@ -127,6 +127,7 @@ func hardwareClauses() []clause {
 			s.do(hardwareHost(1, 1), withHardware(NewClaim(1, 1, 1)), withHardware(NewClaim(2, 1, 1)), k.takes(3, 1, 1))
 			s.full(k, k.takes(4, 1, 1))
 		}},
+		{name: "I1_DevicesAreOfTheProvidersThatPlacementGave", test: devicesOfProviders},
 		{name: "WhatCannotBeReadIsRefused", test: func(s *suite) {
 			s.do(hardwareHost(1, 1))
 			c := NewClaim(1, 1, 1)
@@ -268,6 +269,56 @@ func hardwareClauses() []clause {
 		}
 	}
 	return clauses
+}
+
+// devicesOfProviders has two hosts with two devices each, which are providers of their own.
+func devicesOfProviders(s *suite) {
+	provider := func(host, n int) schedule.ID { return schedule.ID{0: byte(host), 15: byte(n)} }
+	pool := func(host, n int) string {
+		return fmt.Sprintf(`{"vendor_id": "10de", "product_id": "20b5", "count": 1, "rp_uuid": %q}`, provider(host, n))
+	}
+	for host := 1; host <= 2; host++ {
+		p := hardwareHost(host, 1)
+		p.Host.Facts.PCIStats = "[" + pool(host, 1) + "," + pool(host, 2) + "]"
+		s.do(p)
+	}
+	mapped := func(host, n int) []schedule.Mapping {
+		return []schedule.Mapping{{Suffix: "r-0", Providers: []schedule.ID{provider(host, n)}}}
+	}
+	takes := func(n, host, device int) *shard.NewClaim {
+		k := hardwareKinds[0]
+		guest := k.guest
+		k.guest = func(count int64) *schedule.NovaRequest {
+			asked := guest(count)
+			asked.PCI[0].Groups = []string{"r-0"}
+			return asked.On(mapped(host, device))
+		}
+		return k.takes(n, host, 1)
+	}
+	has := func(c *shard.Claim, host, device int) {
+		s.Helper()
+		if a := c.Guest.Assigned; a == nil || len(a.Devices) != 1 || !strings.Contains(a.Devices[0].Pool, "rp_uuid="+provider(host, device).String()) {
+			s.Errorf("claim %s is assigned %+v, want the device of provider %s", c.ClaimID, a, provider(host, device))
+		}
+	}
+	has(s.do(takes(1, 1, 2)).Claim, 1, 2)
+	s.full(&hardwareKinds[0], takes(2, 1, 2))
+	has(s.do(takes(2, 1, 1)).Claim, 1, 1)
+	// An alternate has other providers, and so do later reports and confirms.
+	swap := swapTo(2, 2)
+	s.full(&hardwareKinds[0], swap)
+	swap.Mappings = mapped(2, 2)
+	has(s.do(swap).Claim, 2, 2)
+	s.full(&hardwareKinds[0], takes(3, 2, 2))
+	p := hardwareHost(2, 2)
+	p.Host.Facts.PCIStats = "[" + pool(2, 1) + "]"
+	s.do(p)
+	if c := s.find(2); c.Guest.Assigned != nil {
+		s.Errorf("the device of its provider is gone, and the claim is assigned %+v", c.Guest.Assigned)
+	}
+	p.Host.StateVersion, p.Host.Facts.PCIStats = 3, "["+pool(2, 1)+","+pool(2, 2)+"]"
+	s.do(p)
+	has(s.find(2), 2, 2)
 }
 
 // theLastDevice lets lanes claim and swap to the last of a host's devices, all at once.

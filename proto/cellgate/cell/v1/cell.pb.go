@@ -2200,8 +2200,13 @@ type PciRequest struct {
 	// At least 1.
 	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	// A device matches one of them.
-	Specs         []*PciSpec `protobuf:"bytes,2,rep,name=specs,proto3" json:"specs,omitempty"`
-	NumaPolicy    string     `protobuf:"bytes,3,opt,name=numa_policy,json=numaPolicy,proto3" json:"numa_policy,omitempty"`
+	Specs      []*PciSpec `protobuf:"bytes,2,rep,name=specs,proto3" json:"specs,omitempty"`
+	NumaPolicy string     `protobuf:"bytes,3,opt,name=numa_policy,json=numaPolicy,proto3" json:"numa_policy,omitempty"`
+	// The suffixes of the request groups that ask for the devices, one for each; none where
+	// the devices are not asked of providers.
+	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Of a claim: the providers that the groups got, in their order.
+	ProviderUuids []string `protobuf:"bytes,5,rep,name=provider_uuids,json=providerUuids,proto3" json:"provider_uuids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2255,6 +2260,20 @@ func (x *PciRequest) GetNumaPolicy() string {
 		return x.NumaPolicy
 	}
 	return ""
+}
+
+func (x *PciRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *PciRequest) GetProviderUuids() []string {
+	if x != nil {
+		return x.ProviderUuids
+	}
+	return nil
 }
 
 type PciSpec struct {
@@ -6141,7 +6160,9 @@ type SwapClaim struct {
 	Allocations  []*v1.Allocation       `protobuf:"bytes,4,rep,name=allocations,proto3" json:"allocations,omitempty"`
 	Ttl          *durationpb.Duration   `protobuf:"bytes,5,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// Replaces the claim's.
-	Answer        []byte `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer []byte `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
+	// The providers of the request groups, of which those of PCI devices are read.
+	Mappings      []*GroupProviders `protobuf:"bytes,7,rep,name=mappings,proto3" json:"mappings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6214,6 +6235,13 @@ func (x *SwapClaim) GetTtl() *durationpb.Duration {
 func (x *SwapClaim) GetAnswer() []byte {
 	if x != nil {
 		return x.Answer
+	}
+	return nil
+}
+
+func (x *SwapClaim) GetMappings() []*GroupProviders {
+	if x != nil {
+		return x.Mappings
 	}
 	return nil
 }
@@ -8717,14 +8745,17 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x03R\bpageSize\x12(\n" +
 	"\n" +
 	"cpu_policy\x18\x06 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\tcpuPolicy\x12.\n" +
-	"\rthread_policy\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\fthreadPolicy\"\x8b\x01\n" +
+	"\rthread_policy\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\fthreadPolicy\"\xed\x01\n" +
 	"\n" +
 	"PciRequest\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12;\n" +
 	"\x05specs\x18\x02 \x03(\v2\x19.cellgate.cell.v1.PciSpecB\n" +
 	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\x05specs\x12*\n" +
 	"\vnuma_policy\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
-	"numaPolicy\"T\n" +
+	"numaPolicy\x12'\n" +
+	"\x06groups\x18\x04 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80\x02\"\x04r\x02\x18@R\x06groups\x127\n" +
+	"\x0eprovider_uuids\x18\x05 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x80\x02\"\x05r\x03\xb0\x01\x01R\rproviderUuids\"T\n" +
 	"\aPciSpec\x12I\n" +
 	"\n" +
 	"properties\x18\x01 \x03(\v2\x1d.cellgate.cell.v1.PciPropertyB\n" +
@@ -9052,7 +9083,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bnetworks\x18\x05 \x01(\v2\x1f.cellgate.cell.v1.GuestNetworksR\bnetworks\x12\x1d\n" +
 	"\n" +
 	"judge_numa\x18\x06 \x01(\bR\tjudgeNuma\x12\x1b\n" +
-	"\tjudge_pci\x18\a \x01(\bR\bjudgePci\"\xa8\x02\n" +
+	"\tjudge_pci\x18\a \x01(\bR\bjudgePci\"\xf1\x02\n" +
 	"\tSwapClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12%\n" +
@@ -9060,7 +9091,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\vallocations\x18\x04 \x03(\v2\x17.cellgate.v1.AllocationB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\vallocations\x123\n" +
 	"\x03ttl\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x03ttl\x12\"\n" +
 	"\x06answer\x18\x06 \x01(\fB\n" +
-	"\xbaH\az\x05\x18\x80\x80\x80\x02R\x06answer\"\x8f\x01\n" +
+	"\xbaH\az\x05\x18\x80\x80\x80\x02R\x06answer\x12G\n" +
+	"\bmappings\x18\a \x03(\v2 .cellgate.cell.v1.GroupProvidersB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\bmappings\"\x8f\x01\n" +
 	"\rTransferClaim\x12$\n" +
 	"\bclaim_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\x12-\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconsumerUuid\x12)\n" +
@@ -9537,74 +9569,75 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	29,  // 108: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
 	120, // 109: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
 	108, // 110: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	109, // 111: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	109, // 112: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	108, // 113: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	83,  // 114: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	116, // 115: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	84,  // 116: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	64,  // 117: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	116, // 118: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	64,  // 119: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	87,  // 120: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	78,  // 121: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 122: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	121, // 123: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	122, // 124: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	109, // 125: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 126: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	121, // 127: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	97,  // 128: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	109, // 129: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	123, // 130: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	123, // 131: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	124, // 132: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
-	123, // 133: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	125, // 134: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	107, // 135: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	109, // 136: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	109, // 137: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 144: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 145: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	101, // 146: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	103, // 147: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	105, // 148: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 149: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 150: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 151: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 152: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 153: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 154: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 155: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 156: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 157: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 158: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 159: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 160: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 161: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 162: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	98,  // 163: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	102, // 164: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	104, // 165: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	106, // 166: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 167: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 168: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 169: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 170: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 171: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 172: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 173: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	156, // [156:174] is the sub-list for method output_type
-	138, // [138:156] is the sub-list for method input_type
-	138, // [138:138] is the sub-list for extension type_name
-	138, // [138:138] is the sub-list for extension extendee
-	0,   // [0:138] is the sub-list for field type_name
+	70,  // 111: cellgate.cell.v1.SwapClaim.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	109, // 112: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	109, // 113: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	108, // 114: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	83,  // 115: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	116, // 116: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	84,  // 117: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	64,  // 118: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	116, // 119: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	64,  // 120: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	87,  // 121: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	78,  // 122: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 123: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	121, // 124: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	122, // 125: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	109, // 126: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 127: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	121, // 128: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	97,  // 129: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	109, // 130: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	123, // 131: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	123, // 132: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	124, // 133: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
+	123, // 134: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	125, // 135: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	107, // 136: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	109, // 137: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	109, // 138: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 139: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 140: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 141: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 142: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 143: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 144: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 145: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 146: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	101, // 147: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	103, // 148: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	105, // 149: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 150: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 151: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 152: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 153: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 154: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 155: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 156: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 157: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 158: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 159: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 160: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 161: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 162: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 163: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	98,  // 164: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	102, // 165: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	104, // 166: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	106, // 167: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 168: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 169: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 170: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 171: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 172: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 173: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 174: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	157, // [157:175] is the sub-list for method output_type
+	139, // [139:157] is the sub-list for method input_type
+	139, // [139:139] is the sub-list for extension type_name
+	139, // [139:139] is the sub-list for extension extendee
+	0,   // [0:139] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
