@@ -124,6 +124,8 @@ type PCIAlias struct {
 	NUMAPolicy     string `yaml:"numa_policy" help:"required, preferred, legacy or socket"`
 	CapabilityType string `yaml:"capability_type" help:"only pci, as in Nova's alias"`
 	LiveMigratable string `yaml:"live_migratable" help:"yes or no, for devices of that kind only; empty for either"`
+	ResourceClass  string `yaml:"resource_class" help:"resource class of the devices' providers, with nova.pci_in_placement; empty means CUSTOM_PCI_VENDOR_PRODUCT"`
+	Traits         string `yaml:"traits" help:"traits of the devices' providers, with nova.pci_in_placement, separated by commas, or by + on the command line"`
 }
 
 // NovaOptions are the options of filters and weighers, with Nova's names, meanings
@@ -149,7 +151,7 @@ type NovaOptions struct {
 	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
 	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
 	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" help:"hosts must reach the segments of the ports and networks that a request names: Neutron is asked by [neutron] of nova_conf; without an account there such requests are refused"`
-	PCIInPlacement          bool     `yaml:"pci_in_placement" help:"requests for PCI devices by alias are refused: child providers of devices are not known"`
+	PCIInPlacement          bool     `yaml:"pci_in_placement" help:"PCI devices that an alias asks for are child providers in Placement, which computes report with [pci] report_in_placement"`
 	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as Nova did before 2024.2, not every key that begins so"`
 	Strict                  bool     `yaml:"strict_nova" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`

@@ -147,7 +147,7 @@ func (a PCIAlias) String() string {
 	v := reflect.ValueOf(a)
 	for i, key := range names(v.Type()) {
 		if value := v.Field(i).String(); value != "" {
-			pairs = append(pairs, key+"="+value)
+			pairs = append(pairs, key+"="+strings.ReplaceAll(value, ",", "+"))
 		}
 	}
 	return strings.Join(pairs, ",")

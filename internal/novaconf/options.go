@@ -26,8 +26,6 @@ type option struct {
 	needed bool
 	// words, when given, are all values that Nova takes besides none.
 	words []string
-	// refuses says which requests are refused while it is true.
-	refuses string
 	// idle says why it has no effect here.
 	idle string
 	// missing says what cellgate does not have: any value but the default is
@@ -68,7 +66,6 @@ func (o option) upTo(n int64) option             { o.most = n; return o }
 func (o option) ofFactors() option               { o.factors = true; return o }
 func (o option) oneOf(words []string) option     { o.words = words; return o }
 func (o option) weighs(weigher string) option    { o.weigher = weigher; return o }
-func (o option) refusing(requests string) option { o.refuses = requests; return o }
 func (o option) noEffect(why string) option      { o.idle = why; return o }
 func (o option) notYet(what string) option       { o.missing = what; return o }
 
@@ -153,7 +150,7 @@ func tableOfOptions() []option {
 		o(notifications, "notification_format", text, "unversioned").oneOf([]string{"both", "versioned", "unversioned"}),
 
 		{place: place{pci, "alias"}, kind: several},
-		o(filters, "pci_in_placement", boolean, "false").refusing("for PCI devices by alias"),
+		o(filters, "pci_in_placement", boolean, "false"),
 		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false"),
 		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false"),
 		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false"),

@@ -31,7 +31,7 @@ func (t *translation) pciAliases() {
 }
 
 // readPCIAlias reads the keys that Nova allows, all of them text
-// (nova/pci/request.py, _ALIAS_SCHEMA). Those for Placement have no effect.
+// (nova/pci/request.py, _ALIAS_SCHEMA).
 func readPCIAlias(text string) (PCIAlias, error) {
 	var e struct {
 		Name           string `json:"name"`
@@ -62,5 +62,6 @@ func readPCIAlias(text string) (PCIAlias, error) {
 	return PCIAlias{
 		Name: e.Name, VendorID: e.VendorID, ProductID: e.ProductID, DeviceType: e.DeviceType,
 		NUMAPolicy: e.NUMAPolicy, CapabilityType: e.CapabilityType, LiveMigratable: e.LiveMigratable,
+		ResourceClass: e.ResourceClass, Traits: e.Traits,
 	}, nil
 }

@@ -18,7 +18,7 @@ pci_alias = {"name": "old", "capability_type": "pci"}
 `)
 	want := []PCIAlias{
 		{Name: "gpu", VendorID: "10de", ProductID: "1db6", DeviceType: "type-PCI", NUMAPolicy: "required"},
-		{Name: "nic", LiveMigratable: "yes"},
+		{Name: "nic", LiveMigratable: "yes", ResourceClass: "CUSTOM_NIC", Traits: "A"},
 		{Name: "old", CapabilityType: "pci"},
 	}
 	if !slices.Equal(s.PCIAliases, want) {

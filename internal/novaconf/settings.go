@@ -51,6 +51,8 @@ type PCIAlias struct {
 	NUMAPolicy     string
 	CapabilityType string
 	LiveMigratable string
+	ResourceClass  string
+	Traits         string
 }
 
 // Note is something about the files that is not an error.

@@ -82,8 +82,6 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 		return standard
 	case o.idle != "":
 		t.note(a, a.place.String(), "has no effect here: "+o.idle)
-	case o.refuses != "" && v.bool:
-		t.note(a, a.place.String(), "is on: requests "+o.refuses+" are refused, since cellgate cannot ask what Nova asks for them (docs/reference/nova-placement.md)")
 	case o.missing != "" && (v.bool != standard.bool || v.num != standard.num || o.kind == text && v.text != standard.text):
 		t.bad("%s: %s = %s: cellgate does not have %s", a.at(), a.place, strings.TrimSpace(written), o.missing)
 	case o.most > 0 && v.int > o.most:

@@ -25,6 +25,10 @@ type Alias struct {
 	CapabilityType string
 	// LiveMigratable is a truth value.
 	LiveMigratable string
+	// ResourceClass and Traits, separated by commas or +, are what Placement is asked for, in any spelling that Nova
+	// makes a name of.
+	ResourceClass string
+	Traits        string
 }
 
 // Aliases are the aliases that flavors may name, by name. Nil: none.
@@ -34,6 +38,8 @@ type Aliases struct{ named map[string]alias }
 type alias struct {
 	policy string
 	specs  []schedule.PCISpec
+	// ofPlacement has what each spec has for Placement.
+	ofPlacement []placementSpec
 }
 
 var fourHex = regexp.MustCompile(`^[\da-fA-F]{4}$`)
@@ -63,6 +69,9 @@ func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 			return nil, i, fmt.Errorf("alias %s is there twice: both must have the same device_type", name)
 		}
 		known.policy, known.specs = policy, append(known.specs, e.spec())
+		known.ofPlacement = append(known.ofPlacement, placementSpec{
+			vendor: e.VendorID, product: e.ProductID, class: e.ResourceClass, traits: strings.ReplaceAll(e.Traits, "+", ","),
+		})
 		a.named[name] = known
 	}
 	return a, 0, nil
@@ -126,38 +135,39 @@ const aliasKey = "pci_passthrough:alias"
 
 // devices are the requests for devices of pci_passthrough:alias, a list of
 // NAME:COUNT. A NUMA policy of the flavor or the image stands before the alias's own.
-func (g *guest) devices() (requests []schedule.PCIRequest) {
+func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasRequest) {
 	policy := g.pciPolicy()
 	text, ok := g.spec.Flavor.ExtraSpecs[aliasKey]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	where := g.extraSpec(aliasKey)
 	asked := strings.Split(text, ",")
 	if len(asked) > maxPCIRequests {
 		g.invalid(where, "has %d aliases, the most is %d", len(asked), maxPCIRequests)
-		return nil
+		return nil, nil
 	}
-	for _, one := range asked {
+	for i, one := range asked {
 		name, count, ok := strings.Cut(one, ":")
 		n, whole := python.Int(count)
 		if !ok || !whole || n < 1 || amountProblem(n) != "" {
 			g.invalid(where, "%q is not NAME:COUNT with a count of at least 1", shorten(one))
-			return nil
+			return nil, nil
 		}
 		name = python.Strip(name)
 		known, ok := g.options.alias(name)
 		if !ok {
 			g.invalid(where, "there is no PCI alias %q: the gateway's pci_alias, or [pci] alias of its nova.conf, has it", shorten(name))
-			return nil
+			return nil, nil
 		}
 		r := schedule.PCIRequest{Count: n, Specs: known.specs, Policy: policy}
 		if policy == "" {
 			r.Policy = known.policy
 		}
 		requests = append(requests, r)
+		aliased = append(aliased, aliasRequest{path: where, index: i, id: fmt.Sprintf("pci_request_%d", i), specs: known.ofPlacement})
 	}
-	return requests
+	return requests, aliased
 }
 
 func (o *Options) alias(name string) (alias, bool) {

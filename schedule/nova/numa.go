@@ -136,12 +136,13 @@ func (s *Spec) pciRequests(spec *object) {
 		if n < 1 {
 			r.invalid(r.at("count"), "must be at least 1, is %d", n)
 		}
+		specs, ofPlacement := r.pciSpecs("spec")
 		s.PCI = append(s.PCI, schedule.PCIRequest{
-			Count: n, Specs: r.pciSpecs("spec"),
+			Count: n, Specs: specs,
 			Policy: r.oneOf("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
 		})
 		if r.get("alias_name") != nil { // As in Nova, one without is of a port.
-			s.AliasFields = append(s.AliasFields, r.path)
+			s.aliased = append(s.aliased, aliasRequest{path: r.path, index: len(s.PCI) - 1, id: r.text("request_id"), specs: ofPlacement})
 		}
 		r.known("is_new", "request_id", "requester_id")
 		r.rest()
@@ -150,11 +151,13 @@ func (s *Spec) pciRequests(spec *object) {
 	o.rest()
 }
 
-func (o *object) pciSpecs(key string) (out []schedule.PCISpec) {
+// pciSpecs reads what a device is to have, and what of that is for Placement: Nova's filters read over resource_class,
+// traits, and rp_uuids, which has the providers of an earlier claim.
+func (o *object) pciSpecs(key string) (out []schedule.PCISpec, ofPlacement []placementSpec) {
 	specs := o.list(key)
 	if len(specs) > maxPairs {
 		o.invalid(o.at(key), "has %d specs, the most is %d", len(specs), maxPairs)
-		return nil
+		return nil, nil
 	}
 	for i, e := range specs {
 		path := fmt.Sprintf("%s[%d]", o.at(key), i)
@@ -163,20 +166,31 @@ func (o *object) pciSpecs(key string) (out []schedule.PCISpec) {
 			o.invalid(path, "must be an object of at most %d keys", maxPairs)
 			continue
 		}
-		spec := schedule.PCISpec{}
+		spec, p := schedule.PCISpec{}, placementSpec{}
 		for _, k := range sortedKeys(m) {
-			if k == "resource_class" || k == "traits" {
-				continue // For Placement; Nova's filters read over them.
-			}
 			text, ok := m[k].(string)
 			if m[k] != nil && !ok {
 				o.invalid(at(path, k), "must be a string, not %s", kind(m[k]))
 			}
+			switch k {
+			case "resource_class":
+				p.class = text
+				continue
+			case "traits":
+				p.traits = text
+				continue
+			case "rp_uuids":
+				continue
+			case "vendor_id":
+				p.vendor = text
+			case "product_id":
+				p.product = text
+			}
 			spec = append(spec, schedule.PCIProperty{Key: k, Value: text, None: m[k] == nil})
 		}
-		out = append(out, spec)
+		out, ofPlacement = append(out, spec), append(ofPlacement, p)
 	}
-	return out
+	return out, ofPlacement
 }
 
 // networks reads NetworkMetadata.

@@ -206,7 +206,7 @@ var parityOptions = [][2]string{
 	{"[workarounds] disable_fallback_pcpu_query", "honoured; without it each host is asked for dedicated CPUs, then for shared ones, as Nova's two queries do"},
 	{"[pci] alias", "honoured, for requests of the typed form; Nova's form has the requests that Nova's API made"},
 	{"query_placement_for_routed_network_aggregates", "honoured; requests that name ports or networks are refused without an account in `[neutron]`"},
-	{"pci_in_placement", "requests for PCI devices by alias are refused"},
+	{"pci_in_placement", "honoured, for a release of 2023.1 or later"},
 	{"isolated_hosts", "honoured"},
 	{"isolated_images", "honoured"},
 	{"restrict_isolated_hosts_to_isolated_images", "honoured"},

@@ -11,7 +11,7 @@ type prefiltering struct {
 	options *Options
 }
 
-// prefilters are Nova's, in its order, after what its scheduler does before them. Not here: owner_nova_filter, which asks the
+// prefilters are Nova's, in its order. Not here: owner_nova_filter, which asks the
 // versions of all computes; docs/reference/nova-placement.md has what happens instead. compute_status_filter and those that read aggregates leave
 // conditions that the cells evaluate.
 //
@@ -22,7 +22,6 @@ var prefilters = []struct {
 	run   func(*prefiltering)
 	since int
 }{
-	{run: (*prefiltering).pciInPlacement},
 	{run: (*prefiltering).tenantAggregate},
 	{run: (*prefiltering).imageTypeSupport},
 	{run: (*prefiltering).computeStatus},

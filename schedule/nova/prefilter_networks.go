@@ -73,15 +73,3 @@ func (p *prefiltering) remoteManagedPorts() {
 		}
 	}
 }
-
-// pciInPlacement (RequestSpec.generate_request_groups_from_pci_requests): Nova asks
-// Placement for a group of each device that an alias asks for. What hosts have of them
-// is not known by resource class, so such a request is refused while the option is on.
-func (p *prefiltering) pciInPlacement() {
-	if !p.options.PCIInPlacement {
-		return
-	}
-	for _, path := range p.spec.AliasFields {
-		p.invalid(path, "not supported while pci_in_placement is on: devices that Placement has as child providers are not known")
-	}
-}

@@ -121,26 +121,6 @@ func TestRequestedNetworks_SegmentsKnown_AreSetsOfAggregatesBesideOthers(t *test
 	refusedBy(t, err, []string{"nova_request_spec.requested_networks[0][0]"}, "is not a uuid")
 }
 
-func TestPCIRequests_PCIInPlacementOn_RefusesAliases(t *testing.T) {
-	on := &Options{PCIInPlacement: true}
-	on.Aliases, _, _ = NewAliases([]Alias{{Name: "gpu", VendorID: "10de"}})
-	m := primitive(t)
-	requestDevices(m, map[string]any{"count": 1.0, "spec": []any{map[string]any{"vendor_id": "10de"}}, "alias_name": "gpu"})
-	_, err := on.FromPrimitive(m)
-	refusedBy(t, err, []string{"nova_request_spec.pci_requests.requests[0]"}, "pci_in_placement is on")
-
-	requestDevices(m, map[string]any{"count": 1.0, "spec": []any{map[string]any{"physical_network": "a"}}, "requester_id": port})
-	_, err = on.FromPrimitive(m)
-	refusedBy(t, err, nil, "")
-
-	typed := Spec{Path: "request_spec", Flavor: Flavor{VCPUs: 1}}
-	_, _, err = on.Compile(typed)
-	refusedBy(t, err, nil, "")
-	typed.Flavor.ExtraSpecs = map[string]string{"pci_passthrough:alias": "gpu:1"}
-	_, _, err = on.Compile(typed)
-	refusedBy(t, err, []string{`request_spec.flavor.extra_specs["pci_passthrough:alias"]`}, "pci_in_placement is on")
-}
-
 // refusedBy checks that an error is of these paths, each with that problem; no paths: no error.
 func refusedBy(t *testing.T, err error, paths []string, problem string) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"cellgate/internal/osnames"
 	"cellgate/schedule"
 )
 
@@ -14,27 +15,14 @@ const (
 	diskGB   = "DISK_GB"
 )
 
-// standardClasses are those of os-resource-classes 1.1.0.
-var standardClasses = map[string]bool{
-	vcpu: true, memoryMB: true, diskGB: true, "PCI_DEVICE": true,
-	"SRIOV_NET_VF": true, "NUMA_SOCKET": true, "NUMA_CORE": true,
-	"NUMA_THREAD": true, "NUMA_MEMORY_MB": true, "IPV4_ADDRESS": true,
-	"VGPU": true, "VGPU_DISPLAY_HEAD": true,
-	"NET_BW_EGR_KILOBIT_PER_SEC": true, "NET_BW_IGR_KILOBIT_PER_SEC": true,
-	"PCPU": true, "MEM_ENCRYPTION_CONTEXT": true, "FPGA": true, "PGPU": true,
-	"NET_PACKET_RATE_KILOPACKET_PER_SEC":     true,
-	"NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": true,
-	"NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": true,
-}
-
 // customPrefix begins the classes that are an operator's own.
-const customPrefix = "CUSTOM_"
+const customPrefix = osnames.CustomPrefix
 
 // KnownResourceClass reports whether Placement could know the class: a standard
 // one, or a custom one by its form.
 func KnownResourceClass(class string) bool {
 	custom, ok := strings.CutPrefix(class, customPrefix)
-	return standardClasses[class] || (ok && custom != "" && symbol(class))
+	return osnames.IsClass(class) || (ok && custom != "" && symbol(class))
 }
 
 // symbol reports whether s can be the name of a trait or a resource class.

@@ -55,10 +55,10 @@ type Spec struct {
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
 	Networks *schedule.NetworkNeeds
-	// Requested are the ports and networks that the request names; AliasFields the paths of the
-	// PCI requests that were made of aliases.
-	Requested   []RequestedNetwork
-	AliasFields []string
+	// Requested are the ports and networks that the request names.
+	Requested []RequestedNetwork
+	// aliased are those of PCI that were made of aliases.
+	aliased []aliasRequest
 	// Groups come beside the flavor. Of each set of SameSubtree, suffixes of groups, one
 	// provider is the others' ancestor.
 	Groups      []SpecGroup
@@ -112,6 +112,7 @@ func (f *findings) compile(s *Spec) schedule.Request {
 		f.resolve(s)
 	}
 	f.resolved, f.numa, f.pci = s.Resolved, s.NUMA != nil, len(s.PCI) > 0
+	f.pciGroups(s)
 	asked := f.resourceRequest(s)
 	r := schedule.Request{
 		AvailabilityZone: f.name(s.Path+".availability_zone", s.AvailabilityZone),

@@ -16,10 +16,8 @@ import (
 // _validate_and_build_base_options).
 func (f *findings) resolve(s *Spec) {
 	g := newGuest(f, s)
-	s.NUMA, s.PCI = g.topology(), g.devices()
-	if len(s.PCI) > 0 {
-		s.AliasFields = []string{g.extraSpec(aliasKey)}
-	}
+	s.NUMA = g.topology()
+	s.PCI, s.aliased = g.devices()
 }
 
 // topology is the guest's NUMA topology; nil for none

@@ -1,0 +1,106 @@
+package nova
+
+import (
+	"fmt"
+	"strings"
+
+	"cellgate/internal/osnames"
+	"cellgate/schedule"
+)
+
+// aliasRequest is a request for PCI devices by alias.
+type aliasRequest struct {
+	path string
+	// index is that of its request in Spec.PCI.
+	index int
+	// id begins the suffixes of its groups; empty when the form has none.
+	id    string
+	specs []placementSpec
+}
+
+// placementSpec is what a spec for devices has for Placement.
+type placementSpec struct{ vendor, product, class, traits string }
+
+// releasePCIGroups is the release whose computes take the devices that Placement gave.
+const releasePCIGroups = 27
+
+// pciGroups has a group asked of Placement for each device that an alias asks for (nova/objects/request_spec.py,
+// generate_request_groups_from_pci_requests, since 2023.1). Nova's API and conductors add the groups, by their own
+// pci_in_placement, to requested_resources. Where they did, those groups are the devices'; where none came, the option
+// says whether there are any. Devices of ports are not asked of Placement.
+func (f *findings) pciGroups(s *Spec) {
+	if s.Rebuild() {
+		return
+	}
+	for i := range s.aliased {
+		a := &s.aliased[i]
+		r := &s.PCI[a.index]
+		for k := range s.Groups {
+			if a.id != "" && strings.HasPrefix(s.Groups[k].Requester, a.id) {
+				r.Groups = append(r.Groups, s.Groups[k].Requester)
+			}
+		}
+		switch n := len(r.Groups); {
+		case n > 0 && int64(n) != r.Count:
+			f.invalid(a.path, "asks for %d devices, but %d groups of requested_resources are for them: there must be one for each", r.Count, n)
+		case n == 0 && f.options.PCIInPlacement && f.options.has(releasePCIGroups):
+			f.addPCIGroups(s, a, r)
+		}
+	}
+}
+
+// addPCIGroups adds the groups of an alias' devices.
+func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *schedule.PCIRequest) {
+	switch {
+	case a.id == "":
+		f.invalid(a.path+".request_id", "must be there while pci_in_placement is on: it names the groups that ask Placement for the devices")
+		return
+	case len(a.specs) != 1:
+		f.invalid(a.path, "has %d specs, not supported while pci_in_placement is on: Placement is asked for one resource class", len(a.specs))
+		return
+	case r.Count > maxGroups:
+		f.invalid(a.path, "asks for %d devices, the most is %d while pci_in_placement is on: each is a group", r.Count, maxGroups)
+		return
+	}
+	spec := &a.specs[0]
+	class := spec.resourceClass()
+	if !KnownResourceClass(class) {
+		f.invalid(a.path, "must have a resource_class, or a vendor_id and a product_id, while pci_in_placement is on: %q is no resource class", shorten(class))
+		return
+	}
+	for i := range r.Count {
+		g := SpecGroup{Path: a.path, Requester: fmt.Sprintf("%s-%d", a.id, i), Resources: map[string]int64{class: 1}, Required: spec.requiredTraits()}
+		s.Groups, r.Groups = append(s.Groups, g), append(r.Groups, g.Requester)
+	}
+}
+
+// resourceClass is that of the devices' providers (nova/compute/pci_placement_translator.py, get_resource_class); empty
+// when nothing says it.
+func (p *placementSpec) resourceClass() string {
+	class := strings.ToUpper(p.class)
+	switch {
+	case class == "" && (p.vendor == "" || p.product == ""):
+		return ""
+	case class == "":
+		return strings.ToUpper("CUSTOM_PCI_" + p.vendor + "_" + p.product)
+	case osnames.IsClass(class) || strings.HasPrefix(class, osnames.CustomPrefix):
+		return class
+	}
+	return osnames.Custom(class)
+}
+
+// requiredTraits are those of the devices' providers (pci_placement_translator.py, get_traits).
+func (p *placementSpec) requiredTraits() (out []string) {
+	if p.traits == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(p.traits, ",") {
+		if upper := strings.ToUpper(name); strings.HasPrefix(upper, osnames.CustomPrefix) {
+			name = upper
+		} else if !osnames.IsTrait(name) {
+			name = osnames.Custom(upper)
+		}
+		out = append(out, name)
+	}
+	return out
+}
