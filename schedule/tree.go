@@ -83,14 +83,22 @@ func (s *scan) treeFilter() {
 	q := s.q.Request
 	var somewhere []pass
 	if q.Tree != nil {
+		var classes []string
+		amounts := map[string][]int64{}
 		for i := range q.Tree.Groups {
 			g := &q.Tree.Groups[i]
 			for _, a := range g.Resources {
-				s.check(TreeFilter, a.Class, s.somewhere(a))
+				if amounts[a.Class] == nil {
+					classes = append(classes, a.Class)
+				}
+				amounts[a.Class] = append(amounts[a.Class], a.N)
 			}
 			for _, t := range g.Required {
 				somewhere = append(somewhere, s.traitSomewhere(t))
 			}
+		}
+		for _, class := range classes {
+			s.check(TreeFilter, class, s.roomSomewhere(class, amounts[class]))
 		}
 	}
 	s.check(TreeFilter, "", func(at int, c *chunk, m uint64) uint64 {
@@ -127,11 +135,56 @@ func (s *scan) traitSomewhere(t string) pass {
 	}
 }
 
-// somewhere keeps the hosts of which the root has room for an amount, or some child
-// has the class at all.
-func (s *scan) somewhere(a Amount) pass {
-	root, child := s.rootRoom(a), s.t.names.childClasses.id(a.Class)
-	return func(at int, c *chunk, m uint64) uint64 {
-		return m & (root(at, c, m) | has(c.labels.childClasses, child))
+// roomSomewhere keeps the hosts that have room for what the groups ask of a class: some provider for each amount, and all
+// providers together for their sum.
+func (s *scan) roomSomewhere(class string, amounts []int64) pass {
+	root, child := s.rootRoom(Amount{class, slices.Min(amounts)}), s.t.names.childClasses.id(class)
+	total := int64(0)
+	for _, n := range amounts {
+		total += n
 	}
+	slices.Sort(amounts)
+	amounts = slices.Compact(amounts)
+	return func(at int, c *chunk, m uint64) (kept uint64) {
+		for look := m & (root(at, c, m) | has(c.labels.childClasses, child)); look != 0; look &= look - 1 {
+			bit, r := look&-look, c.rows.v[bits.TrailingZeros64(look)]
+			if r.room(class) >= total && !slices.ContainsFunc(amounts, func(n int64) bool { return !r.fitsSomewhere(Amount{class, n}) }) {
+				kept |= bit
+			}
+		}
+		return kept
+	}
+}
+
+// plenty is more than all groups of a request ask for.
+const plenty = 1 << 40
+
+// room is how much of a class the providers of the host's tree still give together, at most.
+func (r *row) room(class string) (n int64) {
+	add := func(resources []Resource, used []int64) {
+		for i := range resources {
+			if resources[i].Class == class {
+				n += min(max(0, most(&resources[i], used[i])), plenty)
+			}
+		}
+	}
+	add(r.host.Resources, r.used)
+	for i := range r.host.Children {
+		add(r.host.Children[i].Resources, r.childUsed[i])
+	}
+	return n
+}
+
+// fitsSomewhere reports whether some provider of the host's tree has room for an amount.
+func (r *row) fitsSomewhere(a Amount) bool {
+	fits := func(resources []Resource, used []int64) bool {
+		i := slices.IndexFunc(resources, func(res Resource) bool { return res.Class == a.Class })
+		return i >= 0 && resources[i].fits(a.N, used[i])
+	}
+	for i := range r.host.Children {
+		if fits(r.host.Children[i].Resources, r.childUsed[i]) {
+			return true
+		}
+	}
+	return fits(r.host.Resources, r.used)
 }
