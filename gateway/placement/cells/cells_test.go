@@ -126,6 +126,11 @@ func (c *realCell) imports(ops ...shard.Op) {
 // startGateway gives a gateway's API, its backend, and the Placement API over both.
 func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.SchedulerClient, *Backend, string) {
 	t.Helper()
+	return startGatewayWith(t, def, func(*gateway.Config) {}, list...)
+}
+
+func startGatewayWith(t *testing.T, def string, change func(*gateway.Config), list ...*realCell) (cellgatev1.SchedulerClient, *Backend, string) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	cfg := gateway.Config{Name: "g", ProposeBudget: 2 * time.Second, ClaimBudget: 5 * time.Second}
 	at := map[string]*realCell{}
@@ -133,6 +138,7 @@ func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.Sched
 		at[c.addr] = c
 		cfg.Cells = append(cfg.Cells, cellclient.CellConfig{Name: c.name, UUID: c.uuid, Replicas: []string{c.addr}})
 	}
+	change(&cfg)
 	g, err := gateway.New(cfg, gateway.Deps{Dial: func(target string) (*grpc.ClientConn, error) { return at[target].dial(target) }, Log: log})
 	if err != nil {
 		t.Fatal(err)
