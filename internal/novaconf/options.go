@@ -61,13 +61,13 @@ func opt(p place, old []place, k kind, standard string) option {
 	return option{place: p, old: old, kind: k, standard: standard}
 }
 
-func (o option) from(n float64) option           { o.least = &n; return o }
-func (o option) upTo(n int64) option             { o.most = n; return o }
-func (o option) ofFactors() option               { o.factors = true; return o }
-func (o option) oneOf(words []string) option     { o.words = words; return o }
-func (o option) weighs(weigher string) option    { o.weigher = weigher; return o }
-func (o option) noEffect(why string) option      { o.idle = why; return o }
-func (o option) notYet(what string) option       { o.missing = what; return o }
+func (o option) from(n float64) option        { o.least = &n; return o }
+func (o option) upTo(n int64) option          { o.most = n; return o }
+func (o option) ofFactors() option            { o.factors = true; return o }
+func (o option) oneOf(words []string) option  { o.words = words; return o }
+func (o option) weighs(weigher string) option { o.weigher = weigher; return o }
+func (o option) noEffect(why string) option   { o.idle = why; return o }
+func (o option) notYet(what string) option    { o.missing = what; return o }
 
 // multiplier is the option of a weigher's multiplier.
 func multiplier(weigher, name, standard string, old ...string) option {

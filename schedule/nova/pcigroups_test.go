@@ -152,8 +152,10 @@ func TestPCIGroups_TypedForm_AliasesAreAGroupForEachDevice(t *testing.T) {
 	on := &Options{PCIInPlacement: true}
 	var err error
 	if on.Aliases, _, err = NewAliases([]Alias{
-		{Name: "gpu", VendorID: "10de", ProductID: "1db6", Traits: "HW_GPU_API_VULKAN+fast"}, {Name: "nic", ResourceClass: "nic"},
-		{Name: "two", VendorID: "10de", ProductID: "1db6", DeviceType: "type-VF"}, {Name: "two", VendorID: "10de", ProductID: "1db7", DeviceType: "type-VF"},
+		{Name: "gpu", VendorID: "10de", ProductID: "1db6", Traits: "HW_GPU_API_VULKAN+fast"},
+		{Name: "nic", ResourceClass: "nic"},
+		{Name: "two", VendorID: "10de", ProductID: "1db6", DeviceType: "type-VF"},
+		{Name: "two", VendorID: "10de", ProductID: "1db7", DeviceType: "type-VF"},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,3 @@
+// Package osnames has the names that every deployment of OpenStack shares: those of python3-os-traits 3.4.0 and
+// python3-os-resource-classes 1.1.0, and what later releases of Nova ask for.
+package osnames
