@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"strings"
@@ -97,10 +96,7 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 	w := start(t, all, patient)
 	client := cellgatev1.NewCapacityClient(w.conn)
 	runs, mixed, full, grouped := 0, 0, 0, 0
-	if err := flag.Set("rapid.checks", "200"); err != nil {
-		t.Fatal(err)
-	}
-	defer flag.Set("rapid.checks", "100")
+	setChecks(t, 50, 200)
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		var hosts []schedule.Host

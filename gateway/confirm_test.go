@@ -81,7 +81,7 @@ func TestI2_ConfirmsAtOnce(t *testing.T) {
 	const pending, expired = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_EXPIRED
 	for _, states := range [][2]cellgatev1.ClaimState{{pending, pending}, {expired, expired}, {expired, pending}} {
 		t.Run(strings.ToLower(states[0].String()+" and "+states[1].String()), func(t *testing.T) {
-			seeds := uint64(12)
+			seeds := uint64(4)
 			if testlong.On() {
 				seeds = 40
 			}

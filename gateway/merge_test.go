@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,6 +15,7 @@ import (
 	"cellgate/gateway/rules"
 	"cellgate/gateway/selection"
 	"cellgate/internal/fault"
+	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -63,6 +66,24 @@ func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 	mergesAsASingleScheduler(t, start(t, all, patient), drawn)
 }
 
+// setChecks sets how many cases rapid tries in this test; in make test-long those of long.
+func setChecks(t *testing.T, short, long int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	if testlong.On() {
+		short = long
+	}
+	if err := checks.Value.Set(strconv.Itoa(short)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := checks.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // drawnCell is a cell whose hosts are drawn again and again. A host that is drawn no more is disabled.
 type drawnCell struct {
 	*testCell
@@ -86,6 +107,7 @@ func (c *drawnCell) report(drawn []schedule.Host) {
 // mergesAsASingleScheduler draws hosts into the world's cells, and compares.
 func mergesAsASingleScheduler(t *testing.T, w *world, drawn []*drawnCell) {
 	t.Helper()
+	setChecks(t, 40, 100)
 	cells := len(drawn)
 	run, several := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 //go:embed dist/index.html dist/console.js dist/console.css dist/favicon.svg dist/licenses.txt
@@ -45,9 +46,9 @@ var kinds = map[string]string{
 	"/favicon.svg": "image/svg+xml", "/licenses.txt": "text/plain; charset=utf-8",
 }
 
-// Pages serves Paths.
-func Pages() (http.Handler, error) {
-	files := map[string]file{}
+// files are those of Paths. A process compresses them once.
+var files = sync.OnceValues(func() (map[string]file, error) {
+	out := map[string]file{}
 	for _, path := range Paths {
 		name := strings.TrimPrefix(path, "/")
 		if path == "/" {
@@ -66,7 +67,16 @@ func Pages() (http.Handler, error) {
 			return nil, fmt.Errorf("compress %s: %w", name, err)
 		}
 		sum := sha256.Sum256(text)
-		files[path] = file{text: text, zipped: zipped.Bytes(), kind: kinds[path], tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+		out[path] = file{text: text, zipped: zipped.Bytes(), kind: kinds[path], tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+	}
+	return out, nil
+})
+
+// Pages serves Paths.
+func Pages() (http.Handler, error) {
+	files, err := files()
+	if err != nil {
+		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -167,7 +167,7 @@ func failOpen(t *testing.T, addr string) {
 	}
 	s := p.traces.sender
 	stop := runs(t, p)
-	const requests = 3 * queuedSpans
+	const requests = queuedSpans + 4*sentTogether
 	for range requests {
 		request(t, p, "", func(context.Context) error { return nil })
 	}

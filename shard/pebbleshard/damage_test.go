@@ -23,7 +23,7 @@ import (
 // Open does not read, is random, and gives its directory and that body.
 func tabled(t *testing.T) (dir string, body []byte) {
 	t.Helper()
-	dir, body = t.TempDir(), make([]byte, 64<<10) // has a block of the table to itself
+	dir, body = t.TempDir(), make([]byte, 12<<10) // has a block of the table to itself
 	_, _ = rand.Read(body)                        // it never fails
 	s := openDir(t, dir)
 	l, err := s.OpenLane(t.Context(), "r")
@@ -33,7 +33,7 @@ func tabled(t *testing.T) (dir string, body []byte) {
 	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutDecisions(t.Context(), []shard.Decision{{ID: "a.0", At: time.Now(), Body: bytes.Repeat(body[:32<<10], 3)}, {ID: "a.1", At: time.Now(), Body: body}}, 1_000_000); err != nil {
+	if err := s.PutDecisions(t.Context(), []shard.Decision{{ID: "a.0", At: time.Now(), Body: bytes.Repeat(body[:6<<10], 3)}, {ID: "a.1", At: time.Now(), Body: body}}, 1_000_000); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/gateway/placement"
+	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 )
 
@@ -83,7 +84,11 @@ func TestPass_RandomPlacement_BecomesEqual(t *testing.T) {
 	source, target := newStore(), newStore()
 	w := newTraffic(t, seed, apiOf(t, source))
 	m := New(clientOf(t, w.handler), target, 4)
-	for round := range 12 {
+	rounds := 5
+	if testlong.On() {
+		rounds = 12
+	}
+	for round := range rounds {
 		for range 60 {
 			w.step()
 		}
@@ -213,7 +218,7 @@ func TestRemote_WayBack_ContentsAreEqual(t *testing.T) {
 	cells, old := newStore(), newStore()
 	w := newTraffic(t, rand.Uint64(), apiOf(t, cells))
 	m := New(clientOf(t, w.handler), Remote{clientOf(t, apiOf(t, old))}, 4)
-	for range 6 {
+	for range 3 {
 		for range 60 {
 			w.step()
 		}
