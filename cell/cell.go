@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,8 +64,10 @@ type Cell struct {
 // phase is how far the replica's life has come.
 type phase struct {
 	// open is closed when the lane is open, ready when the table is loaded too.
-	open, ready, stopping chan struct{}
-	stop                  sync.Once
+	open, ready chan struct{}
+	// stopping is done when the replica is to stop; stop has it so.
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
 // New makes a replica. It does nothing until Run.
@@ -91,7 +92,8 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	if err != nil {
 		return nil, fault.Invalid("uuid", "%v", err)
 	}
-	phase := &phase{open: make(chan struct{}), ready: make(chan struct{}), stopping: make(chan struct{})}
+	phase := &phase{open: make(chan struct{}), ready: make(chan struct{})}
+	phase.stopping, phase.stop = context.WithCancel(context.Background())
 	live := liveness.New(cfg.ServiceDownTime, now)
 	state := replica.NewState(replica.Config{
 		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.SnapshotTTL, MaxPinned: cfg.MaxPinned,
@@ -99,11 +101,11 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)
 	gate := gate.NewKeeper(gate.Rules{Settle: cfg.GateSettle, Classes: cfg.GateClasses, AgentVersion: int32(cfg.GateAgentVersion), DownTime: cfg.ServiceDownTime}, now)
-	agents := agents.New(agents.Config{
+	agents := agents.New(phase.stopping, agents.Config{
 		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(agents.MaxStates, cfg.MaxQueue/2),
 		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
 		VerifyMode: cfg.VerifyMode, VerifyWait: cfg.VerifyWait, MaxAsking: cfg.ReconcileGrace, Now: now, Log: log, Telemetry: deps.Telemetry,
-	}, state, gate, phase.ready, phase.stopping)
+	}, state, gate, phase.ready)
 	c := &Cell{
 		cfg: cfg, uuid: id.String(), store: deps.Store, now: now, log: log, tel: deps.Telemetry,
 		table: replica.New(state, agents.Verify), rows: state.Rows, versions: state.Versions, queue: state.Queue, journal: state.Journal, live: live,
@@ -142,7 +144,7 @@ func (c *Cell) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *Cell) stopServing() { c.phase.stop.Do(func() { close(c.phase.stopping) }) }
+func (c *Cell) stopServing() { c.phase.stop() }
 
 // serve runs everything that feeds the writer. Claims are committed from when the lane
 // is open; what reads the table, or what others write, begins when that is loaded.
@@ -231,7 +233,7 @@ func (c *Cell) loading() bool {
 
 func (c *Cell) running() error {
 	select {
-	case <-c.phase.stopping:
+	case <-c.phase.stopping.Done():
 		return replica.ErrStopping()
 	default:
 		return nil

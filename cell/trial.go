@@ -110,7 +110,7 @@ func (t *trial) rest() error {
 		return nil
 	case <-t.ctx.Done():
 		return t.ctx.Err()
-	case <-t.cell.phase.stopping:
+	case <-t.cell.phase.stopping.Done():
 		return t.cell.running()
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 	now := time.Now
 	state := replica.NewState(replica.Config{Now: now, Log: slog.New(slog.DiscardHandler)}, liveness.New(time.Minute, now))
-	s := New(Config{MaxHosts: 100, MaxHostsMiB: 100, MaxAgentHosts: 2, MaxAgentHostsMiB: 100, Now: now}, state, nil, nil, nil)
+	s := New(t.Context(), Config{MaxHosts: 100, MaxHostsMiB: 100, MaxAgentHosts: 2, MaxAgentHostsMiB: 100, Now: now}, state, nil, nil)
 	host := func(n int, service string) *shard.Host {
 		return &shard.Host{UUID: hostUUID(n), ServiceHost: service, Providers: []shard.Provider{{UUID: hostUUID(n)}}}
 	}

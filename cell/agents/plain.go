@@ -46,6 +46,15 @@ const (
 	plainRatio       = 100_000
 )
 
+// isPlainMessage reports whether a heartbeat or a verdict plainly keeps the schema's rules.
+func isPlainMessage(m *agentv1.ReportRequest) bool {
+	if v := m.GetVerdict(); v != nil {
+		return v.GetOutcome() == agentv1.Verdict_OK && v.GetReason() == agentv1.Verdict_REASON_UNSPECIFIED && v.GetDetail() == "" &&
+			rpc.IsUUID(v.GetClaimId()) && rpc.IsUUID(v.GetBootId())
+	}
+	return m.GetHeartbeat() != nil && rpc.IsUUID(m.GetHeartbeat().GetBootId())
+}
+
 func isPlainProviders(of []*agentv1.Provider) bool {
 	for _, p := range of {
 		if !rpc.IsUUID(p.GetUuid()) || p.GetParentUuid() != "" && !rpc.IsUUID(p.GetParentUuid()) || len(p.GetName()) > plainText ||

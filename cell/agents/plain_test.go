@@ -89,3 +89,32 @@ func TestValidate_OddStates_ProblemsAreTheSchemas(t *testing.T) {
 		t.Errorf("%d accepted and %d refused: the states are not odd enough, or too odd", accepted, refused)
 	}
 }
+
+// A message that is spared the schema's rules keeps them.
+func TestIsPlainMessage_OddMessages_PlainOnesKeepTheRules(t *testing.T) {
+	plain := 0
+	for _, id := range []string{"", hostA, strings.ToUpper(numaA), hostA + "0", "not-a-uuid"} {
+		list := []*agentv1.ReportRequest{{Message: &agentv1.ReportRequest_Heartbeat{Heartbeat: &agentv1.Heartbeat{BootId: id, Version: 1}}}}
+		for _, outcome := range []agentv1.Verdict_Outcome{0, agentv1.Verdict_OK, agentv1.Verdict_REJECTED, 9} {
+			for _, reason := range []agentv1.Verdict_Reason{0, agentv1.Verdict_NO_ROOM, 99} {
+				for _, boot := range []string{id, bootA} {
+					list = append(list, &agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: &agentv1.Verdict{
+						ClaimId: id, BootId: boot, Outcome: outcome, Reason: reason,
+					}}})
+				}
+			}
+		}
+		for _, m := range list {
+			if !isPlainMessage(m) {
+				continue
+			}
+			plain++
+			if err := rpc.Validate(m); err != nil {
+				t.Errorf("%v: %v", m, err)
+			}
+		}
+	}
+	if plain == 0 || isPlainMessage(&agentv1.ReportRequest{}) {
+		t.Errorf("%d messages are plain", plain)
+	}
+}

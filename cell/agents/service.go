@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,13 +75,14 @@ type Service struct {
 	// at once: half of the processors at most, so that thousands of states that come together
 	// leave room for proposals.
 	states, Decoding chan struct{}
-	// ready is closed when states can be taken, stopping when streams are to end.
-	ready, stopping <-chan struct{}
+	// ready is closed when states can be taken; stopping is done when streams are to end.
+	ready    <-chan struct{}
+	stopping context.Context
 }
 
 // New makes a service over what a replica knows. It takes no state before ready is closed, and its
-// streams end when stopping is.
-func New(cfg Config, s *replica.State, gate *gate.Keeper, ready, stopping <-chan struct{}) *Service {
+// streams end when stopping is done.
+func New(stopping context.Context, cfg Config, s *replica.State, gate *gate.Keeper, ready <-chan struct{}) *Service {
 	streams := newStreams(3*cfg.HeartbeatEvery, cfg.Now)
 	return &Service{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, live: s.Live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
@@ -100,79 +103,57 @@ func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
 // Report hears one host until its agent leaves or the replica stops. A bad
 // state is refused and the stream stays open for a better one; a message that
 // the schema does not know ends it, and so does a state of another cell's host.
+//
+// It only waits: a cell has a stream for each host, and a goroutine that calls nothing deep keeps
+// a stack of 4 KiB. The work is done in receive.
 func (s *Service) Report(on reportStream) error {
-	ctx := on.Context()
 	defer s.tel.Stream()()
+	if err := s.awaitReady(on.Context()); err != nil {
+		return err
+	}
+	a := &stream{Service: s, on: on, opened: s.Streams.nextNumber(), ended: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(on.Context())
+	defer a.close(cancel)
+	defer context.AfterFunc(s.stopping, func() { a.finish(replica.ErrStopping()) })()
+	// Ends with the gRPC stream, which ends when this handler returns.
+	go a.receive(ctx)
+	return <-a.ended
+}
+
+func (s *Service) awaitReady(ctx context.Context) error {
 	select {
 	case <-s.ready:
-	case <-s.stopping:
+		return nil
+	case <-s.stopping.Done():
 		return replica.ErrStopping()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	requests := make(chan *agentv1.ReportRequest)
-	ended := make(chan error, 1)
-	// Ends with the stream, which ends when this handler returns.
-	go func() { ended <- receive(on, requests) }()
-	a := &stream{Service: s, opened: s.Streams.nextNumber(), out: newOutbox(), results: make(chan result, 1)}
-	ctx, cancel := context.WithCancel(ctx)
-	defer a.close(cancel)
-	for {
-		var reply *agentv1.ReportResponse
-		var err error
-		select {
-		case <-a.out.filled:
-			for _, m := range a.out.removeAll() {
-				if err := on.Send(m); err != nil {
-					return err
-				}
-			}
-		case <-s.stopping:
-			return replica.ErrStopping()
-		case err := <-ended:
-			return err
-		case m := <-requests:
-			reply, err = a.handle(ctx, m)
-		case t := <-a.results:
-			reply, err = a.noteResult(ctx, t)
-		}
-		if err != nil {
-			return err
-		}
-		if reply == nil {
-			continue
-		}
-		if err := on.Send(reply); err != nil {
-			return err
-		}
-	}
 }
 
-// receive hands on the agent's messages until the stream ends; nil when the
-// agent ended it.
-func receive(stream reportStream, to chan<- *agentv1.ReportRequest) error {
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case to <- m:
-		case <-stream.Context().Done():
-			return stream.Context().Err()
-		}
-	}
-}
-
-// stream is the state of one agent's stream. All but opened, epoch, lastReport, heardAt
-// and out belong to the goroutine of Report.
+// stream is the state of one agent's stream.
 type stream struct {
 	*Service
+	on reportStream
 	// opened orders the streams of this replica.
 	opened uint64
+	// ended has what Report returns.
+	ended chan error
+	// epoch is of the newest Resync.
+	epoch atomic.Uint64
+	// lastReport is what the newest accepted state is; heard when the agent last sent anything.
+	// nil before the first.
+	lastReport atomic.Pointer[reportSummary]
+	heardAt    atomic.Pointer[time.Time]
+	// out has what is sent to the agent besides its answers (Streams.Send).
+	out outbox
+	// work are the goroutines that take a state or send what is in out.
+	work sync.WaitGroup
+
+	// mu guards what follows, and is held while a message is sent.
+	mu sync.Mutex
+	// closed: nothing is handled or sent any more.
+	closed bool
 	// host is the uuid of the first state that was accepted; the stream is for
 	// this host only.
 	host string
@@ -180,24 +161,15 @@ type stream struct {
 	held *agentv1.FullState
 	// refusal is of the newest state when it was refused; nil when one was accepted since.
 	refusal *refusal
-	// registering: a state is being taken, by a goroutine of its own, which puts what
-	// came of it into took. next is the newest state that came meanwhile.
+	// registering: a state is being taken, by a goroutine of its own. next is the newest
+	// state that came meanwhile.
 	registering bool
-	results     chan result
 	next        *agentv1.ReportRequest
-	// epoch is of the newest Resync.
-	epoch atomic.Uint64
-	// lastReport is what the newest accepted state is; heard when the agent last sent anything.
-	// nil before the first.
-	lastReport atomic.Pointer[reportSummary]
-	heardAt    atomic.Pointer[time.Time]
 	// lostSince is since when the host's row is another incarnation's; zero while it is not.
 	lostSince time.Time
 	// askedOver is the incarnation over whose row the agent was asked for its next state, by the Resync
 	// of the newest epoch or one before; "" for none.
 	askedOver string
-	// out has what is sent to the agent besides its answers (Streams.Send).
-	out *outbox
 }
 
 // result is what came of a state: the answer and, when it was accepted, the host's
@@ -214,6 +186,65 @@ type result struct {
 	err        error
 }
 
+// finish has Report return err. The first call counts.
+func (a *stream) finish(err error) {
+	select {
+	case a.ended <- err:
+	default:
+	}
+}
+
+// receive handles the agent's messages until the stream ends.
+func (a *stream) receive(ctx context.Context) {
+	for {
+		m := &agentv1.ReportRequest{}
+		if err := a.on.RecvMsg(m); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			a.finish(err)
+			return
+		}
+		a.answer(func() (*agentv1.ReportResponse, error) { return a.handle(ctx, m) })
+	}
+}
+
+// answer sends what handle answers, nil for nothing. An error, or a panic, ends the stream.
+func (a *stream) answer(handle func() (*agentv1.ReportResponse, error)) {
+	a.mu.Lock()
+	defer func() {
+		a.mu.Unlock()
+		if p := recover(); p != nil {
+			a.finish(fault.Wrap(fault.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "panic"))
+		}
+	}()
+	if a.closed {
+		return
+	}
+	reply, err := handle()
+	if err == nil && reply != nil {
+		err = a.on.Send(reply)
+	}
+	if err != nil {
+		a.finish(err)
+	}
+}
+
+// post sends a message besides the answers. It never waits: false when too many wait for the agent
+// to read them.
+func (a *stream) post(m *agentv1.ReportResponse) bool {
+	return a.out.put(m, func() { a.work.Go(a.sendWaiting) })
+}
+
+// sendWaiting sends what is in the outbox.
+func (a *stream) sendWaiting() {
+	for all := a.out.removeAll(); len(all) > 0; all = a.out.removeAll() {
+		for _, m := range all {
+			a.answer(func() (*agentv1.ReportResponse, error) { return m, nil })
+		}
+	}
+}
+
 // handle takes a message, and answers what needs no waiting; nil for no answer yet. An
 // error ends the stream.
 func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
@@ -227,16 +258,14 @@ func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1
 		}
 		a.beginRegistration(ctx, m)
 		return nil, nil
-	case m.GetHeartbeat() != nil && rpc.IsUUID(m.GetHeartbeat().GetBootId()):
-		// It breaks no rule.
-	default:
+	case !isPlainMessage(m):
 		if err := rpc.Validate(m); err != nil {
 			return nil, err
 		}
-		if v := m.GetVerdict(); v != nil {
-			a.Verify.handleVerdict(a, v)
-			return nil, nil
-		}
+	}
+	if v := m.GetVerdict(); v != nil {
+		a.Verify.handleVerdict(a, v)
+		return nil, nil
 	}
 	return a.handleHeartbeat(ctx, m.GetHeartbeat()), nil
 }
@@ -245,7 +274,7 @@ func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1
 func (a *stream) beginRegistration(ctx context.Context, m *agentv1.ReportRequest) {
 	a.registering = true
 	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), askedOver: a.askedOver, refusing: a.refusal}
-	go func() { a.results <- t.register(ctx, m) }()
+	a.work.Go(func() { a.noteResult(ctx, t.register(ctx, m)) })
 }
 
 // writeHeld takes the state that is held once more, now that its reports count. The agent
@@ -254,17 +283,21 @@ func (a *stream) writeHeld(ctx context.Context) {
 	a.registering = true
 	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), askedOver: a.askedOver}
 	m := &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: a.held}}
-	go func() {
+	a.work.Go(func() {
 		out := t.register(ctx, m)
 		if out.state != nil {
 			out.reply = nil
 		}
-		a.results <- out
-	}()
+		a.noteResult(ctx, out)
+	})
 }
 
-// noteResult notes what came of a state, and begins with the one that came meanwhile.
-func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportResponse, error) {
+func (a *stream) noteResult(ctx context.Context, t result) {
+	a.answer(func() (*agentv1.ReportResponse, error) { return a.handleResult(ctx, t) })
+}
+
+// handleResult notes what came of a state, and begins with the one that came meanwhile.
+func (a *stream) handleResult(ctx context.Context, t result) (*agentv1.ReportResponse, error) {
 	a.registering = false
 	if t.err != nil {
 		return nil, t.err
@@ -301,9 +334,11 @@ func (a *stream) noteResult(ctx context.Context, t result) (*agentv1.ReportRespo
 // close ends what the stream stands for, and waits for the state that is being taken.
 func (a *stream) close(cancel context.CancelFunc) {
 	cancel()
-	if a.registering {
-		<-a.results
-	}
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.out.close()
+	a.work.Wait()
 	a.endRefusal()
 	if a.host != "" {
 		a.Streams.remove(a.host, a)

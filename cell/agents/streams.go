@@ -87,7 +87,7 @@ func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.activeLocked(host)
-	return a != nil && a.out.put(m)
+	return a != nil && a.post(m)
 }
 
 // StartOver begins a new epoch on the streams of a host, whose row that is; false when there is none. An
@@ -96,7 +96,7 @@ func (s *Streams) StartOver(host, why string, within time.Duration, row *shard.H
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.byHost[host] {
-		a.out.put(a.renewal(why, within, row))
+		a.post(a.renewal(why, within, row))
 	}
 	return len(s.byHost[host]) > 0
 }

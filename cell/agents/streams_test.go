@@ -1,9 +1,11 @@
 package agents
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -15,8 +17,9 @@ func TestSessionsReachTheNewestStream(t *testing.T) {
 	if s.HasStream("h") || s.Send("h", m) {
 		t.Fatal("a host without a stream took a message")
 	}
-	older := &stream{out: newOutbox()}
-	newer := &stream{out: newOutbox()}
+	// Their agents do not read.
+	older := &stream{out: outbox{sending: true}}
+	newer := &stream{out: outbox{sending: true}}
 	s.add("h", older)
 	s.add("h", newer)
 	if !s.Send("h", m) || len(newer.out.waiting) != 1 || len(older.out.waiting) != 0 {
@@ -38,4 +41,14 @@ func TestSessionsReachTheNewestStream(t *testing.T) {
 	if s.HasStream("h") || s.Send("h", m) || len(s.Hosts()) != 0 {
 		t.Fatal("an ended stream is still there")
 	}
+}
+
+// A panic ends the stream of the agent whose message it was, and nothing else.
+func TestStream_HandlerPanics_StreamEndsWithInternal(t *testing.T) {
+	a := &stream{ended: make(chan error, 1)}
+	a.answer(func() (*agentv1.ReportResponse, error) { panic("broken") })
+	if err := <-a.ended; fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("ended with %v", err)
+	}
+	a.close(func() {})
 }

@@ -8,8 +8,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // Dial makes a client connection as every process of cellgate uses it: in
@@ -22,7 +24,7 @@ func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent(agentProduct + release),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.MaxCallSendMsgSize(maxAnswerBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.MaxCallSendMsgSize(maxAnswerBytes), grpc.ForceCodecV2(newCodec())),
 		grpc.WithStaticStreamWindowSize(answerWindow),
 		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithChainUnaryInterceptor(callUnary),
@@ -48,10 +50,21 @@ func callStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 	return decodingStream{s}, nil
 }
 
-// decodingStream decodes the statuses of a stream. io.EOF stays io.EOF.
+// decodingStream decodes the messages and the statuses of a stream. io.EOF stays io.EOF.
 type decodingStream struct{ grpc.ClientStream }
 
-func (s decodingStream) RecvMsg(m any) error { return decode(s.ClientStream.RecvMsg(m)) }
+func (s decodingStream) RecvMsg(m any) error {
+	var r received
+	if err := s.ClientStream.RecvMsg(&r); err != nil {
+		return decode(err)
+	}
+	defer r.data.Free()
+	if err := protobuf.Unmarshal(r.data, m); err != nil {
+		return FromStatus(status.Errorf(codes.Internal, "a message of the server: %v", err))
+	}
+	return nil
+}
+
 func (s decodingStream) SendMsg(m any) error { return decode(s.ClientStream.SendMsg(m)) }
 
 func decode(err error) error {

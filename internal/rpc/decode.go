@@ -34,15 +34,15 @@ type bounded struct {
 	in *ingress.Ingress
 }
 
-// request is a message that is about to be received. What is wrong with it is in err: gRPC
-// would answer an error of its codec by itself, as INTERNAL.
+// request is a message that is about to be received. It is decoded once gRPC has returned: gRPC would
+// answer an error of its codec by itself, as INTERNAL, and needs half of the stack of decodeAside.
 type request struct {
+	received
 	ctx  context.Context
 	in   *ingress.Ingress
 	into any
 	// what is how an error calls the message.
 	what string
-	err  error
 	// charges are the call's.
 	charges *charges
 	// turns, of a stream's message, has a place for each that may be decoded at once.
@@ -91,22 +91,48 @@ func (c *charges) refund() {
 	c.ended = true
 }
 
-// bounding is the protobuf codec; it looks at the bytes of a request before it decodes them.
-type bounding struct{ encoding.CodecV2 }
+// received is a message as gRPC received it. Who decodes it frees it.
+type received struct{ data mem.BufferSlice }
 
-func newCodec() encoding.CodecV2 { return bounding{encoding.GetCodecV2(protocodec.Name)} }
-
-func (c bounding) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(*request)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
-	}
-	r.err = r.decode(c.CodecV2, data)
-	return nil
+// keep takes the bytes of a message from gRPC.
+func (r *received) keep(data mem.BufferSlice) {
+	data.Ref()
+	r.data = data
 }
 
-func (r *request) decode(codec encoding.CodecV2, data mem.BufferSlice) error {
-	size := data.Len()
+var protobuf = encoding.GetCodecV2(protocodec.Name)
+
+// deferring is the protobuf codec, apart from messages that are decoded later.
+type deferring struct{ encoding.CodecV2 }
+
+func newCodec() encoding.CodecV2 { return deferring{protobuf} }
+
+func (c deferring) Unmarshal(data mem.BufferSlice, v any) error {
+	if later, ok := v.(interface{ keep(mem.BufferSlice) }); ok {
+		later.keep(data)
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// shallow is the size of a message, in bytes, that takes little stack to decode.
+const shallow = 256
+
+// decodeAside decodes a message of a stream, a large one on a goroutine of its own: the stack that
+// it takes would stay with the stream's goroutine, of which a cell has one a host.
+func (r *request) decodeAside() error {
+	if r.data.Len() <= shallow {
+		return r.decode()
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.decode() }()
+	return <-done
+}
+
+// decode looks at the bytes of a request before it decodes them.
+func (r *request) decode() error {
+	defer func() { r.data.Free() }()
+	size := r.data.Len()
 	if size > MaxMessageBytes {
 		return fault.Invalid(r.what, "is %d bytes; the limit is %d", size, MaxMessageBytes)
 	}
@@ -117,8 +143,9 @@ func (r *request) decode(codec encoding.CodecV2, data mem.BufferSlice) error {
 				return err
 			}
 		}
-		whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
-		defer whole.Free()
+		whole := r.data.MaterializeToBuffer(mem.DefaultBufferPool())
+		r.data.Free()
+		r.data = mem.BufferSlice{whole}
 		n, err := countElements(whole.ReadOnlyData(), m.ProtoReflect().Descriptor())
 		if err != nil {
 			return err
@@ -130,7 +157,6 @@ func (r *request) decode(codec encoding.CodecV2, data mem.BufferSlice) error {
 				return err
 			}
 		}
-		data = mem.BufferSlice{whole}
 	}
 	if r.turns != nil {
 		select {
@@ -140,7 +166,7 @@ func (r *request) decode(codec encoding.CodecV2, data mem.BufferSlice) error {
 			return r.ctx.Err()
 		}
 	}
-	if err := codec.Unmarshal(data, r.into); err != nil {
+	if err := protobuf.Unmarshal(r.data, r.into); err != nil {
 		bad := fault.Invalid(r.what, "is no message of its type")
 		bad.Cause = err
 		return bad

@@ -124,8 +124,8 @@ func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 			if err := read(&r); err != nil {
 				return err
 			}
-			if r.err != nil {
-				return ToStatus(r.err).Err()
+			if err := r.decode(); err != nil {
+				return ToStatus(err).Err()
 			}
 			return nil
 		}, interceptor)
@@ -202,19 +202,25 @@ type guardedStream struct {
 func (s *guardedStream) RecvMsg(m any) error {
 	s.charges.release()
 	r := &request{ctx: s.Context(), in: s.in, into: m, what: "message", charges: &s.charges, turns: s.turns}
-	if err := s.ServerStream.RecvMsg(r); status.Code(err) == codes.Internal {
-		// gRPC's word for a stream that ended in the middle of a message, which is no defect here.
-		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
-	} else if err != nil {
-		return err
+	if err := s.ServerStream.RecvMsg(r); err != nil {
+		return streamError(err)
 	}
-	if r.err != nil {
-		return r.err
+	if err := r.decodeAside(); err != nil {
+		return err
 	}
 	if s.guard == nil {
 		return nil
 	}
 	return s.guard(s.Context())
+}
+
+// streamError gives the error of a stream that ended.
+func streamError(err error) error {
+	if status.Code(err) == codes.Internal {
+		// gRPC's word for a stream that ended in the middle of a message, which is no defect here.
+		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
+	}
+	return err
 }
 
 // leave is where an error stops: defects of ours are logged here, once, and
