@@ -46,11 +46,14 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 		if why := t.gap(d); why != "" {
 			return result{reply: resync(t.epoch, why, 0)}
 		}
+		internTexts(d.GetProviders(), d.GetInstances(), d.GetAggregates().GetAggregates(), d.GetFacts())
 		if state, err = applyDelta(t.held, d); err != nil {
 			return t.refuseDelta(ctx, d, err)
 		}
 	} else if err := validate(state); err != nil {
 		return t.refuse(ctx, state, err)
+	} else {
+		internTexts(state.GetProviders(), state.GetInstances(), state.GetAggregates(), state.GetFacts())
 	}
 	if state.GetEpoch() < t.epoch {
 		return result{reply: resync(t.epoch, "the cell was told to start over", 0)}
