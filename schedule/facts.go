@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"cellgate/internal/python"
 )
@@ -37,18 +36,15 @@ type Facts struct {
 	// keeps an empty host state for it, with no stats, metrics or ratios.
 	Unfilled bool
 
-	cpuInfo   value // absent when there is none or it is no JSON
-	supported [][3]string
-	instances value // supported, as Nova's list of lists
-	stats     *dict
-	metrics   [metricCount]metric
-	ip        netip.Addr
+	*hostPlatform
+	stats   *dict
+	metrics [metricCount]metric
+	ip      netip.Addr
 	// hardware is as reported, without what claims and picks of a query took; see
 	// Edit.SetAssigned and Edit.Take. In a copy of a row where some was taken, reported
 	// is what it was before.
 	hardware hardware
 	reported *hardware
-	platform string // the texts a platform is interned by
 }
 
 // statTexts makes texts of the stats' numbers, as the field of ComputeNode does
@@ -68,13 +64,10 @@ func (f *Facts) statTexts() {
 // ParseFacts reads the texts. It does not fail: what cannot be read stands in
 // Failed.
 func ParseFacts(t FactTexts) *Facts {
-	f := &Facts{FactTexts: t}
-	f.platform = strings.Join([]string{t.HypervisorType, t.CPUInfo, t.SupportedInstances}, "\x00")
-	if t.CPUInfo != "" {
-		// A text that is no JSON is still a capability, as text.
-		f.cpuInfo, _ = parseJSON(t.CPUInfo)
+	f := &Facts{FactTexts: t, hostPlatform: platformOf(t)}
+	if f.hostPlatform.failed != "" {
+		f.fail("supported_instances", "%s", f.hostPlatform.failed)
 	}
-	f.readSupported()
 	f.readStats()
 	f.readMetrics()
 	f.readHardware()
@@ -108,51 +101,6 @@ func (f *Facts) firstFailed() string {
 		}
 	}
 	return ""
-}
-
-// readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
-// words (nova/objects/hv_spec.py).
-func (f *Facts) readSupported() {
-	const field = "supported_instances"
-	f.instances = value{kind: list}
-	if f.SupportedInstances == "" {
-		return
-	}
-	v, err := parseJSON(f.SupportedInstances)
-	if err != nil {
-		f.raises(field, notJSON(err))
-		return
-	}
-	if v.kind != list {
-		if v.truth() {
-			f.fail(field, "TypeError: must be a list of [architecture, hypervisor, mode]")
-		}
-		return
-	}
-	for i := range v.list {
-		e := &v.list[i]
-		if e.kind != list || len(e.list) < 3 {
-			f.fail(field, "IndexError: each must be [architecture, hypervisor, mode]")
-			return
-		}
-		var s [3]string
-		row := value{kind: list}
-		for k, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
-			if e.list[k].kind != text {
-				f.fail(field, "ValueError: %s is no word", e.list[k].String())
-				return
-			}
-			word, ok := canonical(e.list[k].s)
-			if !ok {
-				f.fail(field, "ValueError: %q is not known", e.list[k].s)
-				return
-			}
-			s[k] = word
-			row.list = append(row.list, textValue(word))
-		}
-		f.supported = append(f.supported, s)
-		f.instances.list = append(f.instances.list, row)
-	}
 }
 
 func (f *Facts) readStats() {
@@ -207,5 +155,5 @@ func platformKey(h *Host, version int64) name {
 	if h.Facts.Unfilled {
 		return name(key + "unfilled\x00")
 	}
-	return name(key + h.Facts.platform)
+	return name(key + h.Facts.key)
 }

@@ -1,0 +1,103 @@
+package schedule
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"weak"
+)
+
+// hostPlatform is what is read of HypervisorType, CPUInfo and SupportedInstances. Hosts of the same
+// machine share one: it is most of what facts take.
+type hostPlatform struct {
+	// key has the texts, by which it is interned.
+	key       string
+	cpuInfo   value // absent when there is none or it is no JSON
+	supported [][3]string
+	instances value // supported, as Nova's list of lists
+	// failed says why SupportedInstances cannot be read; "" when it can.
+	failed string
+}
+
+// platforms are those in use.
+var platforms struct {
+	sync.Mutex
+	byKey map[string]weak.Pointer[hostPlatform]
+}
+
+// platformOf reads the platform, or gives one that was read of the same texts.
+func platformOf(t FactTexts) *hostPlatform {
+	key := strings.Join([]string{t.HypervisorType, t.CPUInfo, t.SupportedInstances}, "\x00")
+	platforms.Lock()
+	defer platforms.Unlock()
+	if p := platforms.byKey[key].Value(); p != nil {
+		return p
+	}
+	p := &hostPlatform{key: key}
+	if t.CPUInfo != "" {
+		// A text that is no JSON is still a capability, as text.
+		p.cpuInfo, _ = parseJSON(t.CPUInfo)
+	}
+	p.readSupported(t.SupportedInstances)
+	if platforms.byKey == nil {
+		platforms.byKey = map[string]weak.Pointer[hostPlatform]{}
+	}
+	platforms.byKey[key] = weak.Make(p)
+	runtime.AddCleanup(p, forgetPlatform, key)
+	return p
+}
+
+// forgetPlatform forgets a platform that is no longer used.
+func forgetPlatform(key string) {
+	platforms.Lock()
+	defer platforms.Unlock()
+	if platforms.byKey[key].Value() == nil { // else it was read again
+		delete(platforms.byKey, key)
+	}
+}
+
+// readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
+// words (nova/objects/hv_spec.py).
+func (p *hostPlatform) readSupported(in string) {
+	p.instances = value{kind: list}
+	if in == "" {
+		return
+	}
+	v, err := parseJSON(in)
+	if err != nil {
+		err := notJSON(err)
+		p.failed = fmt.Sprintf("%s: %s", err.class, err.message)
+		return
+	}
+	if v.kind != list {
+		if v.truth() {
+			p.failed = "TypeError: must be a list of [architecture, hypervisor, mode]"
+		}
+		return
+	}
+	for i := range v.list {
+		e := &v.list[i]
+		if e.kind != list || len(e.list) < 3 {
+			p.failed = "IndexError: each must be [architecture, hypervisor, mode]"
+			return
+		}
+		var s [3]string
+		row := value{kind: list}
+		for k, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
+			if e.list[k].kind != text {
+				p.failed = fmt.Sprintf("ValueError: %s is no word", e.list[k].String())
+				return
+			}
+			word, ok := canonical(e.list[k].s)
+			if !ok {
+				p.failed = fmt.Sprintf("ValueError: %q is not known", e.list[k].s)
+				return
+			}
+			s[k] = word
+			row.list = append(row.list, textValue(word))
+		}
+		p.supported = append(p.supported, s)
+		p.instances.list = append(p.instances.list, row)
+	}
+}
