@@ -26,8 +26,10 @@ type assembly struct {
 	command string
 	// drain is how long the process goes on after it was asked to stop.
 	drain time.Duration
-	parts []lifecycle.Part
-	open  []io.Closer
+	// memTable is pebbleshard.Options.MemTable of the process's cells.
+	memTable uint64
+	parts    []lifecycle.Part
+	open     []io.Closer
 }
 
 // add adds parts.

@@ -69,7 +69,7 @@ func processOfCell(c config.Cell, command string) health.Process {
 func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
 	log := a.log.With("cell", c.Name)
 	c.Replica = cmp.Or(c.Replica, c.Name)
-	store, err := openShard(ctx, c, log)
+	store, err := openShard(ctx, c, a.memTable, log)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 		if err != nil || done {
 			return err
 		}
-		d := &dev{assembly: assembly{log: newLog(c.Log, t)}, cfg: c, t: t, start: time.Now()}
+		d := &dev{assembly: assembly{log: newLog(c.Log, t), memTable: devMemTable}, cfg: c, t: t, start: time.Now()}
 		if err := d.observe(c.Telemetry, "dev"); err != nil {
 			return err
 		}
@@ -66,6 +66,10 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 	})
 	return cmd
 }
+
+// devMemTable is small, since all cells are in one process: it takes 12 MiB less a cell, and the store
+// 8 µs more of a processor a claim.
+const devMemTable = 2 << 20
 
 // devProposeBudget is generous: all processes share one machine, and no cell of
 // theirs is dead while the others live.

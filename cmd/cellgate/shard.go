@@ -74,13 +74,13 @@ func checkShard(ctx context.Context, c config.Cell) error {
 }
 
 // openShard opens a cell's shard, embedded or in a database; for a database it gives up
-// when ctx ends.
-func openShard(ctx context.Context, c config.Cell, log *slog.Logger) (shard.Store, error) {
+// when ctx ends. memTable is of an embedded one (pebbleshard.Options).
+func openShard(ctx context.Context, c config.Cell, memTable uint64, log *slog.Logger) (shard.Store, error) {
 	var s shard.Store
 	var err error
 	if c.Store == "" {
 		opts := shardOptions(c)
-		opts.Log = log
+		opts.Log, opts.MemTable = log, memTable
 		if c.Data == "" { // a command's own cell has a directory: config says so
 			s, err = pebbleshard.OpenMem(opts)
 		} else {

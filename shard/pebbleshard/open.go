@@ -1,6 +1,7 @@
 package pebbleshard
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 // FormatVersion of ours.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// memTable is the size of a memtable, in bytes, and about that of a log file,
+// memTable is Options.MemTable unless it is set, and about the size of a log file,
 // which Pebble allocates ahead and keeps a few of.
 const memTable = 8 << 20
 
@@ -192,6 +193,7 @@ func (s *Store) refusal(err error, lossAccepted bool) error {
 // openPebble opens Pebble with changed options; what it cannot go on from is an error.
 func (s *Store) openPebble(change func(*pebble.Options)) (db *pebble.DB, err error) {
 	opts := pebbleOptions(&s.ends)
+	opts.MemTableSize = cmp.Or(s.opts.MemTable, memTable)
 	change(opts)
 	err = guarded(func() error {
 		db, err = pebble.Open(s.dir.in(pebbleDir), opts)
@@ -206,7 +208,6 @@ func pebbleOptions(e *ends) *pebble.Options {
 		Logger:             logger{e},
 		EventListener:      listener(e),
 		FormatMajorVersion: pebbleFormat,
-		MemTableSize:       memTable,
 		CacheSize:          blockCache,
 	}
 	// Claims are looked for among the tombstones, where they hardly ever are.

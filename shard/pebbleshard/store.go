@@ -33,6 +33,9 @@ type Options struct {
 	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops
 	// the oldest beyond. 0 is no bound.
 	MaxJournalBytes, MaxEndedBytes int64
+	// MemTable is the size of a memtable, in bytes, of which there are two: large ones spare the
+	// processor, small ones memory. 0 means 8 MiB.
+	MemTable uint64
 	// Log takes what Pebble has to say; nil means slog.Default().
 	Log *slog.Logger
 }
