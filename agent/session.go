@@ -209,9 +209,14 @@ func (s *session) sendHeartbeat() error {
 	if s.held > 0 {
 		version = s.held
 	}
-	return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
+	// Encoded before gRPC is called, a heartbeat takes less than 4 KiB of stack.
+	var m grpc.PreparedMsg
+	if err := m.Encode(s.stream, &agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
 		Heartbeat: &agentv1.Heartbeat{BootId: s.host.bootID, Version: version},
-	}})
+	}}); err != nil {
+		return err
+	}
+	return s.stream.SendMsg(&m)
 }
 
 // hear acts on a message of the cell.

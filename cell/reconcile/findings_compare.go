@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -213,12 +214,14 @@ func usagesOf(i *agentv1.Instance) []shard.Used {
 	return list
 }
 
-func sameAmounts(a, b []shard.Used) bool { return slices.Equal(sortedAmounts(a), sortedAmounts(b)) }
+func sameAmounts(a, b []shard.Used) bool {
+	return slices.Equal(a, b) || slices.Equal(sortedAmounts(a), sortedAmounts(b))
+}
 
 func sortedAmounts(list []shard.Used) []shard.Used {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b shard.Used) int {
-		return strings.Compare(a.ProviderUUID+" "+a.ResourceClass, b.ProviderUUID+" "+b.ResourceClass)
+		return cmp.Or(strings.Compare(a.ProviderUUID, b.ProviderUUID), strings.Compare(a.ResourceClass, b.ResourceClass))
 	})
 	return list
 }

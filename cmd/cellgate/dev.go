@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -185,11 +186,30 @@ func (d *dev) addFleets(dial dialFunc) error {
 		if d.awaitHosts(ctx) {
 			debug.FreeOSMemory() // twice of what stays was needed to register all at once
 			close(registered)
-			<-ctx.Done()
+			freeWhileIdle(ctx)
 		}
 		return nil
 	}})
 	return nil
+}
+
+// freeWhileIdle gives memory back to the system, each idleSpan in which little was allocated, until
+// ctx ends: it is worth a collection when nobody waits for the processor.
+func freeWhileIdle(ctx context.Context) {
+	const idleSpan, idleBytes = 30 * time.Second, 64 << 20
+	tick := time.NewTicker(idleSpan)
+	defer tick.Stop()
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	for before := uint64(0); ; before = allocated[0].Value.Uint64() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if metrics.Read(allocated); allocated[0].Value.Uint64()-before < idleBytes {
+			debug.FreeOSMemory()
+		}
+	}
 }
 
 // progressAfter is how long registration, or an answer, may take without a word.
