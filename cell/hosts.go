@@ -70,14 +70,20 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	return out, nil
 }
 
-// similarHost gives the service host whose name is most like a name, without regard to case; empty when none is alike.
+// similarHost gives the service host whose name is most like a name, without regard to case, else the first one
+// with the text in its name; empty when there is none.
 func (c *Cell) similarHost(name string) string {
 	names := map[string]string{}
 	for _, row := range c.rows.HostsInService() {
 		names[strings.ToLower(row.Host.ServiceHost)] = row.Host.ServiceHost
 	}
-	// Of several that are as much alike, always the same.
-	return names[spell.Nearest(strings.ToLower(name), slices.Sorted(maps.Keys(names)), 3)]
+	name = strings.ToLower(name)
+	sorted := slices.Sorted(maps.Keys(names)) // of several that are as much alike, always the same
+	like := spell.Nearest(name, sorted, 3)
+	if i := slices.IndexFunc(sorted, func(s string) bool { return strings.Contains(s, name) }); like == "" && i >= 0 {
+		like = sorted[i]
+	}
+	return names[like]
 }
 
 // matches reports whether a host passes the filters of a request.

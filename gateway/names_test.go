@@ -128,6 +128,7 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 			s.RequiredTraits = []string{"HW_CPU_X86_AVX512F"}
 		},
 		`no cell has resource class "CUSTOM_TAPE"`:           func(s *cellgatev1.RequestSpec) { s.Resources = map[string]int32{"CUSTOM_TAPE": 1} },
+		`no cell has host "t001"; did you mean "host001"?`:   func(s *cellgatev1.RequestSpec) { s.ForceHosts = []string{"t001"} },
 		`no cell has host "hst001"; did you mean "host001"?`: func(s *cellgatev1.RequestSpec) { s.ForceHosts = []string{"hst001"} },
 		`no cell has host "Host001"; did you mean "host001"?`: func(s *cellgatev1.RequestSpec) {
 			s.RequestedDestination = &cellgatev1.Destination{Host: "Host001"}

@@ -44,6 +44,7 @@ var sortedLists = map[string]func(*page){
 var flagWords = map[string][]string{
 	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
 	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}, "outcome": {"placed", "dry-run", "refused"},
+	"kind": findingKinds(),
 }
 
 // completeTree has shells complete what the commands of a tree take: what a gateway is asked for, and words of which

@@ -112,6 +112,10 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 	if status != exitDone || !strings.HasPrefix(out, "legacy\nshadow\nnative\n:4") {
 		t.Errorf("status %d, %q, %q", status, out, stderr)
 	}
+	out, stderr, status = typed(t.Context(), "", "__complete", "findings", "--kind", "")
+	if status != exitDone || !strings.HasPrefix(out, "orphaned_claim\n") {
+		t.Errorf("--kind: status %d, %q, %q", status, out, stderr)
+	}
 }
 
 func TestTable_TooWideForItsPage_BreaksWordsNotNames(t *testing.T) {

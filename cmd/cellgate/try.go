@@ -152,9 +152,6 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		if database.CellUUID, err = trial.FindCell(ctx, database.API, c.Database); err != nil {
 			return nil, err
 		}
-		if database.CellUUID == "" {
-			return nil, errors.New("--cell-uuid: say which; cell_mappings has several cells, and not one of them has this database")
-		}
 	}
 	database.MaxLeftOut = 1000
 	g := config.Default()

@@ -292,7 +292,7 @@ func novaSpec(t *testing.T, name string) string {
 func TestTry_SeveralCellsAndNoUUID_SaysSo(t *testing.T) {
 	c := newNovaCell(t, legacytest.MariaDB, 1, "127.0.0.1:1")
 	_, stderr, status := typed(t.Context(), "", "try", "--database", c.cell.URL, "--api-database", c.api.URL)
-	if status != exitRefused || !strings.Contains(stderr, "--cell-uuid: say which") {
+	if status != exitRefused || !strings.Contains(stderr, "--cell-uuid: say which") || !strings.Contains(stderr, novaCellUUID+" (cell1), ") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -96,7 +97,7 @@ func grant(database, table string, denied error) string {
 }
 
 // FindCell gives the uuid in cell_mappings of the cell whose database_connection ends with the path of a database's
-// URL, else of the only one beside cell0; "" when that is not clear.
+// URL, else of the only one beside cell0. It is an error when that is not clear.
 func FindCell(ctx context.Context, api novadb.Database, cell string) (string, error) {
 	u, err := url.Parse(cell)
 	if err != nil {
@@ -112,11 +113,11 @@ func FindCell(ctx context.Context, api novadb.Database, cell string) (string, er
 		return "", failed("api", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	var all, named []string
-	err = eachRow(ctx, tx, "SELECT uuid, COALESCE(database_connection, '') FROM cell_mappings WHERE uuid <> '00000000-0000-0000-0000-000000000000'", func(r *sql.Rows) error {
-		var uuid, connection string
-		err := r.Scan(&uuid, &connection)
-		all = append(all, uuid)
+	var all, named, shown []string
+	err = eachRow(ctx, tx, "SELECT uuid, COALESCE(name, ''), COALESCE(database_connection, '') FROM cell_mappings WHERE uuid <> '00000000-0000-0000-0000-000000000000'", func(r *sql.Rows) error {
+		var uuid, name, connection string
+		err := r.Scan(&uuid, &name, &connection)
+		all, shown = append(all, uuid), append(shown, fmt.Sprintf("%s (%s)", uuid, name))
 		if path, _, _ := strings.Cut(connection, "?"); strings.HasSuffix(path, "/"+strings.Trim(u.Path, "/")) {
 			named = append(named, uuid)
 		}
@@ -130,7 +131,8 @@ func FindCell(ctx context.Context, api novadb.Database, cell string) (string, er
 	case len(all) == 1:
 		return all[0], nil
 	}
-	return "", nil
+	slices.Sort(shown)
+	return "", fmt.Errorf("--cell-uuid: say which; not one cell of cell_mappings has this database: %s", strings.Join(shown, ", "))
 }
 
 func eachRow(ctx context.Context, tx *sql.Tx, query string, do func(*sql.Rows) error) error {
