@@ -17,6 +17,8 @@ type hardware struct {
 	// pools that were reported; free has the devices left in each.
 	pools []pciPool
 	free  []int64
+	// split: the devices of some provider are in several pools, so that no request by providers is met.
+	split bool
 }
 
 // maxHardware bounds the numbers in a host's report, so that sums and products of
@@ -44,6 +46,7 @@ func parseHardware(numa, pci string, fail func(field, problem string)) (h hardwa
 		if h.pools, h.free, problem = readPools(pci); problem != "" {
 			fail("pci_stats", problem)
 		}
+		h.split = splitProvider(h.pools)
 	}
 	return h
 }

@@ -18,6 +18,8 @@ import (
 type naiveHardware struct {
 	cells []*naiveCell
 	pools []*naivePool
+	// split: two pools are of one provider.
+	split bool
 }
 
 type naiveCell struct {
@@ -87,7 +89,10 @@ func readNaiveHardware(f *Facts) *naiveHardware {
 		h.cells = append(h.cells, &numa.Data.Cells[i].Data)
 	}
 	for i := range pools.Data.Objects {
-		h.pools = append(h.pools, &pools.Data.Objects[i].Data)
+		p := &pools.Data.Objects[i].Data
+		id, provided := p.Tags["rp_uuid"]
+		h.split = h.split || provided && slices.ContainsFunc(h.pools, func(x *naivePool) bool { return x.Tags["rp_uuid"] == id })
+		h.pools = append(h.pools, p)
 	}
 	sort.SliceStable(h.pools, func(i, j int) bool { return len(h.pools[i].Tags) < len(h.pools[j].Tags) })
 	return h
@@ -404,7 +409,7 @@ func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []
 			return false
 		}
 		if len(r.Groups) > 0 {
-			if !takeAllocated(left, r) {
+			if h.split || !takeAllocated(left, r) {
 				return false
 			}
 			continue

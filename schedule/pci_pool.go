@@ -18,6 +18,8 @@ type pciPool struct {
 	// and so are those managed remotely.
 	kind   string
 	remote bool
+	// provider is the uuid of the one that stands for the devices in Placement; empty for none.
+	provider string
 }
 
 const (
@@ -117,6 +119,9 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		return p, 0, "numa_node must be an integer"
 	}
 	p.kind = p.text(d, pciType)
+	if provider := p.property(pciProvider); provider != nil {
+		p.provider = provider.Value
+	}
 	if remote := p.property(pciRemote); remote != nil {
 		p.remote = truthyWord(remote.Value)
 	}
@@ -183,16 +188,22 @@ func (p *pciPool) property(key string) *PCIProperty {
 
 // given counts the devices of the pool that Placement gave to a request.
 func (p *pciPool) given(r *PCIRequest) (n int64) {
-	provider := p.property(pciProvider)
-	if provider == nil {
-		return 0
-	}
 	for _, id := range r.Providers {
-		if id == provider.Value {
+		if id == p.provider {
 			n++
 		}
 	}
 	return n
+}
+
+// splitProvider reports whether the devices of some provider are in several pools.
+func splitProvider(pools []pciPool) bool {
+	seen := map[string]bool{}
+	return slices.ContainsFunc(pools, func(p pciPool) bool {
+		again := p.provider != "" && seen[p.provider]
+		seen[p.provider] = true
+		return again
+	})
 }
 
 // asksFor reports whether a spec names the kind of device.

@@ -61,26 +61,25 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 	return s.left() >= r.Count && (len(r.Groups) == 0 || s.allocated(hw, r)), nil
 }
 
-// allocated keeps the pools whose devices are of the providers that the request's groups got. It reports whether there is
-// one pool for each of them, with as many devices left as Placement gave (nova/pci/stats.py,
-// _filter_pools_based_on_placement_allocation and _assert_one_pool_per_rp_uuid). Nova also passes a host on which a pool
-// has devices to spare for a provider that has no pool; its compute then gives the instance fewer devices.
+// allocated keeps the pools whose devices are of the providers that the request's groups got. It reports whether each
+// provider's pool is among them, with as many devices left as Placement gave (nova/pci/stats.py,
+// _filter_pools_based_on_placement_allocation; since 2024.1 also _assert_one_pool_per_rp_uuid). Nova also passes a host on
+// which a pool has devices to spare for a provider whose own pool is not among them; its compute then gives the instance
+// fewer devices.
 func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
-	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].given(r) == 0 || s.free[i] < 1 })
-	for _, id := range r.Providers {
-		pools := 0
-		for _, i := range s.pools {
-			if p := &hw.pools[i]; p.property(pciProvider).Value == id {
-				if pools++; p.given(r) > s.free[i] {
-					return false
-				}
-			}
-		}
-		if pools != 1 {
-			return false
-		}
+	if hw.split {
+		return false
 	}
-	return int64(len(r.Providers)) == r.Count
+	found := int64(0)
+	s.pools = slices.DeleteFunc(s.pools, func(i int) bool {
+		n := hw.pools[i].given(r)
+		if n == 0 || n > s.free[i] {
+			return true
+		}
+		found += n
+		return false
+	})
+	return found == r.Count && int64(len(r.Providers)) == r.Count
 }
 
 // spared: the devices are only for those that ask for them by kind.
