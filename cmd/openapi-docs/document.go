@@ -138,7 +138,11 @@ func (d *document) method(service protoreflect.ServiceDescriptor, m protoreflect
 func (d *document) parameter(f protoreflect.FieldDescriptor, in string, required bool) object {
 	schema := d.schema(f, false)
 	schema = slices.DeleteFunc(schema, func(m member) bool { return m.name == "description" })
-	return object{{"name", f.Name()}, {"in", in}, {"required", required}, {"schema", schema}}.with("description", d.comments[f.FullName()])
+	o := object{{"name", f.Name()}, {"in", in}, {"required", required}, {"schema", schema}}.with("description", d.comments[f.FullName()])
+	if example, ok := parameterExamples[string(f.Name())]; ok {
+		o = o.with("example", example)
+	}
+	return o
 }
 
 func (d *document) add(path, verb string, operation object) {

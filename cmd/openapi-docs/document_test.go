@@ -25,8 +25,11 @@ type operation struct {
 	RPC         string   `json:"x-grpc"`
 	Roles       []string `json:"x-roles"`
 	Description string   `json:"description"`
-	Parameters  []struct{ Name, In string }
-	Body        *struct {
+	Parameters  []struct {
+		Name, In string
+		Example  json.RawMessage
+	}
+	Body *struct {
 		Content map[string]struct{ Example json.RawMessage } `json:"content"`
 	} `json:"requestBody"`
 }
@@ -102,6 +105,43 @@ func TestDocument_ExamplesOfBodies_AreRequests(t *testing.T) {
 	}
 	if bodies < 9 {
 		t.Errorf("%d operations with a body", bodies)
+	}
+}
+
+// Each parameter but a page_token has an example, and a request of the examples keeps its bounds.
+func TestDocument_ExamplesOfParameters_AreRequests(t *testing.T) {
+	for id, o := range operations(t) {
+		if len(o.Parameters) == 0 {
+			continue
+		}
+		fields := map[string]json.RawMessage{}
+		for _, p := range o.Parameters {
+			if p.Example != nil {
+				fields[p.Name] = p.Example
+			} else if p.Name != "page_token" {
+				t.Errorf("%s: %s has no example", id, p.Name)
+			}
+		}
+		whole, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(o.RPC, "/", ".")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := dynamicpb.NewMessage(found.(protoreflect.MethodDescriptor).Input())
+		if err := protojson.Unmarshal(whole, m); err != nil {
+			t.Errorf("%s: %v", id, err)
+			continue
+		}
+		given := protovalidate.FilterFunc(func(_ protoreflect.Message, of protoreflect.Descriptor) bool {
+			_, isField := of.(protoreflect.FieldDescriptor)
+			return !isField || fields[string(of.Name())] != nil // the body has the others
+		})
+		if err := protovalidate.Validate(m, protovalidate.WithFilter(given)); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

@@ -45,3 +45,14 @@ var examples = map[string]json.RawMessage{
  "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "NOT_FOUND", "domain": "cellgate", "metadata": {}}]
 }`),
 }
+
+// parameterExamples are values of parameters of paths and queries, by their names. A page_token is
+// what an answer gave.
+var parameterExamples = map[string]any{
+	"cell": "cell1", "host_cell": "cell1", "host": "compute-17", "host_uuid": host, "name_contains": "compute-1",
+	"instance_uuid": instance, "consumer_uuid": instance, "claim_id": claim, "decision_id": decision,
+	"request_id": "req-1", "project_id": "4f1c5b2e8a0d4c6f9b7e3a1d2c5f8e60", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+	"availability_zone": "az1", "trait": "HW_CPU_X86_AVX2", "namespace": "storage", "if_generation": "42",
+	"since": "2026-11-25T12:00:00Z", "until": "2026-11-25T13:00:00Z", "outcome": "REFUSED", "kind": "ORPHANED_CLAIM", "repaired": true,
+	"reason": "NO_VALID_HOST", "page_size": 100,
+}
