@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"cellgate/cell/agents"
+	"cellgate/internal/fault"
 	"cellgate/internal/raced"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -36,8 +35,9 @@ type breaking struct {
 	lost bool
 }
 
+// option is before those of rpc.Dial, which receive what is not decoded yet.
 func (b *breaking) option() grpc.DialOption {
-	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, cc, method, opts...)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (b *breaking) broke() bool {
 	return b.lost
 }
 
-var errBroke = status.Error(codes.Unavailable, "the connection broke")
+var errBroke = fault.New(fault.CellUnavailable, "the connection broke")
 
 type breakingStream struct {
 	grpc.ClientStream
