@@ -26,13 +26,14 @@ func TestReporterSendsStateThenHeartbeats(t *testing.T) {
 		if accepted != 1 {
 			t.Errorf("Accepted called %d times, want 1", accepted)
 		}
-		// The first beat comes within one interval, then one each interval.
+		// The first beat comes within one interval, the second up to half a grid off it, then one each interval.
 		if n := len(beats); n < 10 || n > 11 {
 			t.Errorf("%d heartbeats in 10 intervals", n)
 		}
 		for i := 1; i < len(beats); i++ {
-			if d := beats[i].Sub(beats[i-1]); d != heartbeatEvery {
-				t.Errorf("beat %d after %v, want %v", i, d, heartbeatEvery)
+			off := (beats[i].Sub(beats[i-1]) - heartbeatEvery).Abs()
+			if off > beatGrid/2 || i > 1 && off > 0 {
+				t.Errorf("beat %d is %v off its interval", i, off)
 			}
 		}
 	})
