@@ -1,11 +1,13 @@
 #!/bin/bash
 # switch-placement.sh: moves Placement's API from placement-api to the cells, and back, as docs/how-to/placement.md says,
-# while servers are booted and deleted. For a stack that was started with PLACEMENT=placement. It prints PASS or FAIL a check.
+# while servers are booted and deleted. For a stack that was started with SCHEDULER=nova: it starts and stops the cells. It
+# prints PASS or FAIL a check.
 set -u
-PLACEMENT=placement
+SCHEDULER=nova PLACEMENT=placement
 . "$(dirname "$0")/env.sh"
 . "$CODE/lib/configure.sh"
-alive placement || { echo "switch-placement.sh: no placement-api runs: start the stack with PLACEMENT=placement" >&2; exit 2; }
+alive placement || { echo "switch-placement.sh: no placement-api runs: start the stack with SCHEDULER=nova" >&2; exit 2; }
+! alive cellgate-gateway || { echo "switch-placement.sh: cellgate schedules here: start the stack with SCHEDULER=nova" >&2; exit 2; }
 "$CODE/install.sh" haproxy
 old=http://127.0.0.1:$PLACEMENT_OLD_PORT new=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT failed=0
 check() { if "${@:2}"; then echo "PASS  $1"; else echo "FAIL  $1"; failed=1; fi; }
@@ -62,6 +64,7 @@ sleep 20
 touch "$STACK/run/switched"; wait $boots
 cat "$STACK/log/switch-placement.log"
 check "every server that was booted is ACTIVE, and every one was deleted" [ "$(grep -c 'ACTIVE 6, ERROR 0' "$STACK/log/switch-placement.log")" = "$(grep -c 'deleted 6 of 6' "$STACK/log/switch-placement.log")" ]
+check "servers were booted" grep -q 'deleted 6 of 6' "$STACK/log/switch-placement.log"
 check "no boot failed" [ "$(grep -c 'POST failed\|ERROR [1-9]' "$STACK/log/switch-placement.log")" = 0 ]
 stop tap-again 30
 for t in there back again; do check "Nova wrote through tap $t ($(served $t) times)" [ "$(served $t)" -gt 0 ]; done

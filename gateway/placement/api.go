@@ -63,7 +63,8 @@ type call struct {
 }
 
 const (
-	cellsPath  = "/cells/"
+	// CellsPath is before the name of a cell in the paths of requests that name one.
+	CellsPath  = "/cells/"
 	requestID  = "X-Openstack-Request-Id"
 	jsonType   = "application/json"
 	freshSince = version(15)
@@ -77,9 +78,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
 	w.Header().Set(requestID, c.id)
 	path := r.URL.Path
-	if rest, ok := strings.CutPrefix(path, cellsPath); ok {
+	if rest, ok := strings.CutPrefix(path, CellsPath); ok {
 		name, below, _ := strings.Cut(rest, "/")
-		c.cell, c.prefix, path = name, cellsPath+name, "/"+below
+		c.cell, c.prefix, path = name, CellsPath+name, "/"+below
 	}
 	if path == "" {
 		path = "/"

@@ -25,6 +25,10 @@ const (
 	codeBadParameter       = "placement.query.bad_value"
 	codeMissingParameter   = "placement.query.missing_value"
 
+	// CodeAgentTree and CodeNoCell are not Placement's: an agent reports the tree; /cells/NAME names no cell.
+	CodeAgentTree = "cellgate.agent_tree"
+	CodeNoCell    = "cellgate.no_such_cell"
+
 	codesSince version = 23
 )
 
@@ -209,8 +213,12 @@ func refusedAs(r *Refusal, words map[Reason]wording) *apiError {
 		return &apiError{status: w.status, code: w.code, detail: fmt.Sprintf(w.format, r.text())}
 	}
 	switch r.Reason {
-	case ProviderNotFound, ConsumerNotFound, ClassNotFound, TraitNotFound, CellNotFound:
+	case ProviderNotFound, ConsumerNotFound, ClassNotFound, TraitNotFound:
 		return notFound("%s", r.text())
+	case CellNotFound:
+		return &apiError{status: http.StatusNotFound, code: CodeNoCell, detail: r.text()}
+	case AgentTree:
+		return conflict(CodeAgentTree, "%s", r.text())
 	case ProviderGeneration, ConsumerGeneration:
 		return conflict(codeConcurrentUpdate, "%s", r.text())
 	case ParentNotFound, ReparentRefused:

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -156,7 +157,12 @@ func (c *call) setProviderTraits() error {
 	if err != nil {
 		return err
 	}
-	if integerOf(body["resource_provider_generation"]) != p.Generation {
+	if given := integerOf(body["resource_provider_generation"]); given != p.Generation {
+		// The write of nothing is refused: an agent's tree as that, whatever the generation.
+		err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &given}}})
+		if reason := new(Refusal); errors.As(err, &reason) && reason.Reason == AgentTree {
+			return err
+		}
 		return changedGeneration
 	}
 	var names []string

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -229,6 +230,9 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 		if w == nil {
 			return nil
 		}
+		if err := m.leaveAgents(ctx, have); err != nil {
+			return err
+		}
 		again := len(w.Allocations) == 0 && want != nil // its generation starts again
 		err = m.target.Write(ctx, placement.Write{Consumers: []placement.ConsumerWrite{*w}, Adopt: true})
 		switch reason, _ := refusedBecause(err); {
@@ -245,6 +249,30 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 		}
 	}
 	return fmt.Errorf("consumer %s: %w", uuid, errChanging)
+}
+
+// neverGeneration is one that no provider gets to.
+const neverGeneration = 1 << 40
+
+// leaveAgents refuses (AgentTree) to change what the target's consumer holds of a host whose tree an agent reports: that is
+// a claim, which the source may know nothing of. Whose tree it is, only a refused write tells: it names a generation that no
+// provider has, so that the others refuse it too.
+func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) error {
+	if have == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(have.Allocations)) {
+		generation, none := int64(neverGeneration), []string{}
+		err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{{UUID: id, Generation: &generation, Traits: &none}}})
+		switch reason, _ := refusedBecause(err); reason {
+		case placement.AgentTree:
+			return err
+		case placement.ProviderGeneration, placement.ProviderNotFound:
+		default:
+			return fmt.Errorf("whether an agent reports provider %s: %w", id, cmp.Or(err, errChanging))
+		}
+	}
+	return nil
 }
 
 // copyHeld copies the providers that a consumer holds something of.

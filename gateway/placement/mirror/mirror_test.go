@@ -192,16 +192,45 @@ func TestPass_NamesInACircle_AreCopied(t *testing.T) {
 	}
 }
 
+// What a host of an agent holds are claims, which the source may know nothing of.
 func TestPass_TreeOfAnAgent_IsCountedAndLeft(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		source, target := newStore(), newStore()
+		w := newTraffic(t, 1, apiOf(t, source))
+		p := w.uuid('a')
+		w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "new"})
+		q, gone, claim := w.uuid('a'), w.uuid('a'), w.uuid('b')
+		here := newTraffic(t, 1, apiOf(t, target))
+		for _, id := range []string{p, q, gone} {
+			here.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": id, "name": "old" + id})
+		}
+		target.agents[p], target.agents[q] = true, true
+		vcpu := placement.Allocations{q: {"VCPU": 1}}
+		target.consumers[claim] = placement.Consumer{UUID: claim, Generation: 1, Allocations: vcpu}
+		before := target.providers[p].Name
+		var to Target = target
+		if remote {
+			to = Remote{clientOf(t, here.handler)}
+		}
+		r := mustPass(t, New(clientOf(t, w.handler), to, 0), PassConfig{})
+		if r.Counts[ProviderAgents] != 3 || r.Failed != 0 || target.providers[p].Name != before {
+			t.Errorf("remote %t: %+v, %+v", remote, r, target.providers[p])
+		}
+		if _, there := target.providers[gone]; there || len(target.consumers) != 1 {
+			t.Errorf("remote %t: consumers %v, the provider that the source lacks is there %t", remote, target.consumers, there)
+		}
+	}
+}
+
+func TestRemote_NewRoot_GoesToTheCell(t *testing.T) {
 	source, target := newStore(), newStore()
 	w := newTraffic(t, 1, apiOf(t, source))
 	p := w.uuid('a')
-	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "new"})
-	target.providers[p] = placement.Provider{UUID: p, RootUUID: p, Name: "old"}
-	target.agents[p] = true
-	r := mustPass(t, New(clientOf(t, w.handler), target, 0), PassConfig{})
-	if r.Counts[ProviderAgents] != 1 || r.Failed != 0 || target.providers[p].Name != "old" {
-		t.Errorf("%+v, %+v", r, target.providers[p])
+	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "host"})
+	to := clientOf(t, apiOf(t, target))
+	to.base += "/cells/one"
+	if err := New(clientOf(t, w.handler), Remote{to}, 0).CopyProvider(t.Context(), p, "two"); err != nil || target.providers[p].Cell != "two" {
+		t.Errorf("%v, in the cell %q", err, target.providers[p].Cell)
 	}
 }
 

@@ -133,7 +133,7 @@ func (r Remote) writeProvider(ctx context.Context, w *placement.ProviderWrite) e
 	switch {
 	case w.Create:
 		body := map[string]any{"uuid": w.UUID, "name": *w.Name, "parent_provider_uuid": parent}
-		if err := r.do(ctx, http.MethodPost, "/resource_providers", body, &made); err != nil {
+		if err := r.create(ctx, w.Cell, body, &made); err != nil {
 			return r.createRefused(err, w, parent)
 		}
 	case w.Name != nil || w.Parent != nil:
@@ -160,8 +160,33 @@ func (r Remote) writeProvider(ctx context.Context, w *placement.ProviderWrite) e
 	return r.writeContents(ctx, w, path, made.Generation)
 }
 
+// create makes a provider, a root in the cell unless that is empty. OpenStack's own Placement has no cells.
+func (r Remote) create(ctx context.Context, cell string, body map[string]any, made *provider) error {
+	if cell != "" {
+		base, _, _ := strings.Cut(r.base, placement.CellsPath)
+		of := *r.Client
+		of.base = base + placement.CellsPath + url.PathEscape(cell)
+		err := of.do(ctx, http.MethodPost, "/resource_providers", body, made)
+		if statusOf(err) != http.StatusNotFound || err.(*AnswerError).Code == placement.CodeNoCell {
+			return err
+		}
+	}
+	return r.do(ctx, http.MethodPost, "/resource_providers", body, made)
+}
+
+// agentRefused is the refusal (AgentTree) in an answer; nil for another answer.
+func agentRefused(err error, uuid string) error {
+	if e, ok := err.(*AnswerError); ok && e.Code == placement.CodeAgentTree {
+		return &placement.Refusal{Reason: placement.AgentTree, Provider: uuid, Detail: err.Error()}
+	}
+	return nil
+}
+
 // createRefused says what a create or update of a provider lacks, as a Backend does.
 func (r Remote) createRefused(err error, w *placement.ProviderWrite, parent any) error {
+	if refused := agentRefused(err, w.UUID); refused != nil {
+		return refused
+	}
 	switch {
 	case statusOf(err) == http.StatusConflict && w.Name != nil:
 		return &placement.Refusal{Reason: placement.DuplicateProvider, Name: *w.Name, Detail: err.Error()}
@@ -179,6 +204,9 @@ func (r Remote) deleteProvider(ctx context.Context, uuid, path string) error {
 		return nil
 	case statusOf(err) != http.StatusConflict:
 		return err
+	}
+	if refused := agentRefused(err, uuid); refused != nil {
+		return refused
 	}
 	why = placement.ProviderHasAllocations
 	if e := err.(*AnswerError); e.Code == "placement.resource_provider.cannot_delete_parent" {
@@ -226,7 +254,13 @@ func notNil(list []string) []string {
 
 func contentsRefused(err error, uuid string) error {
 	if statusOf(err) != http.StatusConflict {
+		if statusOf(err) == http.StatusNotFound {
+			return &placement.Refusal{Reason: placement.ProviderNotFound, Provider: uuid, Detail: err.Error()}
+		}
 		return err
+	}
+	if refused := agentRefused(err, uuid); refused != nil {
+		return refused
 	}
 	why := placement.ProviderGeneration
 	if e := err.(*AnswerError); e.Code == "placement.inventory.inuse" {
