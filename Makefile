@@ -145,6 +145,16 @@ openstack-down: ## Stop what openstack-up started; its data stay in .cellgate/op
 test-openstack: openstack-up ## Boot, move, evacuate and delete servers on that control plane, kill -9 gateway, cell and RabbitMQ meanwhile, and compare claims with servers; one PASS or FAIL a check (20 minutes).
 	deploy/openstack/test.sh
 
+# A stack of its own, whose scheduler is Nova's: the script stops the cells.
+.PHONY: test-switch
+test-switch: export SCHEDULER = nova
+test-switch: export STACK = $(CURDIR)/.cellgate/openstack-switch
+test-switch: build ## Move Placement's API from placement-api to the cells and back on such a control plane, while servers are booted and deleted; one PASS or FAIL a check (6 minutes).
+	deploy/openstack/install.sh
+	deploy/openstack/up.sh
+	deploy/openstack/switch-placement.sh
+	deploy/openstack/down.sh
+
 .PHONY: test-store
 test-store: needs $(TOOLS)/.stamp ## Run the conformance suite and the fault tests of the shard on every backend there is, and print what each came to. CockroachDB: CELLGATE_TEST_COCKROACH_URL.
 	@mkdir -p .cellgate && rm -f .cellgate/stores

@@ -3,5 +3,8 @@
 . "$(dirname "$0")/env.sh"
 failed=0
 "$CODE/scenario.sh" || failed=1
-[ "$SCHEDULER" = nova ] || { "$CODE/faults.sh" && "$CODE/switch.sh"; } || failed=1
+if [ "$SCHEDULER" != nova ]; then
+  "$CODE/faults.sh" || failed=1
+  "$CODE/switch.sh" || failed=1
+fi
 exit $failed
