@@ -168,7 +168,11 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 		}
 		between := "copied-" + p.UUID
 		w := placement.ProviderWrite{UUID: p.UUID, Generation: &p.Generation, Name: &between}
-		if err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{w}, Adopt: true}); err != nil {
+		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{w}, Adopt: true})
+		if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration || reason == placement.ProviderNotFound {
+			continue // it was copied meanwhile
+		}
+		if err != nil {
 			return renamed, err
 		}
 		renamed = append(renamed, p.UUID)
@@ -275,10 +279,27 @@ func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) erro
 	return nil
 }
 
-// copyHeld copies the providers that a consumer holds something of.
+// copyHeld gives the target what a consumer holds something of. A provider that is there keeps what it has: to take that
+// away, its other consumers would have to be copied first, and so on from provider to provider.
 func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 	for _, id := range slices.Sorted(maps.Keys(c.Allocations)) {
-		if err := m.CopyProvider(ctx, id, ""); err != nil {
+		have, err := m.targetProvider(ctx, id)
+		if err != nil {
+			return err
+		}
+		want, err := m.source.provider(ctx, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case have == nil:
+			err = m.CopyProvider(ctx, id, "")
+		case want != nil:
+			if err = m.putNames(ctx, want); err == nil {
+				err = m.addInventories(ctx, id, want)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

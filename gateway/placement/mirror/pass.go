@@ -303,17 +303,16 @@ func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*pla
 			return p.found(ConsumerExtra, id, "holds "+describe(a.Allocations), put)
 		case a == nil:
 			return p.found(ConsumerMissing, id, "holds "+describe(b.Allocations), put)
-		case equalAllocations(a.Allocations, b.Allocations) && p.countsItself:
+		case equalAllocations(a.Allocations, b.Allocations) && (p.countsItself || a.Generation >= b.Generation):
 			return p.compareOwners(ctx, a, put)
-		case equalAllocations(a.Allocations, b.Allocations) && a.Generation >= b.Generation:
-			return nil
 		}
 		return p.found(ConsumerDiffers, id, fmt.Sprintf("holds %s in generation %d, not %s in %d",
 			describe(a.Allocations), a.Generation, describe(b.Allocations), b.Generation), put)
 	})
 }
 
-// compareOwners compares project, user and type where generations do not show that they changed.
+// compareOwners compares project, user and type, which a list of a provider's consumers does not have: somebody else may
+// have written to the target since, or its generations are its own. A request a consumer.
 func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put func() error) error {
 	if p.Quick {
 		return nil
