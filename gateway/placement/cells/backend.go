@@ -46,6 +46,7 @@ type Backend struct {
 	known map[string]*cellclient.Cell
 	names cachedNames
 	homes homes
+	locks locks
 }
 
 var _ placement.Backend = (*Backend)(nil)

@@ -15,8 +15,14 @@ import (
 
 // Write finds the cells of what is written. One cell's write is one transaction of its shard. Allocations of several
 // cells are written first where they take something, then where they only give back; what was taken is given back when
-// a later cell refuses.
+// a later cell refuses. A write waits for those of the same providers' names and uuids and the same consumers that this
+// gateway does already: what it reads in other cells holds until it is done.
 func (b *Backend) Write(ctx context.Context, w placement.Write) error {
+	unlock, err := b.locks.lock(ctx, lockKeys(&w))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	at, err := b.providerCells(ctx, &w)
 	if err != nil {
 		return err
