@@ -285,7 +285,7 @@ gen: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Generate c
 	cd proto && PATH=$(TOOLS):$$PATH buf generate && $(TOOLS)/buf build --path cellgate/v1 -o $(BIN)/api.binpb
 	go run ./cmd/openapi-docs $(BIN)/api.binpb proto/openapi.json
 	go run ./deploy/nova/descriptors > $(BIN)/schema && mv $(BIN)/schema deploy/nova/cellgate_nova/schema.binpb
-	go run ./cmd/telemetry-docs page docs/reference/telemetry.md
+	go run ./cmd/telemetry-docs docs/reference/telemetry.md
 	go run ./cmd/config-docs docs/reference/configuration.md
 	go run ./cmd/measurements-docs docs/measurements docs/reference/measurements.md
 
@@ -309,10 +309,6 @@ gen-check: ## Fail when what is generated is not what 'make gen' writes.
 .PHONY: parity
 parity: ## Compare with what Nova answered and write the tables of docs/reference/nova-parity.md.
 	CELLGATE_PARITY=write go test ./schedule/nova -run 'TestParity|TestGolden' -count=1 -v | grep -v '^=== '
-
-.PHONY: trace-picture
-trace-picture: build ## Draw docs/trace.svg anew: the trace of one request to 3 cells x 1,000 hosts.
-	docs/trace.sh $(BIN)/cellgate docs/trace.svg
 
 .PHONY: gen-baseline
 gen-baseline: $(TOOLS)/.stamp proto/third_party/buf/validate/validate.proto ## Accept the protos as they are as what later ones must not break (needs a decision record).
