@@ -15,8 +15,6 @@ import (
 // ReporterConfig sets a reporter's pace. The zero value of a field means its
 // default.
 type ReporterConfig struct {
-	// BackoffLeast and BackoffMost bound the wait between connects: 250 ms, 15 s.
-	BackoffLeast, BackoffMost time.Duration
 	// AnswerWithin is how long the cell may take to answer a full state before
 	// the stream is given up: 60 s.
 	AnswerWithin time.Duration
@@ -30,8 +28,6 @@ func (c ReporterConfig) withDefaults() ReporterConfig {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&c.BackoffLeast, 250 * time.Millisecond},
-		{&c.BackoffMost, 15 * time.Second},
 		{&c.AnswerWithin, 60 * time.Second},
 		{&c.RefusedRetry, 5 * time.Minute},
 	} {
@@ -90,7 +86,7 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 // Run reports until ctx ends; it then returns nil. A stream that breaks is
 // opened again after a growing, jittered wait.
 func (r *Reporter) Run(ctx context.Context) error {
-	wait := backoff{least: r.cfg.BackoffLeast, most: r.cfg.BackoffMost}
+	wait := backoff{least: 250 * time.Millisecond, most: 15 * time.Second}
 	for {
 		_, changed := r.host.State()
 		s := session{Reporter: r}

@@ -96,13 +96,13 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 	phase.stopping, phase.stop = context.WithCancel(context.Background())
 	live := liveness.New(cfg.ServiceDownTime, now)
 	state := replica.NewState(replica.Config{
-		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.SnapshotTTL, MaxPinned: cfg.MaxPinned,
-		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, JournalKeep: cfg.JournalKeep, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
+		CellUUID: id.String(), ColdHosts: cfg.ColdHosts, MaxBatch: cfg.MaxBatch, MaxQueue: cfg.MaxQueue, SnapshotTTL: cfg.SnapshotTTL,
+		LeaseScan: cfg.LeaseScan, TailEvery: cfg.TailEvery, DecisionsKeep: cfg.DecisionsKeep, MaxDecisions: cfg.MaxDecisions,
 		Store: deps.Store, Synchronizer: deps.Synchronizer, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, live)
 	gate := gate.NewKeeper(gate.Rules{Settle: cfg.GateSettle, Classes: cfg.GateClasses, AgentVersion: int32(cfg.GateAgentVersion), DownTime: cfg.ServiceDownTime}, now)
 	agents := agents.New(phase.stopping, agents.Config{
-		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, FollowFor: cfg.FollowFor, MaxStates: min(agents.MaxStates, cfg.MaxQueue/2),
+		Cell: cfg.Name, HeartbeatEvery: cfg.HeartbeatEvery, MaxStates: min(agents.MaxStates, cfg.MaxQueue/2),
 		MaxHosts: cfg.MaxHosts, MaxHostsMiB: cfg.MaxHostsMiB, MaxAgentHosts: cfg.MaxAgentHosts, MaxAgentHostsMiB: cfg.MaxAgentHostsMiB,
 		VerifyMode: cfg.VerifyMode, VerifyWait: cfg.VerifyWait, MaxAsking: cfg.ReconcileGrace, Now: now, Log: log, Telemetry: deps.Telemetry,
 	}, state, gate, phase.ready)

@@ -30,11 +30,6 @@ type Config struct {
 	LeaseScan time.Duration
 	// TailEvery is how often the journal is read for other replicas' entries (100 ms).
 	TailEvery time.Duration
-	// FollowFor, up to half as long again, is how long another replica has to write a
-	// state that the agent asked it to (1 s).
-	FollowFor time.Duration
-	// JournalKeep is how long journal entries are kept (1 h).
-	JournalKeep time.Duration
 	// DecisionsKeep is how long decisions are kept (24 h), MaxDecisions how many
 	// at most (100,000): whichever ends first.
 	DecisionsKeep time.Duration
@@ -48,8 +43,6 @@ type Config struct {
 	// agent's credential speaks for. Imported hosts count, and are not refused.
 	MaxHosts, MaxHostsMiB           int
 	MaxAgentHosts, MaxAgentHostsMiB int
-	// MaxPinned is how many versions are kept at most besides the newest (256).
-	MaxPinned int
 	// ColdHosts is how many hosts a query is answered from at most while the table is
 	// loaded (1,000).
 	ColdHosts int
@@ -110,8 +103,6 @@ func (c Config) withDefaults() (Config, error) {
 		{"snapshot_ttl", &c.SnapshotTTL, 2 * time.Second},
 		{"lease_scan", &c.LeaseScan, time.Second},
 		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
-		{"follow_for", &c.FollowFor, time.Second},
-		{"journal_keep", &c.JournalKeep, time.Hour},
 		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
 		{"gate_settle", &c.GateSettle, 60 * time.Second},
 		{"verify_wait", &c.VerifyWait, agents.MaxVerifyWait},
@@ -138,7 +129,6 @@ func (c Config) withDefaults() (Config, error) {
 		{"max_hosts_mib", &c.MaxHostsMiB, 1024},
 		{"max_agent_hosts", &c.MaxAgentHosts, 1024},
 		{"max_agent_hosts_mib", &c.MaxAgentHostsMiB, 64},
-		{"max_pinned", &c.MaxPinned, 256},
 		{"max_decisions", &c.MaxDecisions, 100_000},
 		{"cold_hosts", &c.ColdHosts, replica.ColdHosts},
 		{"gate_agent_version", &c.GateAgentVersion, 1},

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/agents"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -171,7 +172,7 @@ func TestAFollowersAnswerIsWrittenAtOnce(t *testing.T) {
 		a := r.agent()
 		q := a.report(s).GetResync()
 		began := time.Now()
-		if m := a.report(resaid(s, q)); m.GetAccepted() == nil || time.Since(began) >= r.cell.cfg.FollowFor {
+		if m := a.report(resaid(s, q)); m.GetAccepted() == nil || time.Since(began) >= agents.FollowFor {
 			t.Errorf("after %v: %v", time.Since(began), m)
 		}
 		rowIs(t, bootB, r)

@@ -57,9 +57,6 @@ type Config struct {
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int
-	// ReconcileEvery is how often moves between cells are looked for that nobody finished
-	// (1 m).
-	ReconcileEvery time.Duration
 	// Breaker is of every replica.
 	Breaker cellclient.BreakerConfig
 }
@@ -140,7 +137,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.gates = newGates(g, deps.Legacy)
 	g.decisions = decisions.New(g.cells, cfg.DecisionQueue, cfg.ClaimBudget, g.log, g.now, g.tel)
-	g.claims = claims.New(claims.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, ReconcileEvery: cfg.ReconcileEvery}, claims.Deps{
+	g.claims = claims.New(claims.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget}, claims.Deps{
 		Cells: g.cells, Rules: decideBy.Plain(""), Unscheduled: func(c *cellclient.Cell) bool { return g.gates[c].Only() },
 		Log: g.log, Now: g.now, Telemetry: g.tel,
 	})
@@ -193,7 +190,6 @@ func withDefaults(cfg Config) Config {
 	setDefault(&cfg.MaxDeadline, 30*time.Second)
 	setDefault(&cfg.MaxInFlight, 1024)
 	setDefault(&cfg.DecisionQueue, 4096)
-	setDefault(&cfg.ReconcileEvery, time.Minute)
 	setDefault(&cfg.Breaker.Failures, 5)
 	setDefault(&cfg.Breaker.OpenFor, time.Second)
 	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)

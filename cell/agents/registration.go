@@ -168,10 +168,14 @@ func (t *registration) knows(uuid string) bool {
 	return row != nil && row.Host != nil
 }
 
+// FollowFor, up to half as long again, is how long another replica has to write a state that the
+// agent asked it to.
+const FollowFor = time.Second
+
 // awaitState waits a little for another replica to write the state of a host.
 func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
 	// Not all at once, when the one that was to write them does not.
-	late := time.NewTimer(t.cfg.FollowFor + rand.N(t.cfg.FollowFor/2+1))
+	late := time.NewTimer(FollowFor + rand.N(FollowFor/2+1))
 	defer late.Stop()
 	for {
 		changed := t.rows.AwaitHost(h.UUID)

@@ -35,7 +35,7 @@ type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.Repo
 type Config struct {
 	// Cell is the cell's name.
 	Cell                            string
-	HeartbeatEvery, FollowFor       time.Duration
+	HeartbeatEvery                  time.Duration
 	MaxHosts, MaxHostsMiB           int
 	MaxAgentHosts, MaxAgentHostsMiB int
 	// MaxStates bounds the agents' states that are in the pipeline at once.

@@ -43,6 +43,9 @@ func (k *keeper) leases(ctx context.Context) error {
 	return k.repeat(ctx, k.cfg.LeaseScan, "leases could not be ended", k.expire)
 }
 
+// journalKeep is how long journal entries are kept.
+const journalKeep = time.Hour
+
 // journal trims until ctx ends.
 func (k *keeper) journal(ctx context.Context) error {
 	return k.repeat(ctx, TrimEvery, "the journal could not be trimmed", func(ctx context.Context) error {
@@ -51,7 +54,7 @@ func (k *keeper) journal(ctx context.Context) error {
 			return err
 		}
 		k.time.compare(now)
-		return k.store.Trim(ctx, now.Add(-k.cfg.JournalKeep))
+		return k.store.Trim(ctx, now.Add(-journalKeep))
 	})
 }
 

@@ -22,9 +22,7 @@ type Config struct {
 	ColdHosts            int
 	MaxBatch, MaxQueue   int
 	SnapshotTTL          time.Duration
-	MaxPinned            int
 	LeaseScan, TailEvery time.Duration
-	JournalKeep          time.Duration
 	DecisionsKeep        time.Duration
 	MaxDecisions         int
 	Store                shard.Store
@@ -33,6 +31,9 @@ type Config struct {
 	Log                  *slog.Logger
 	Telemetry            *telemetry.Cell
 }
+
+// maxPinned is how many versions of the table are kept at most besides the newest.
+const maxPinned = 256
 
 // State is what is known of the shard, and the queue of what is to be written to it:
 // what listeners of a replica work with.
@@ -54,7 +55,7 @@ type State struct {
 // NewState knows nothing of the shard yet.
 func NewState(cfg Config, live *liveness.Tracker) *State {
 	s := &State{
-		cfg: cfg, Live: live, Rows: newRows(), Versions: proposals.NewVersions(cfg.SnapshotTTL, cfg.MaxPinned, cfg.Now),
+		cfg: cfg, Live: live, Rows: newRows(), Versions: proposals.NewVersions(cfg.SnapshotTTL, maxPinned, cfg.Now),
 		Queue: newQueue(cfg.MaxQueue, cfg.Telemetry), Journal: newJournal(), Stored: &storeWatch{now: cfg.Now},
 		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log}, Touched: newTouchedHosts(),
 	}

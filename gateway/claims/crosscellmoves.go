@@ -36,9 +36,12 @@ type unfinishedMoves struct {
 	kept map[string]string
 }
 
+// findMovesEvery is how often moves between cells are looked for that nobody finished.
+const findMovesEvery = time.Minute
+
 // watchMoves finishes moves until ctx ends.
 func (svc *Service) watchMoves(ctx context.Context) {
-	tick := time.NewTicker(svc.cfg.ReconcileEvery)
+	tick := time.NewTicker(findMovesEvery)
 	defer tick.Stop()
 	for {
 		select {

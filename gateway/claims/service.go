@@ -18,8 +18,6 @@ const DefaultTTL = 300 * time.Second
 type Config struct {
 	// ProposeBudget bounds a look for other claims of a consumer, ClaimBudget a call that reads or changes claims.
 	ProposeBudget, ClaimBudget time.Duration
-	// ReconcileEvery is how often moves between cells are looked for that nobody finished.
-	ReconcileEvery time.Duration
 }
 
 // Deps are the parts of a claimer.

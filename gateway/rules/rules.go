@@ -62,9 +62,7 @@ func (r *Rules) For(strategy string) *schedule.Rules {
 	return r.configured.in(rulesFor(r.cfg, strategy), strategy)
 }
 
-// Filters are those in force, defaultZone is the zone of hosts that are in none.
-func (r *Rules) Filters() []string { return r.cfg.Filters }
-
+// DefaultZone is the zone of hosts that are in none.
 func (r *Rules) DefaultZone() string { return r.cfg.DefaultAvailabilityZone }
 
 // TenantsRequireAggregate: a request whose tenant no aggregate is named for finds no host.
