@@ -32,7 +32,7 @@ func (r *readerStub) Load(ctx context.Context) (*novadb.Snapshot, error) {
 	r.mu.Lock()
 	read := r.read
 	r.reads++
-	x := &novadb.Snapshot{At: time.Now(), Full: true, HasAggregates: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
+	x := &novadb.Snapshot{At: time.Now(), Full: true, CellDisabled: r.disabled, Services: slices.Clone(r.services), Hosts: slices.Clone(r.hosts), Heartbeat: r.beat, Written: r.beat}
 	if r.fill != nil {
 		r.fill(x)
 	}

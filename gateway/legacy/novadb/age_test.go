@@ -67,8 +67,8 @@ func TestNobodyIsDownInACopyThatStops(t *testing.T) {
 		w.do("UPDATE services SET last_seen_up = ?, updated_at = ?", w.now.Add(-55*time.Second), w.now.Add(-55*time.Second))
 		w.do("UPDATE services SET last_seen_up = ? WHERE id = 1", w.now.Add(-64*time.Second))
 		down := func(x *Snapshot, after time.Duration) (n int) {
-			for _, h := range x.HostsAt(x.At.Add(after)) {
-				if h.Down {
+			for _, h := range x.Hosts {
+				if !x.Up(h.service, x.At.Add(after), time.Minute) {
 					n++
 				}
 			}

@@ -1,6 +1,7 @@
 package novadb
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net/url"
@@ -82,26 +83,15 @@ type Config struct {
 
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
-	c.ServiceDownTime = or(c.ServiceDownTime, time.Minute)
-	c.MaxRows = or(c.MaxRows, 100_000)
-	c.PageSize = or(c.PageSize, 1000)
-	c.MaxLeftOut = or(c.MaxLeftOut, 100)
-	c.Connections = or(c.Connections, 2)
-	c.QueryTimeout = or(c.QueryTimeout, 5*time.Second)
-	c.LoadTimeout = or(c.LoadTimeout, time.Minute)
-	c.Overlap = or(c.Overlap, 5*time.Second)
+	c.ServiceDownTime = cmp.Or(c.ServiceDownTime, time.Minute)
+	c.MaxRows = cmp.Or(c.MaxRows, 100_000)
+	c.PageSize = cmp.Or(c.PageSize, 1000)
+	c.MaxLeftOut = cmp.Or(c.MaxLeftOut, 100)
+	c.Connections = cmp.Or(c.Connections, 2)
+	c.QueryTimeout = cmp.Or(c.QueryTimeout, 5*time.Second)
+	c.LoadTimeout = cmp.Or(c.LoadTimeout, time.Minute)
+	c.Overlap = cmp.Or(c.Overlap, 5*time.Second)
 	return c
-}
-
-// or gives the first that is not the zero value.
-func or[T comparable](values ...T) T {
-	var zero T
-	for _, v := range values {
-		if v != zero {
-			return v
-		}
-	}
-	return zero
 }
 
 // check names every field that is wrong.

@@ -18,9 +18,7 @@ type Instance struct {
 	Incomplete                           bool
 	// FromVolume: its root disk is a volume, so that no host has it. Nova writes an empty
 	// image_ref then; one whose root volume was made of an image may name that all the same.
-	FromVolume bool
-	// FlavorID is the id, no uuid, of its flavor in the API database.
-	FlavorID      int64
+	FromVolume    bool
 	Project, User string
 	// VMState and TaskState are Nova's words; empty for NULL.
 	VMState, TaskState string
@@ -107,7 +105,7 @@ func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*I
 // instanceColumns are what scanInstance reads, in its order.
 func (s *session) instanceColumns(ctx context.Context) (string, error) {
 	hidden, err := s.column(ctx, "instances", "hidden", "false") // not before Train
-	return `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, instance_type_id, project_id, user_id,
+	return `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, project_id, user_id,
 	vm_state, task_state, image_ref, deleted, ` + hidden + `, created_at, updated_at, deleted_at`, err
 }
 
@@ -134,13 +132,13 @@ func (s *session) instancePage(ctx context.Context, columns string, since time.T
 
 func scanInstance(rows *sql.Rows) (i Instance, err error) {
 	var host, node, project, user, vm, task, image sql.NullString
-	var vcpus, memory, root, ephemeral, flavor, deleted sql.NullInt64
+	var vcpus, memory, root, ephemeral, deleted sql.NullInt64
 	var hidden truth
 	var created, updated, gone nullTime
-	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &flavor, &project, &user,
+	err = rows.Scan(&i.ID, &i.UUID, &host, &node, &vcpus, &memory, &root, &ephemeral, &project, &user,
 		&vm, &task, &image, &deleted, &hidden, &created, &updated, &gone)
 	i.Host, i.Node, i.Project, i.User, i.VMState, i.TaskState = host.String, node.String, project.String, user.String, vm.String, task.String
-	i.VCPUs, i.MemoryMB, i.RootGB, i.EphemeralGB, i.FlavorID = vcpus.Int64, memory.Int64, root.Int64, ephemeral.Int64, flavor.Int64
+	i.VCPUs, i.MemoryMB, i.RootGB, i.EphemeralGB = vcpus.Int64, memory.Int64, root.Int64, ephemeral.Int64
 	i.Incomplete = !vcpus.Valid || !memory.Valid || !root.Valid || !ephemeral.Valid
 	i.FromVolume = image.Valid && image.String == ""
 	i.Deleted = !deleted.Valid || deleted.Int64 != 0 || bool(hidden)

@@ -65,7 +65,7 @@ func TestInstances(t *testing.T) {
 			t.Fatalf("%v", ids(all))
 		}
 		one := Instance{
-			ID: 1, UUID: uuid(1), Host: "host2", Node: "host2.example", VCPUs: 2, MemoryMB: 2048, RootGB: 20, EphemeralGB: 5, FlavorID: 7,
+			ID: 1, UUID: uuid(1), Host: "host2", Node: "host2.example", VCPUs: 2, MemoryMB: 2048, RootGB: 20, EphemeralGB: 5,
 			Project: "p", User: "u", VMState: "active", CreatedAt: w.now.Add(-240 * time.Hour), UpdatedAt: w.now.Add(-24 * time.Hour),
 		}
 		if !reflect.DeepEqual(all[0], one) {

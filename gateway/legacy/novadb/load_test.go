@@ -58,8 +58,7 @@ func TestLoad(t *testing.T) {
 				t.Errorf("%s is up", n)
 			}
 		}
-		later := x.HostsAt(x.At.Add(10 * time.Minute))
-		if later[0].Down {
+		if !x.Up(x.Hosts[0].service, x.At.Add(10*time.Minute), time.Minute) {
 			t.Error("a host is down though nobody wrote a heartbeat since")
 		}
 	})
@@ -293,28 +292,6 @@ func TestHostNamesAreComparedWithCase(t *testing.T) {
 	})
 }
 
-func TestMinVersion(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		w := newWorld(t, k, 5)
-		w.do("UPDATE services SET version = 15, deleted = 2, deleted_at = ? WHERE id = 2", w.now)
-		w.do("UPDATE services SET version = 60, forced_down = ? WHERE id = 3", true)
-		x := w.load()
-		if v, by := x.MinVersion(nil); v != 60 || by.Host != "host3" {
-			t.Errorf("least version %d of %+v: deleted ones do not count", v, by)
-		}
-		if v, _ := x.MinVersion(func(s *Service) bool { return !s.ForcedDown }); v != 61 {
-			t.Errorf("without those forced down it is %d", v)
-		}
-		w.do("UPDATE services SET version = NULL WHERE id = 4")
-		if v, by := w.load().MinVersion(nil); v != 0 || by == nil {
-			t.Errorf("no version counts as %d", v)
-		}
-		if v, by := (*Snapshot)(nil).MinVersion(nil); v != 0 || by != nil {
-			t.Errorf("no snapshot: %d of %v", v, by)
-		}
-	})
-}
-
 // The hosts of the sample: every row is a host or is named.
 func TestSample(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
@@ -333,8 +310,8 @@ func TestSample(t *testing.T) {
 		if got != "47 hosts, 50 services, left out map[not_reported:2] of 49 rows" {
 			t.Error(got)
 		}
-		if v, _ := x.MinVersion(nil); v >= 16 {
-			t.Errorf("least version %d: the sample has older ones", v)
+		if !slices.ContainsFunc(x.Services, func(s Service) bool { return s.Version < 16 }) {
+			t.Error("no service is as old as those of the sample")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package novadb
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"math"
@@ -91,9 +92,9 @@ type node struct {
 func (c *Config) options() nova.RowOptions {
 	return nova.RowOptions{
 		ServiceDownTime:     c.ServiceDownTime,
-		CPUAllocationRatio:  or(c.Ratios.CPU, c.Ratios.InitialCPU, 4),
-		RAMAllocationRatio:  or(c.Ratios.RAM, c.Ratios.InitialRAM, 1),
-		DiskAllocationRatio: or(c.Ratios.Disk, c.Ratios.InitialDisk, 1),
+		CPUAllocationRatio:  cmp.Or(c.Ratios.CPU, c.Ratios.InitialCPU, 4),
+		RAMAllocationRatio:  cmp.Or(c.Ratios.RAM, c.Ratios.InitialRAM, 1),
+		DiskAllocationRatio: cmp.Or(c.Ratios.Disk, c.Ratios.InitialDisk, 1),
 	}
 }
 

@@ -112,7 +112,6 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 		if err := r.readAPI(ctx, x, x.names(), known); err != nil {
 			return nil, err
 		}
-		x.HasAggregates = true
 	}
 	x.join(r.conf.MaxLeftOut)
 	x.Took = time.Since(start)

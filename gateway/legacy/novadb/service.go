@@ -122,22 +122,3 @@ func utc(t nullTime) time.Time {
 	}
 	return t.Time.UTC()
 }
-
-// MinVersion gives the least version of the services that count, and one that has
-// it; all count when counts is nil. It is 0 when none counts and when there is no
-// snapshot: what cannot be read is old.
-func (x *Snapshot) MinVersion(counts func(*Service) bool) (version int64, by *Service) {
-	if x == nil {
-		return 0, nil
-	}
-	for i := range x.Services {
-		s := &x.Services[i]
-		if (counts == nil || counts(s)) && (by == nil || s.Version < by.Version) {
-			by = s
-		}
-	}
-	if by == nil {
-		return 0, nil
-	}
-	return by.Version, by
-}

@@ -19,8 +19,6 @@ type Snapshot struct {
 	// TransportURL is that of the cell's message bus, by cell_mappings, as Nova wrote it: with a
 	// password, or names in braces that stand for parts of Nova's own transport_url.
 	TransportURL string
-	// HasAggregates: hosts have theirs, since there is an API database.
-	HasAggregates bool
 	// At is the time of the cell's database server when it was read, in UTC. Age is
 	// counted from it with a clock of one's own.
 	At time.Time
@@ -59,7 +57,7 @@ type Snapshot struct {
 
 // RowsRead are how many rows the servers sent.
 type RowsRead struct {
-	ComputeNodes, Stamps, Services, HostMappings, Aggregates, Instances int
+	ComputeNodes, Stamps, Services, HostMappings, Aggregates int
 }
 
 // Host is a host of a snapshot.
@@ -73,8 +71,6 @@ type Host struct {
 	// Revision differs from that in the snapshot before, and is greater, when the row
 	// was found to be another. It says nothing of service and aggregates.
 	Revision uint64
-	// DiskMeasured: the row has a disk_available_least, which nova-compute measures now and then.
-	DiskMeasured bool
 
 	service *Service
 }
@@ -133,17 +129,6 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 
 // Reader is the one that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
-
-// HostsAt gives the hosts as they are at a later time of the server, by At and a
-// clock of one's own; see Up.
-func (x *Snapshot) HostsAt(now time.Time) []Host {
-	hosts := make([]Host, len(x.Hosts))
-	for i, h := range x.Hosts {
-		h.Down = !x.Up(h.service, now, x.down)
-		hosts[i] = h
-	}
-	return hosts
-}
 
 // names are the hosts of the live rows; those of ancient ones are their services'.
 func (x *Snapshot) names() []string {
@@ -212,7 +197,7 @@ func (x *Snapshot) join(most int) {
 		rows[n.host.UUID] = n.row.id
 		h := Host{
 			Host: n.host, NodeID: n.row.id, ServiceID: service.ID, Changed: n.row.stamp.changed(),
-			Revision: n.revision, DiskMeasured: n.row.diskAvailableLeast.Valid, service: service,
+			Revision: n.revision, service: service,
 		}
 		h.Cell = x.CellUUID
 		h.ServiceHost, h.Disabled, h.Down = name, service.Disabled, !x.Up(service, x.At, x.down)

@@ -9,13 +9,7 @@ type RatioUse struct {
 	// Unset rows get Becomes, of the options.
 	Unset   int
 	Becomes float64
-	// Low rows have a ratio of less than Unlimited, their own or not.
-	Low int
 }
-
-// Unlimited is the least ratio with which a resource counts as not limited: Nova's
-// release notes say 9999.0.
-const Unlimited = 9999
 
 // Ratios says of each resource how many of the hosts have no ratio.
 func (x *Snapshot) Ratios() []RatioUse {
@@ -27,10 +21,6 @@ func (x *Snapshot) Ratios() []RatioUse {
 			u := &all[k]
 			if !r.Valid || r.Float64 == 0 {
 				u.Unset++
-				r.Float64 = u.Becomes
-			}
-			if r.Float64 < Unlimited {
-				u.Low++
 			}
 		}
 	}
