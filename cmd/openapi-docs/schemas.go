@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -30,105 +31,96 @@ var wellKnown = map[protoreflect.FullName]object{
 	},
 }
 
+// bounds are the members of a schema that rules of buf.validate become, by their names there.
+var bounds = []struct {
+	rule   protoreflect.Name
+	member string
+}{
+	{"max_pairs", "maxProperties"},
+	{"min_items", "minItems"},
+	{"max_items", "maxItems"},
+	{"unique", "uniqueItems"},
+	{"gte", "minimum"},
+	{"gt", "exclusiveMinimum"},
+	{"lte", "maximum"},
+	{"min_len", "minLength"},
+}
+
+// bounded adds what the rules of a type say that bounds names.
+func (o object) bounded(rules proto.Message) object {
+	m := rules.ProtoReflect()
+	for _, b := range bounds {
+		if f := m.Descriptor().Fields().ByName(b.rule); f != nil && m.Has(f) {
+			o = o.with(b.member, m.Get(f).Interface())
+		}
+	}
+	return o
+}
+
 // schema gives a field's schema; answered says that the gateway writes it.
 func (d *document) schema(f protoreflect.FieldDescriptor, answered bool) object {
 	rules := extension[*validate.FieldRules](f.Options(), validate.E_Field)
-	about := d.comments[f.FullName()]
-	if f.IsMap() {
-		values := rules.GetMap().GetValues()
-		out := object{{"type", "object"}, {"additionalProperties", d.one(f.MapValue(), values, answered)}}
-		if rules.GetMap().HasMaxPairs() {
-			out = out.with("maxProperties", rules.GetMap().GetMaxPairs())
-		}
-		return out.with("description", about)
+	var out object
+	switch {
+	case f.IsMap():
+		out = object{{"type", "object"}, {"additionalProperties", d.one(f.MapValue(), rules.GetMap().GetValues(), answered)}}.bounded(rules.GetMap())
+	case f.IsList():
+		out = object{{"type", "array"}, {"items", d.one(f, rules.GetRepeated().GetItems(), answered)}}.bounded(rules.GetRepeated())
+	default:
+		out = d.one(f, rules, answered)
 	}
-	if f.IsList() {
-		list := rules.GetRepeated()
-		out := object{{"type", "array"}, {"items", d.one(f, list.GetItems(), answered)}}
-		if list.GetMinItems() > 0 {
-			out = out.with("minItems", list.GetMinItems())
-		}
-		if list.GetMaxItems() > 0 {
-			out = out.with("maxItems", list.GetMaxItems())
-		}
-		if list.GetUnique() {
-			out = out.with("uniqueItems", true)
-		}
-		return out.with("description", about)
-	}
-	return d.one(f, rules, answered).with("description", about)
+	return out.with("description", d.comments[f.FullName()])
+}
+
+// plainKinds are the schemas of kinds of which no rule says more.
+var plainKinds = map[protoreflect.Kind]object{
+	protoreflect.BoolKind:   {{"type", "boolean"}},
+	protoreflect.BytesKind:  {{"type", "string"}, {"contentEncoding", "base64"}},
+	protoreflect.Uint32Kind: {{"type", "integer"}, {"minimum", 0}, {"maximum", 1<<32 - 1}},
+	protoreflect.Int64Kind:  {{"type", "string"}, {"format", "int64"}, {"pattern", "^-?[0-9]+$"}},
+	protoreflect.Uint64Kind: {{"type", "string"}, {"format", "uint64"}, {"pattern", "^[0-9]+$"}},
 }
 
 // one gives the schema of a single value of a field.
 func (d *document) one(f protoreflect.FieldDescriptor, rules *validate.FieldRules, answered bool) object {
 	switch f.Kind() {
-	case protoreflect.BoolKind:
-		return object{{"type", "boolean"}}
 	case protoreflect.StringKind:
 		return text(rules)
-	case protoreflect.BytesKind:
-		return object{{"type", "string"}, {"contentEncoding", "base64"}}
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		out := object{{"type", "integer"}, {"format", "int32"}}
-		if r := rules.GetInt32(); r != nil {
-			if r.HasGte() {
-				out = out.with("minimum", r.GetGte())
-			}
-			if r.HasLte() {
-				out = out.with("maximum", r.GetLte())
-			}
-		}
-		return out
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return object{{"type", "integer"}, {"minimum", 0}, {"maximum", 1<<32 - 1}}
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return object{{"type", "string"}, {"format", "int64"}, {"pattern", "^-?[0-9]+$"}}
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return object{{"type", "string"}, {"format", "uint64"}, {"pattern", "^[0-9]+$"}}
-	case protoreflect.DoubleKind, protoreflect.FloatKind:
-		out := object{{"type", "number"}, {"format", "double"}}
-		if r := rules.GetDouble(); r != nil {
-			if r.HasGte() {
-				out = out.with("minimum", r.GetGte())
-			}
-			if r.HasGt() {
-				out = out.with("exclusiveMinimum", r.GetGt())
-			}
-			if r.HasLte() {
-				out = out.with("maximum", r.GetLte())
-			}
-		}
-		return out
+	case protoreflect.Int32Kind:
+		return object{{"type", "integer"}, {"format", "int32"}}.bounded(rules.GetInt32())
+	case protoreflect.DoubleKind:
+		return object{{"type", "number"}, {"format", "double"}}.bounded(rules.GetDouble())
 	case protoreflect.EnumKind:
 		d.enum(f.Enum())
 		return ref(nameOf(f.Enum()))
+	case protoreflect.MessageKind:
+		if known, ok := wellKnown[f.Message().FullName()]; ok {
+			return slices.Clip(known)
+		}
+		d.message(f.Message(), nil, answered)
+		return ref(nameOf(f.Message()))
 	}
-	if known, ok := wellKnown[f.Message().FullName()]; ok {
-		return known[:len(known):len(known)]
+	plain, ok := plainKinds[f.Kind()]
+	if !ok {
+		panic(fmt.Sprintf("%s: there is no schema of %s", f.FullName(), f.Kind())) // whoever adds such a field adds one
 	}
-	d.message(f.Message(), nil, answered)
-	return ref(nameOf(f.Message()))
+	return slices.Clip(plain)
 }
 
 // text gives the schema of a text.
 func text(rules *validate.FieldRules) object {
 	out := object{{"type", "string"}}
 	r := rules.GetString()
-	if r == nil {
-		return out
-	}
 	empty := rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
 	switch {
 	case r.GetUuid() && empty:
 		out = out.with("pattern", "^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})?$")
 	case r.GetUuid():
 		out = out.with("format", "uuid")
-	case r.GetPattern() != "":
+	default:
 		out = out.with("pattern", r.GetPattern())
 	}
-	if r.GetMinLen() > 0 {
-		out = out.with("minLength", r.GetMinLen())
-	}
+	out = out.bounded(r)
 	if n := max(r.GetMaxLen(), r.GetMaxBytes()); n > 0 {
 		out = out.with("maxLength", n)
 	}
@@ -163,8 +155,7 @@ func (d *document) message(m protoreflect.MessageDescriptor, without map[string]
 		return
 	}
 	d.answers[name] = answered
-	var properties object
-	required := []string{}
+	properties, required := object{}, []string{}
 	about := d.comments[m.FullName()]
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
@@ -187,18 +178,14 @@ func (d *document) message(m protoreflect.MessageDescriptor, without map[string]
 		}
 		about = strings.TrimSpace(fmt.Sprintf("%s One of %s is set.", about, strings.Join(names, ", ")))
 	}
-	out := object{{"type", "object"}}
-	if properties == nil {
-		properties = object{}
-	}
-	out = out.with("description", about).with("properties", properties)
+	out := object{{"type", "object"}}.with("description", about).with("properties", properties)
 	if len(required) > 0 {
 		out = out.with("required", required)
 	}
 	if !answered {
 		out = out.with("additionalProperties", false)
 	}
-	d.schemas.set(name, out)
+	d.schemas[name] = out
 }
 
 func (d *document) enum(e protoreflect.EnumDescriptor) {
@@ -206,8 +193,7 @@ func (d *document) enum(e protoreflect.EnumDescriptor) {
 	if d.schemas.add(name) {
 		return
 	}
-	var values []string
-	about := []string{}
+	var values, about []string
 	if text := d.comments[e.FullName()]; text != "" {
 		about = append(about, text)
 	}
@@ -218,7 +204,7 @@ func (d *document) enum(e protoreflect.EnumDescriptor) {
 			about = append(about, fmt.Sprintf("%s: %s", value.Name(), text))
 		}
 	}
-	d.schemas.set(name, object{{"type", "string"}, {"enum", values}}.with("description", strings.Join(about, "\n")))
+	d.schemas[name] = object{{"type", "string"}, {"enum", values}}.with("description", strings.Join(about, "\n"))
 }
 
 // schemas are the document's, by name.
@@ -232,5 +218,3 @@ func (s schemas) add(name string) bool {
 	}
 	return there
 }
-
-func (s schemas) set(name string, o object) { s[name] = o }
