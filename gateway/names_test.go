@@ -205,6 +205,14 @@ func TestUnknownValues_OfEmptyLists_AreNamedWithWhatMayBeMeant(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", uuid, got, err, want)
 		}
 	}
+	for host, want := range map[string]string{
+		"host001": "", "hots003": `no cell has host "hots003"; did you mean "host003"?`, testUUID(0xa, 99): "no cell has host " + testUUID(0xa, 99),
+	} {
+		got, err := w.scheduler.ListDecisions(t.Context(), &cellgatev1.ListDecisionsRequest{Host: host})
+		if err != nil || len(got.GetDecisions()) > 0 || strings.Join(got.GetUnknownValues(), ";") != want {
+			t.Errorf("%s: %v, %v, want %s", host, got, err, want)
+		}
+	}
 	if rec := w.send("GET", "/v1/hosts?availability_zone=az11", ""); !strings.Contains(rec.Body.String(), `"unknown_values":["no cell has zone \"az11\"; did you mean \"az1\"?"]`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

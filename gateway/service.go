@@ -43,7 +43,11 @@ func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetD
 }
 
 func (s *schedulerService) ListDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
-	return s.g.decisions.List(ctx, req)
+	resp, err := s.g.decisions.List(ctx, req)
+	if host := req.GetHost(); err == nil && host != "" && len(resp.GetDecisions())+len(req.GetPageToken())+len(resp.GetNextPageToken())+len(resp.GetUnavailableCells()) == 0 {
+		resp.UnknownValues = s.g.unknownHost(ctx, host)
+	}
+	return resp, err
 }
 
 type claimsService struct {
@@ -62,9 +66,7 @@ func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRe
 func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
 	resp, err := s.g.claims.List(ctx, req)
 	if host := req.GetHostUuid(); err == nil && host != "" && len(resp.GetClaims())+len(req.GetPageToken())+len(resp.GetNextPageToken()) == 0 {
-		if _, missing := s.g.getHost(ctx, host); fault.KindOf(missing) == fault.NotFound {
-			resp.UnknownValues = []string{"no cell has host " + host}
-		}
+		resp.UnknownValues = s.g.unknownHost(ctx, host)
 	}
 	return resp, err
 }

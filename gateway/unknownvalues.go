@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	"cellgate/internal/spell"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -98,6 +99,21 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 		}
 	}
 	return out
+}
+
+// unknownHost says that no cell has a host, given by uuid or service host, and which may be meant; nil when one has it.
+func (g *Gateway) unknownHost(ctx context.Context, name string) []string {
+	if rpc.IsUUID(name) {
+		if _, err := g.getHost(ctx, name); fault.KindOf(err) == fault.NotFound {
+			return []string{"no cell has host " + name}
+		}
+		return nil
+	}
+	like := g.cells.SimilarHost(ctx, name)
+	if like == name {
+		return nil
+	}
+	return []string{fmt.Sprintf("no cell has host %q%s", name, spell.Meant(like))}
 }
 
 // classes are the resource classes that some cell has.

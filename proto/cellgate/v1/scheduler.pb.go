@@ -2065,8 +2065,10 @@ type ListDecisionsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Cells that did not answer: their decisions are missing here.
 	UnavailableCells []string `protobuf:"bytes,3,rep,name=unavailable_cells,json=unavailableCells,proto3" json:"unavailable_cells,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of a list without decisions: the host that no cell has, a sentence, with what may be meant.
+	UnknownValues []string `protobuf:"bytes,4,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListDecisionsResponse) Reset() {
@@ -2116,6 +2118,13 @@ func (x *ListDecisionsResponse) GetNextPageToken() string {
 func (x *ListDecisionsResponse) GetUnavailableCells() []string {
 	if x != nil {
 		return x.UnavailableCells
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetUnknownValues() []string {
+	if x != nil {
+		return x.UnknownValues
 	}
 	return nil
 }
@@ -2913,11 +2922,12 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12@\n" +
 	"\aoutcome\x18\r \x01(\x0e2\x1c.cellgate.v1.DecisionOutcomeB\b\xbaH\x05\x82\x01\x02\x10\x01R\aoutcome\x12\"\n" +
-	"\btrace_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\atraceIdJ\x04\b\x05\x10\x06\"\xa1\x01\n" +
+	"\btrace_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18@R\atraceIdJ\x04\b\x05\x10\x06\"\xc8\x01\n" +
 	"\x15ListDecisionsResponse\x123\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x15.cellgate.v1.DecisionR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
-	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\"\xa8\x04\n" +
+	"\x11unavailable_cells\x18\x03 \x03(\tR\x10unavailableCells\x12%\n" +
+	"\x0eunknown_values\x18\x04 \x03(\tR\runknownValues\"\xa8\x04\n" +
 	"\vNoValidHost\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x122\n" +
 	"\arejects\x18\x02 \x03(\v2\x18.cellgate.v1.RejectCountR\arejects\x12-\n" +
