@@ -131,6 +131,7 @@ func (d *dev) build(ctx context.Context) error {
 	}
 	if at := d.cfg.Dev.Placement; at != "" {
 		g.Placement.Enabled, g.Placement.TrustLoopback, g.Placement.Listen = true, true, at
+		g.Placement.DefaultCell = d.cells[0].Name
 	}
 	if err := d.addGateway(g, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 		return err

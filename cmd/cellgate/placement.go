@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -76,6 +77,9 @@ func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err 
 	if s.from == "" || s.to == "" {
 		return nil, nil, usage(cmd, errors.New("--from and --to are needed"))
 	}
+	if samePlacement(s.from, s.to) {
+		return nil, nil, usage(cmd, fmt.Errorf("--from and --to must be two Placements: %s and %s are one, whatever cell the path names", s.from, s.to))
+	}
 	if s.parallel < 1 {
 		return nil, nil, usage(cmd, fmt.Errorf("--parallel: %d is below 1", s.parallel))
 	}
@@ -84,6 +88,19 @@ func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err 
 	}
 	to, err = s.client(cmd, s.to)
 	return from, to, err
+}
+
+// samePlacement reports whether two URLs are of one Placement.
+func samePlacement(from, to string) bool {
+	plain := func(addr string) string {
+		u, err := url.Parse(addr)
+		if err != nil {
+			return addr
+		}
+		path, _, _ := strings.Cut(u.Path+"/", placement.CellsPath)
+		return strings.ToLower(u.Host) + strings.TrimRight(path, "/")
+	}
+	return plain(from) == plain(to)
 }
 
 // client reaches one side.

@@ -59,6 +59,9 @@ func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	send("PUT", "/resource_providers/"+root+"/inventories", `{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}`, 200)
 	send("PUT", "/traits/CUSTOM_KEPT", "", 201)
 	send("PUT", "/allocations/"+consumer, fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": null, "allocations": {%q: {"resources": {"VCPU": 3}}}}`, root), 204)
+	const anywhere = "aaaaaaaa-0000-4000-8000-00000000000c"
+	send("POST", "/resource_providers", fmt.Sprintf(`{"name": "no cell named", "uuid": %q}`, anywhere), 200) // goes to the first cell
+	send("PUT", "/resource_providers/"+anywhere, fmt.Sprintf(`{"name": "child", "parent_provider_uuid": %q}`, root), 400)
 	before := send("GET", "/allocations/"+consumer, "", 200)
 	kill()
 
@@ -138,6 +141,21 @@ func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the cells have not learned both providers: %s", got)
 		}
+	}
+}
+
+func TestPlacement_BothSidesAreOne_IsRefused(t *testing.T) {
+	const from = "http://placement.example:8778"
+	for _, to := range []string{from, from + "/", "http://Placement.example:8778/cells/cell1", "https://placement.example:8778/cells/cell1/"} {
+		for _, command := range []string{"copy", "tap"} {
+			_, stderr, status := typed(t.Context(), "", "placement", command, "--from", from, "--to", to, "--noauth")
+			if status != exitUsage || !strings.Contains(stderr, "--from and --to must be two Placements") {
+				t.Errorf("%s to %s: status %d, %s", command, to, status, stderr)
+			}
+		}
+	}
+	if samePlacement(from, from+"1") || samePlacement(from+"/placement", from) {
+		t.Error("two Placements are taken for one")
 	}
 }
 

@@ -96,6 +96,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.status >= http.StatusInternalServerError {
 		a.Log.Error("A request to the Placement API failed.", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "error", err)
 	}
+	DiscardBody(r)
 	fail(c.w, r, c.id, known, e)
 }
 
@@ -117,7 +118,7 @@ func (c *call) serve(path string) (known *version, err error) {
 	c.w.Header().Set(versionHeader, serviceType+" "+v.String())
 	c.w.Header().Add("Vary", strings.ToLower(versionHeader))
 	if c.prefix != "" && c.HasCell != nil && !c.HasCell(c.cell) {
-		return &v, &Refusal{Reason: CellNotFound, Name: c.cell, Detail: fmt.Sprintf("there is no cell %q", c.cell)}
+		return &v, &Refusal{Reason: CellNotFound, Name: c.cell}
 	}
 	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
 		return &v, badRequest("content-type header required when content-length > 0")
@@ -308,6 +309,18 @@ func (c *call) body(s *schema) (any, error) {
 		return nil, err
 	}
 	return checkJSON(text, s)
+}
+
+// maxDiscarded bounds what DiscardBody reads of a body: 64 MiB.
+const maxDiscarded = 64 << 20
+
+// DiscardBody reads the rest of a refused request's body up to a bound, before the answer. Else net/http closes the
+// connection after 256 KiB, and a client that sends all before it reads finds that reset, not the answer. A client that
+// waits to be asked for the body (Expect: 100-continue) is not asked.
+func DiscardBody(r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // what cannot be read is not in the way of the answer
+	}
 }
 
 func checkJSON(text []byte, s *schema) (any, error) {

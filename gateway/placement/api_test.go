@@ -1,12 +1,14 @@
 package placement
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -137,7 +139,8 @@ func TestAPI_BackendFails_StatusSaysWhatToDo(t *testing.T) {
 		{errors.New("secret cause"), 500, "", "request id"},
 		{&Refusal{Reason: CrossCell, Detail: "cell1, cell2"}, 409, "", "cell1, cell2"},
 		{&Refusal{Reason: AgentTree}, 409, "", "only the agent"},
-		{&Refusal{Reason: CellNotFound}, 404, "", "no such cell"},
+		{&Refusal{Reason: CellNotFound, Name: "x"}, 404, "", `\n\n There is no cell \"x\".  "`},
+		{&Refusal{Reason: CellNotFound, Detail: "the path names none"}, 404, "", `new root provider: the path names none  "`},
 	} {
 		s := newTestServer(t, failing{newMemory(), c.err})
 		got := ask(t, s.URL, "1.39", http.MethodGet, "/resource_providers", "")
@@ -191,6 +194,44 @@ func TestAPI_LargeBody_IsRefusedAndCharged(t *testing.T) {
 	}
 	if in.Held() != 0 {
 		t.Errorf("%d bytes stay charged", in.Held())
+	}
+}
+
+// A client that sends all before it reads, as Python's does, gets the answer.
+func TestAPI_RefusedLongBody_IsAnsweredToWhoSendsItAllFirst(t *testing.T) {
+	s := newTestServer(t, newMemory())
+	for _, c := range []struct {
+		header, token string
+		want          int
+	}{
+		{"Content-Length: %d", "admin", http.StatusRequestEntityTooLarge},
+		{"Transfer-Encoding: chunked", "admin", http.StatusRequestEntityTooLarge},
+		{"Content-Length: %d", "wrong", http.StatusForbidden},
+	} {
+		body := strings.Repeat("n", 20<<20)
+		if strings.Contains(c.header, "%d") {
+			c.header = fmt.Sprintf(c.header, len(body))
+		} else {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+		}
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST /resource_providers HTTP/1.1\r\nHost: x\r\nX-Auth-Token: %s\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", c.token, c.header, body); err != nil {
+			t.Errorf("%s: %v", c.header, err)
+			continue
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.header, err)
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s: %d, want %d", c.header, resp.StatusCode, c.want)
+		}
 	}
 }
 

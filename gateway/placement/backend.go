@@ -232,7 +232,7 @@ const (
 	TraitInUse
 	// CrossCell: providers of several cells in one transaction.
 	CrossCell
-	// CellNotFound: no cell has the name of a write's Cell.
+	// CellNotFound: no cell is called Name; without a Name nothing says where a new root goes.
 	CellNotFound
 	// AgentTree: an agent reports the host's providers; only it can change them.
 	AgentTree

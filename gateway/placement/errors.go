@@ -193,7 +193,10 @@ func (r *Refusal) text() string {
 	case CrossCell:
 		return "Providers of several cells cannot be changed in one request. " + r.Detail
 	case CellNotFound:
-		return "There is no such cell. " + r.Detail
+		if r.Name == "" {
+			return "No cell is known for a new root provider: " + r.Detail
+		}
+		return fmt.Sprintf("There is no cell %q.", r.Name)
 	case AgentTree:
 		return "An agent reports the provider tree of this host; only the agent can change it. " + r.Detail
 	}

@@ -323,7 +323,7 @@ type Dev struct {
 	Sample      bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
 	Once        bool     `yaml:"once" help:"end after the sample's table instead of serving"`
 	BusURL      string   `yaml:"bus_url" secret:"url" help:"transport_url of Nova's message bus, to serve its topic scheduler; empty for none"`
-	Placement   string   `yaml:"placement" help:"loopback address of the Placement API, which takes the token admin; empty for none"`
+	Placement   string   `yaml:"placement" help:"loopback address of the Placement API, which takes the token admin; new root providers go to the first cell, or to NAME below /cells/NAME; empty for none"`
 	Pprof       string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 

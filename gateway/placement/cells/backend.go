@@ -226,7 +226,7 @@ func (b *Backend) newRootCell(ctx context.Context, w *placement.ProviderWrite) (
 		return c, nil
 	}
 	if name == "" {
-		return nil, &placement.Refusal{Reason: placement.CellNotFound, Provider: w.UUID, Detail: "the path names no cell (/cells/NAME), and gateway.placement.default_cell is not set"}
+		return nil, &placement.Refusal{Reason: placement.CellNotFound, Provider: w.UUID, Detail: "the path names none (/cells/NAME), and gateway.placement.default_cell is not set"}
 	}
-	return nil, &placement.Refusal{Reason: placement.CellNotFound, Name: name, Detail: fmt.Sprintf("there is no cell %q", name)}
+	return nil, &placement.Refusal{Reason: placement.CellNotFound, Provider: w.UUID, Name: name}
 }

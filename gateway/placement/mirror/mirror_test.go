@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,10 +11,12 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -354,6 +357,79 @@ func TestTap_TargetAway_CallersDoNotWait(t *testing.T) {
 	w := newTraffic(t, 1, NewTap(TapConfig{MaxPending: 1}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler)))
 	if !w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": "host"}) {
 		t.Error("the write was not answered")
+	}
+}
+
+// A copy that fails is logged when its reason is new, not each time it is tried.
+func TestTap_CopyFailsAgain_IsLoggedOnceAReason(t *testing.T) {
+	api, target := apiOf(t, newStore()), newStore()
+	fails := func(why string) {
+		target.mu.Lock()
+		defer target.mu.Unlock()
+		target.down = errors.New(why)
+	}
+	fails("the cell is away")
+	var out lockedBuffer
+	tap := running(t, NewTap(TapConfig{RetryAfter: time.Millisecond}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.NewTextHandler(&out, nil))))
+	w := newTraffic(t, 1, tap)
+	logged := func(text string, want int) {
+		t.Helper()
+		await(t, text, func() bool { return strings.Count(out.String(), text) >= want })
+		before := tap.Status().CopyFailed
+		await(t, "more copies fail", func() bool { return tap.Status().CopyFailed >= before+50 })
+		if got := strings.Count(out.String(), text); got != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, out.String())
+		}
+	}
+	const copying, comparing = "is not copied yet", "Comparing with Placement failed"
+	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": "one"})
+	logged(copying, 3) // of both kinds of names too
+	w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": w.uuid('a'), "name": "two"})
+	logged(copying, 4)
+	logged(comparing, 1)
+	fails("the cell is full")
+	logged(copying, 8)
+	logged(comparing, 2)
+}
+
+// lockedBuffer is a bytes.Buffer that is safe for concurrent use.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// A client that sends all before it reads gets the answer to a body that is too long.
+func TestTap_LongBody_IsAnsweredToWhoSendsItAllFirst(t *testing.T) {
+	api := apiOf(t, newStore())
+	s := httptest.NewServer(NewTap(TapConfig{}, New(clientOf(t, api), newStore(), 1), api, nil, slog.New(slog.DiscardHandler)))
+	defer s.Close()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "PUT /traits/CUSTOM_A HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 20<<20, make([]byte, 20<<20)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", resp.StatusCode)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cellgate/gateway/placement"
 )
 
 // TapConfig is how a tap works.
@@ -122,6 +124,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusBadRequest
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			status = http.StatusRequestEntityTooLarge
+			placement.DiscardBody(r)
 		}
 		http.Error(w, err.Error(), status)
 		return
@@ -207,7 +210,7 @@ func (t *Tap) Run(ctx context.Context) error {
 
 // passOver passes at the start, every PassEvery, and when the queue was full.
 func (t *Tap) passOver(ctx context.Context) {
-	quick := false
+	quick, failed := false, ""
 	for {
 		report, err := t.mirror.Pass(ctx, PassConfig{Quick: quick})
 		wait := t.cfg.PassEvery
@@ -215,10 +218,13 @@ func (t *Tap) passOver(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			t.log.Warn("Comparing with Placement failed; it will be tried again.", "after", t.cfg.RetryAfter, "error", err)
+			if failed != err.Error() {
+				failed = err.Error()
+				t.log.Warn("Comparing with Placement failed; it is tried again.", "every", t.cfg.RetryAfter, "error", err)
+			}
 			wait = t.cfg.RetryAfter
 		default:
-			quick = true
+			quick, failed = true, ""
 			t.log.Info("Compared with Placement.", "providers", report.Providers, "consumers", report.Consumers, "differences", report.Counts, "not_put_right", report.Failed)
 			t.mu.Lock()
 			t.status.Passes++
@@ -244,9 +250,6 @@ func (t *Tap) copyNoted(ctx, copying context.Context) {
 			return
 		}
 		err := t.copyThing(copying, one)
-		if err != nil && ctx.Err() == nil {
-			t.log.Warn("What was written to Placement is not copied yet.", "kind", one.kind, "object", one.id, "try_again_after", t.cfg.RetryAfter, "error", err)
-		}
 		t.mu.Lock()
 		if err == nil {
 			t.status.Copied++
@@ -255,7 +258,9 @@ func (t *Tap) copyNoted(ctx, copying context.Context) {
 			t.status.LastError = fmt.Sprintf("%s %s: %v", one.kind, one.id, err)
 		}
 		t.mu.Unlock()
-		t.queue.done(one, err != nil, t.cfg.RetryAfter)
+		if t.queue.done(one, err, t.cfg.RetryAfter) && ctx.Err() == nil {
+			t.log.Warn("What was written to Placement is not copied yet.", "kind", one.kind, "object", one.id, "try_again_every", t.cfg.RetryAfter, "error", err)
+		}
 	}
 }
 

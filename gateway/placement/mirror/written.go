@@ -109,7 +109,11 @@ type queue struct {
 	state map[thing]*queued
 }
 
-type queued struct{ copying, again bool }
+type queued struct {
+	copying, again bool
+	// failed is why the last copy failed.
+	failed string
+}
 
 func newQueue(most int) *queue {
 	return &queue{most: most, more: make(chan struct{}, 1), overflow: make(chan struct{}, 1), state: map[thing]*queued{}}
@@ -161,22 +165,25 @@ func (q *queue) next(ctx context.Context) (thing, bool) {
 	}
 }
 
-// done ends a copy. One that failed is tried again after a while; one that was written again, at once.
-func (q *queue) done(t thing, failed bool, retry time.Duration) {
+// done ends a copy. One that failed is tried again after a while; one that was written again, at once. isNew: it failed,
+// and not for the reason of the copy before.
+func (q *queue) done(t thing, err error, retry time.Duration) (isNew bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.state[t]
 	switch {
-	case failed:
-		s.copying, s.again = false, false
+	case err != nil:
+		isNew = s.failed != err.Error()
+		*s = queued{failed: err.Error()}
 		time.AfterFunc(retry, func() { q.enqueue(t) })
 	case s.again:
-		s.copying, s.again = false, false
+		*s = queued{}
 		q.waiting = append(q.waiting, t)
 		wake(q.more)
 	default:
 		delete(q.state, t)
 	}
+	return isNew
 }
 
 func (q *queue) enqueue(t thing) {
