@@ -221,6 +221,10 @@ bench-seed: needs ## Compare three ways to know the hosts, 1,000 of them, with r
 load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load cells, agents and a gateway of their own through REST and gRPC with k6; fails when a threshold does. SCENARIO=smoke|steady|knee|spike|soak|cell-loss|upgrade|pack-first, CELLS=3, HOSTS=1000 a cell, RATE=60, STEADY=seconds, TIMES=.
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
+.PHONY: bench-scale
+bench-scale: build ## Measure start-up time, memory and selections a second with cells, agents and gateway as processes (20 minutes, 16 GiB), and print the table. SIZES="10x1000 100x1000 10x10000": cells x hosts.
+	loadtest/scale.sh $(BIN)/cellgate $(SIZES)
+
 .PHONY: peers
 peers: needs-peers build ## Measure claims a second of Placement (Debian; uwsgi, MariaDB) and of cellgate on the same hosts, in turns, and Nova's filters (15 minutes); installs them. Prints the table; raw results and the chart are in .cellgate/peers. PEERS_HOSTS=100,10000, PEERS_ORDERS=pack-first,spread,random, PEERS_SECONDS=3.
 	@mkdir -p .cellgate/peers
