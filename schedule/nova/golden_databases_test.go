@@ -153,7 +153,11 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 		if x.CellUUID != cell.UUID || x.CellDisabled != cell.Disabled {
 			w.Fatalf("%s: cell %s, disabled: %t", c.ID, x.CellUUID, x.CellDisabled)
 		}
-		here := x.HostsAt(c.Time())
+		here := slices.Clone(x.Hosts)
+		for k := range here { // as they are at the case's time
+			of := slices.IndexFunc(x.Services, func(s novadb.Service) bool { return s.ID == here[k].ServiceID })
+			here[k].Down = !x.Up(&x.Services[of], c.Time(), c.RowOptions().ServiceDownTime)
+		}
 		hosts = append(hosts, here...)
 		byHost := map[string][]schedule.ID{}
 		for p, err := range r.Instances(w.Context(), novadb.InstancePoint{}) {
