@@ -54,6 +54,28 @@ func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
 	}
 }
 
+// A host whose tree lacks a class is not told to lack the tree besides.
+func TestNearestHost_TreeLacksAClass_IsNamedOnce(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, gpuHost(1))}, nil)
+	for specs, want := range map[[2]string]string{{"resources1:VGPU", "5"}: "VGPU", {"trait1:CUSTOM_FAST", "required"}: ""} {
+		req := ask(1, 1)
+		req.GetRequestSpec().Flavor.ExtraSpecs = map[string]string{"resources1:VGPU": "1", "resources2:VGPU": "1", "trait2:CUSTOM_FAST": "required", "group_policy": "isolate", specs[0]: specs[1]}
+		got, err := w.scheduler.ExplainDestinations(t.Context(), req)
+		if err != nil || len(got.GetNearest()) != 1 {
+			t.Fatalf("%v: %v, %v", specs, got, err)
+		}
+		var trees []string
+		for _, m := range got.GetNearest()[0].GetMisses() {
+			if m.GetFilter() == schedule.TreeFilter {
+				trees = append(trees, m.GetDetail())
+			}
+		}
+		if !slices.Equal(trees, []string{want}) || strings.Contains(got.GetSmallestOperatorChange(), ", TreeFilter") {
+			t.Errorf("%v: lacks %q, want %q; %s", specs, trees, want, got.GetSmallestOperatorChange())
+		}
+	}
+}
+
 // Two instances of a request are of two providers; a third has none.
 func TestInstancesShareATree(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, gpuHost(1))}, nil)

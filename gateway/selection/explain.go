@@ -254,7 +254,7 @@ func joinMisses(cells []cellMisses) whyNot {
 			addBounds(w.conditions[at], x.GetBounds())
 		}
 		for _, x := range encoded.GetNearest() {
-			x.Cell = c.cell
+			x.Cell, x.Misses = c.cell, withoutImplied(x.GetMisses())
 			w.nearest = append(w.nearest, x)
 		}
 	}
@@ -270,6 +270,15 @@ func joinMisses(cells []cellMisses) whyNot {
 		w.nearest = w.nearest[:nearestHosts]
 	}
 	return w
+}
+
+// withoutImplied leaves out that the whole tree does not pass where a part is named that does not.
+func withoutImplied(misses []*cellgatev1.Miss) []*cellgatev1.Miss {
+	ofTree := func(x *cellgatev1.Miss) bool { return x.GetFilter() == schedule.TreeFilter }
+	if !slices.ContainsFunc(misses, func(x *cellgatev1.Miss) bool { return ofTree(x) && x.GetDetail() != "" }) {
+		return misses
+	}
+	return slices.DeleteFunc(misses, func(x *cellgatev1.Miss) bool { return ofTree(x) && x.GetDetail() == "" })
 }
 
 // addBounds joins the counts of bounds.
