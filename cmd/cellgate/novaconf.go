@@ -22,7 +22,7 @@ import (
 )
 
 // told is what there is to tell of a configuration: where its values come from,
-// and what nova.conf has that does not count here.
+// and what in it, and in nova.conf, does not count here.
 type told struct {
 	from  config.Origins
 	notes []novaconf.Note
@@ -211,6 +211,33 @@ func multipliersOf(g config.Gateway) map[string]float64 {
 // fillFromNova gives the gateway's keys that the operator has not written what nova.conf says.
 // What both say must be the same. The gateway of dev has no section of its own.
 func (t *told) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
+	bad := t.readNova(c, section, from)
+	t.notePCI(c.Gateway, from["gateway.nova.pci_in_placement"])
+	return bad
+}
+
+// notePCI says what pci_in_placement, which is set at where, does not do with the rest of the configuration.
+func (t *told) notePCI(g config.Gateway, where string) {
+	if !g.Nova.PCIInPlacement {
+		return
+	}
+	note := func(why string) {
+		t.notes = append(t.notes, novaconf.Note{Where: where, What: "pci_in_placement", Why: why})
+	}
+	release, err := novarelease.Parse(g.Nova.Release)
+	if err != nil {
+		return // the check of the configuration says so
+	}
+	if !release.Has(novarelease.Antelope) {
+		note(fmt.Sprintf("has no effect: %s does not have it, it came with %s", release, novarelease.Antelope))
+		return
+	}
+	for _, problem := range rules.PCIPlacementProblems(rulesOf(g).PCIAliases) {
+		note("requests by one alias are refused: " + problem)
+	}
+}
+
+func (t *told) readNova(c *config.Config, section string, from config.Origins) []fault.Field {
 	files := c.Gateway.NovaConf
 	if section == "dev" {
 		c.Gateway, files = config.Default().Gateway, c.Dev.NovaConf
@@ -262,7 +289,7 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 	return bad
 }
 
-// warn says what of nova.conf does not count, each in a line of its own.
+// warn says what does not count, each in a line of its own.
 func (t *told) warn(w io.Writer, c config.Log) error {
 	if len(t.notes) == 0 {
 		return nil
@@ -270,11 +297,11 @@ func (t *told) warn(w io.Writer, c config.Log) error {
 	if c.Format == "json" {
 		log := newLog(c, terminal{err: w})
 		for _, n := range t.notes {
-			log.Warn("nova.conf", slog.String("where", n.Where), slog.String("what", n.What), slog.String("why", n.Why))
+			log.Warn("configuration", slog.String("where", n.Where), slog.String("what", n.What), slog.String("why", n.Why))
 		}
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "nova.conf, %d notes:\n", len(t.notes)); err != nil {
+	if _, err := fmt.Fprintf(w, "configuration, %d notes:\n", len(t.notes)); err != nil {
 		return err
 	}
 	return novaconf.WriteNotes(w, t.notes)
@@ -326,7 +353,7 @@ func (t *told) show(p *page, c config.Config, section string) {
 		}
 	}
 	tab.print()
-	notes := p.table("NOVA.CONF", "WHAT", "WHY IT DOES NOT COUNT")
+	notes := p.table("WHERE", "WHAT", "WHY IT DOES NOT COUNT")
 	for _, n := range t.notes {
 		notes.row(n.Where, n.What, n.Why)
 	}

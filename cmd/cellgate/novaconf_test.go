@@ -86,6 +86,33 @@ default_availability_zone = north
 	}
 }
 
+// What pci_in_placement does not do with the rest of the configuration is told, wherever it is set.
+func TestPCIInPlacement_WithWhatItCannotDo_IsTold(t *testing.T) {
+	conf := novaConfFile(t, `[filter_scheduler]
+pci_in_placement = true
+[pci]
+alias = {"name": "gpu", "resource_class": "PGPU"}
+alias = {"name": "nic", "vendor_id": "8086"}
+`)
+	const refused = `requests by one alias are refused: PCI alias "nic" must have a resource_class`
+	for _, c := range []struct {
+		args  []string
+		told  string
+		count int
+	}{
+		{[]string{"dev", "--data", "d", "--nova-conf", conf, "--nova-release", "zed"}, conf + ":2 pci_in_placement has no effect: Nova 26 (zed) does not have it, it came with Nova 27 (2023.1)", 1},
+		{[]string{"gateway", "--cell", "a=h:1", "--nova-conf", conf, "--nova-release", "antelope"}, conf + ":2 pci_in_placement " + refused, 1},
+		{[]string{"gateway", "--cell", "a=h:1", "--nova-pci-in-placement", "--nova-release", "zed"}, "--nova-pci-in-placement pci_in_placement has no effect: Nova 26 (zed)", 1},
+		{[]string{"gateway", "--cell", "a=h:1", "--nova-pci-in-placement", "--pci-alias", "name=nic,vendor_id=8086"}, "--nova-pci-in-placement pci_in_placement " + refused, 1},
+		{[]string{"gateway", "--cell", "a=h:1", "--nova-pci-in-placement", "--pci-alias", "name=nic,resource_class=NIC"}, "", 0},
+	} {
+		_, notes := printed(t, c.args...)
+		if plain := strings.Join(strings.Fields(notes), " "); !strings.Contains(plain, c.told) || strings.Count(plain, "pci_in_placement has")+strings.Count(plain, "pci_in_placement requests") != c.count {
+			t.Errorf("%v: told %q, want %q", c.args, plain, c.told)
+		}
+	}
+}
+
 func TestNovaConfThatCannotBeGoneByEndsTheStart(t *testing.T) {
 	conf := novaConfFile(t, "[filter_scheduler]\nenabled_filters = ComputeFilter,AcmeFilter\nuse_baremetal_filters = true\n")
 	for _, args := range [][]string{
@@ -116,7 +143,7 @@ isolated_hosts = cell1-r01-h001,cell1-r01-h002
 		t.Errorf("isolated hosts took an instance, or something else rejected them:\n%s%s", out, stderr)
 	}
 	p.stop()
-	if log := p.log.String(); !strings.Contains(log, "nova.conf, 1 notes:\n"+conf+":2  RetryFilter  redundant: delete it") {
+	if log := p.log.String(); !strings.Contains(log, "configuration, 1 notes:\n"+conf+":2  RetryFilter  redundant: delete it") {
 		t.Errorf("no note in the log:\n%s", log)
 	}
 }

@@ -44,6 +44,9 @@ func CheckPCIAliases(all []PCIAlias) (index int, err error) {
 	return index, err
 }
 
+// PCIPlacementProblems says which aliases pci_in_placement has refused, and why.
+func PCIPlacementProblems(all []PCIAlias) []string { return nova.PlacementProblems(all) }
+
 // DefaultFilters are the filters when none are configured, in their order.
 func DefaultFilters() []string { return schedule.DefaultFilters() }
 

@@ -53,6 +53,20 @@ func (s *Settings) notesText() string {
 
 var novas = []string{"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"}
 
+// An option of the scheduler in a section where Nova does not read it is told of, and does not count.
+func TestOptionInAnotherSection_IsTold(t *testing.T) {
+	s := settings(t, everything(), "[pci]\npci_in_placement = true\nreport_in_placement = true\n[DEFAULT]\npci_in_placement = true\nhost_subset_size = 3\n[cinder]\nhost_subset_size = 3\n")
+	if s.Values["[filter_scheduler] pci_in_placement"] != false || s.Values["[filter_scheduler] host_subset_size"] != 1 {
+		t.Errorf("they count: %v", s.Values)
+	}
+	const why = " alone; move the line there, or delete it\n"
+	if got, want := s.notesText(), "a.conf:2 [pci] pci_in_placement: does not count: Nova reads [filter_scheduler] pci_in_placement"+why+
+		"a.conf:5 [DEFAULT] pci_in_placement: does not count: Nova reads [filter_scheduler] pci_in_placement"+why+
+		"a.conf:6 [DEFAULT] host_subset_size: does not count: Nova reads [filter_scheduler] host_subset_size"+why; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
 func TestNothingSetIsNovasDefault(t *testing.T) {
 	s := settings(t, everything(), "[DEFAULT]\ndebug = true\n")
 	if want := append(slices.Clone(always), novas...); !slices.Equal(s.Filters, want) {
@@ -350,7 +364,7 @@ reserved_host_memory_mb = 512
 		"a.conf:3 acme.Unused: is not Nova's own and not enabled: delete it",
 		"a.conf:5 [filter_scheduler] host_subset_size: is empty: to Nova that is no number; here its default counts, 1",
 		"a.conf:7 [DEFAULT] service_down_time: has no effect here: a cell says",
-		"a.conf:8 [DEFAULT] cpu_weight_multiplier: Nova's scheduler has no such option", "a.conf:9 [DEFAULT] scheduler_zebra: ",
+		"a.conf:8 [DEFAULT] cpu_weight_multiplier: does not count: Nova reads [filter_scheduler] cpu_weight_multiplier alone", "a.conf:9 [DEFAULT] scheduler_zebra: ",
 	} {
 		if !strings.Contains(s.notesText(), want) {
 			t.Errorf("not told: %s\n%s", want, s.notesText())

@@ -322,6 +322,10 @@ func (t *translation) unknown() {
 			a := &t.files[i][j]
 			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" && a.group != workarounds && a.group != pci && a.group != rabbit && a.group != notifying && a.group != notifications ||
 				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier") || dashed(a.name, names[a.group]))
+			if (a.group == "DEFAULT" || a.group == pci) && slices.Contains(names[filters], a.name) && !t.used[a] {
+				t.note(a, a.place.String(), fmt.Sprintf("does not count: Nova reads [%s] %s alone; move the line there, or delete it", filters, a.name))
+				continue
+			}
 			if !ours || t.used[a] {
 				continue
 			}

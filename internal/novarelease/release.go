@@ -19,11 +19,12 @@ const (
 	Ussuri     Release = 21
 	Xena       Release = 24
 	Zed        Release = 26
+	Antelope   Release = 27
 	Bobcat     Release = 28
 	Dalmatian  Release = 30
 	Epoxy      Release = 31
 	oldest     Release = 15
-	firstDated Release = 27
+	firstDated Release = Antelope
 )
 
 // names are the releases' from the oldest on; those of a year have a word besides.

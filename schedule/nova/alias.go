@@ -165,7 +165,7 @@ func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasReques
 			r.Policy = known.policy
 		}
 		requests = append(requests, r)
-		aliased = append(aliased, aliasRequest{path: where, index: i, id: fmt.Sprintf("pci_request_%d", i), specs: known.ofPlacement})
+		aliased = append(aliased, aliasRequest{path: where, name: name, index: i, id: fmt.Sprintf("pci_request_%d", i), specs: known.ofPlacement})
 	}
 	return requests, aliased
 }

@@ -142,7 +142,7 @@ func (s *Spec) pciRequests(spec *object) {
 			Policy: r.oneOf("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
 		})
 		if r.get("alias_name") != nil { // As in Nova, one without is of a port.
-			s.aliased = append(s.aliased, aliasRequest{path: r.path, index: len(s.PCI) - 1, id: r.text("request_id"), specs: ofPlacement})
+			s.aliased = append(s.aliased, aliasRequest{path: r.path, name: r.text("alias_name"), index: len(s.PCI) - 1, id: r.text("request_id"), specs: ofPlacement})
 		}
 		r.known("is_new", "request_id", "requester_id")
 		r.rest()

@@ -2,6 +2,8 @@ package nova
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"cellgate/internal/osnames"
@@ -11,6 +13,8 @@ import (
 // aliasRequest is a request for PCI devices by alias.
 type aliasRequest struct {
 	path string
+	// name is the alias'.
+	name string
 	// index is that of its request in Spec.PCI.
 	index int
 	// id begins the suffixes of its groups; empty when the form has none.
@@ -55,23 +59,45 @@ func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *schedule.PCIRequest
 	case a.id == "":
 		f.invalid(a.path+".request_id", "must be there while pci_in_placement is on: it names the groups that ask Placement for the devices")
 		return
-	case len(a.specs) != 1:
-		f.invalid(a.path, "has %d specs, not supported while pci_in_placement is on: Placement is asked for one resource class", len(a.specs))
-		return
 	case r.Count > maxGroups:
 		f.invalid(a.path, "asks for %d devices, the most is %d while pci_in_placement is on: each is a group", r.Count, maxGroups)
 		return
 	}
-	spec := &a.specs[0]
-	class := spec.resourceClass()
-	if !KnownResourceClass(class) {
-		f.invalid(a.path, "must have a resource_class, or a vendor_id and a product_id, while pci_in_placement is on: %q is no resource class", shorten(class))
+	if problem := placementProblem(a.name, a.specs); problem != "" {
+		f.invalid(a.path, "%s", problem)
 		return
 	}
+	spec := &a.specs[0]
+	class := spec.resourceClass()
 	for i := range r.Count {
 		g := SpecGroup{Path: a.path, Requester: fmt.Sprintf("%s-%d", a.id, i), Resources: map[string]int64{class: 1}, Required: spec.requiredTraits()}
 		s.Groups, r.Groups = append(s.Groups, g), append(r.Groups, g.Requester)
 	}
+}
+
+// placementProblem says why Placement cannot be asked for an alias' devices; "" when it can.
+func placementProblem(name string, specs []placementSpec) string {
+	if len(specs) != 1 {
+		return fmt.Sprintf("PCI alias %q has %d specs, not supported while pci_in_placement is on: Placement is asked for one resource class", shorten(name), len(specs))
+	}
+	if class := specs[0].resourceClass(); !KnownResourceClass(class) {
+		return fmt.Sprintf("PCI alias %q must have a resource_class, or a vendor_id and a product_id, while pci_in_placement is on: %q is no resource class", shorten(name), shorten(class))
+	}
+	return ""
+}
+
+// PlacementProblems says which aliases pci_in_placement has refused, each once, and why.
+func PlacementProblems(entries []Alias) (problems []string) {
+	all, _, err := NewAliases(entries)
+	if err != nil {
+		return nil // their own check says so
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.named)) {
+		if problem := placementProblem(name, all.named[name].ofPlacement); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
 }
 
 // resourceClass is that of the devices' providers (nova/compute/pci_placement_translator.py, get_resource_class); empty

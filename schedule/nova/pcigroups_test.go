@@ -122,9 +122,9 @@ func TestPCIGroups_WhatPlacementCannotBeAsked_IsRefused(t *testing.T) {
 		devices       map[string]any
 		path, problem string
 	}{
-		{devicesByAlias(1, ids, ids), path, "2 specs"},
+		{devicesByAlias(1, ids, ids), path, `PCI alias "gpu" has 2 specs`},
 		{devicesByAlias(1), path, "0 specs"},
-		{devicesByAlias(1, map[string]any{"vendor_id": "10de"}), path, "must have a resource_class, or a vendor_id and a product_id"},
+		{devicesByAlias(1, map[string]any{"vendor_id": "10de"}), path, `PCI alias "gpu" must have a resource_class, or a vendor_id and a product_id`},
 		{devicesByAlias(1, map[string]any{"vendor_id": "10 de", "product_id": "1"}), path, "no resource class"},
 		{devicesByAlias(1e9, ids), path, "the most is 64"},
 		{nameless, path + ".request_id", "must be there"},
@@ -177,7 +177,7 @@ func TestPCIGroups_TypedForm_AliasesAreAGroupForEachDevice(t *testing.T) {
 	}
 	typed.Flavor.ExtraSpecs = map[string]string{"pci_passthrough:alias": "two:1"}
 	_, _, err = on.Compile(typed)
-	refusedBy(t, err, []string{path}, "2 specs")
+	refusedBy(t, err, []string{path}, `PCI alias "two" has 2 specs`)
 	typed.Flavor.ExtraSpecs = nil
 	_, _, err = on.Compile(typed)
 	refusedBy(t, err, nil, "")
