@@ -31,6 +31,7 @@ type sender struct {
 	count    func(end string, n int)
 
 	batches sdktrace.SpanProcessor
+	queue   int
 	flush   time.Duration
 	// waiting counts the spans that were taken and not exported yet.
 	waiting atomic.Int64
@@ -42,8 +43,8 @@ func newSender(e sdktrace.SpanExporter, t Traces, log *slog.Logger, count func(s
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &sender{exporter: e, log: log, count: count, flush: cmp.Or(t.flush, flushWithin)}
-	s.batches = sdktrace.NewBatchSpanProcessor(counting{s}, sdktrace.WithMaxQueueSize(queuedSpans), sdktrace.WithMaxExportBatchSize(sentTogether),
+	s := &sender{exporter: e, log: log, count: count, queue: cmp.Or(t.queue, queuedSpans), flush: cmp.Or(t.flush, flushWithin)}
+	s.batches = sdktrace.NewBatchSpanProcessor(counting{s}, sdktrace.WithMaxQueueSize(s.queue), sdktrace.WithMaxExportBatchSize(sentTogether),
 		sdktrace.WithBatchTimeout(cmp.Or(t.linger, lingerFor)), sdktrace.WithExportTimeout(cmp.Or(t.within, exportWithin)))
 	return s
 }
@@ -68,7 +69,7 @@ type processor struct {
 func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
 	switch {
 	case !span.SpanContext().IsSampled():
-	case p.s.waiting.Add(1) > queuedSpans:
+	case p.s.waiting.Add(1) > int64(p.s.queue):
 		p.s.waiting.Add(-1)
 		p.s.count("queue_full", 1)
 	default:

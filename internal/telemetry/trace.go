@@ -40,7 +40,8 @@ type Traces struct {
 	Service string
 	// Own is an exporter of the caller's, in place of Exporter.
 	Own sdktrace.SpanExporter
-	// linger, within and flush replace the constants of sender.go in tests.
+	// queue, linger, within and flush replace the constants of sender.go in tests.
+	queue                 int
 	linger, within, flush time.Duration
 }
 

@@ -156,22 +156,25 @@ func TestACollectorThatHangsCostsNothingAndIsToldOfOnce(t *testing.T) {
 	failOpen(t, hangs.Addr().String())
 }
 
+// fewSpans is a queue that a test soon fills: less than one full export.
+const fewSpans = 200
+
 // failOpen demands that requests go on while a collector takes nothing: every
 // span is dropped and counted, the log says so once.
 func failOpen(t *testing.T, addr string) {
 	t.Helper()
 	log := &lines{}
-	p, err := New(Traces{Exporter: ExportOTLP, Endpoint: "http://" + addr, Ratio: 1, linger: time.Millisecond, within: 20 * time.Millisecond, flush: 100 * time.Millisecond}, Build{}, slog.New(slog.NewTextHandler(log, nil)))
+	p, err := New(Traces{Exporter: ExportOTLP, Endpoint: "http://" + addr, Ratio: 1, queue: fewSpans, linger: time.Millisecond, within: 20 * time.Millisecond, flush: 100 * time.Millisecond}, Build{}, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := p.traces.sender
 	stop := runs(t, p)
-	const requests = queuedSpans + 4*sentTogether
+	const requests = 5 * fewSpans
 	for range requests {
 		request(t, p, "", func(context.Context) error { return nil })
 	}
-	if n := s.waiting.Load(); n > queuedSpans {
+	if n := s.waiting.Load(); n > fewSpans {
 		t.Errorf("%d spans wait", n)
 	}
 	stop()
@@ -213,10 +216,10 @@ func (s *stuck) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { <-
 func TestAnExporterThatHeedsNothingDoesNotHoldTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
-		p := newProcess(t, Traces{Own: &stuck{let: let}, Ratio: 1})
+		p := newProcess(t, Traces{Own: &stuck{let: let}, Ratio: 1, queue: fewSpans})
 		stop := runs(t, p)
 		began := time.Now()
-		for range queuedSpans + 2*sentTogether {
+		for range 2 * fewSpans {
 			request(t, p, "", func(context.Context) error { return nil })
 		}
 		if took := time.Since(began); took != 0 {
