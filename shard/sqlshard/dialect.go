@@ -120,7 +120,7 @@ func (s server) beginSnapshot() string {
 // so it is told to; what that does to the costs must not have it compile them. Left
 // alone it would plan statements for short lists each time, as short ones look cheap.
 func (s server) session(o Options) string {
-	set := fmt.Sprintf("SET statement_timeout = %d; %s", o.StatementTimeout.Milliseconds(), idleLimit(o.IdleTimeout))
+	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
 	if s == postgres {
 		set += "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
 	}
@@ -129,11 +129,14 @@ func (s server) session(o Options) string {
 
 // idleLimit says how long a session may stand still in a transaction before the server ends
 // it; 0 for ever. Both servers keep the locks of a client that stands still:
-// CockroachDB's heartbeats are its node's. CockroachDB has the setting since 20.2, PostgreSQL
-// since 9.6.
+// CockroachDB's heartbeats are its node's. CockroachDB has the setting since 20.2; one
+// that does not refuses it.
 func idleLimit(d time.Duration) string {
 	return fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", d.Milliseconds())
 }
+
+// mayRefuseIdle: PostgreSQL has had the setting since 9.6.
+func (s server) mayRefuseIdle() bool { return s == cockroach }
 
 // filters readies a transaction to look for hosts; "" for nothing to say. What
 // session says is right for a filter that goes from host to host. One that reads whole

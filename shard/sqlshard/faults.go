@@ -26,16 +26,22 @@ const (
 	idleInTransaction     = "25P03"
 	unnamedInternal       = "XXUUU"
 	readOnlyTransaction   = "25006"
+	undefinedObject       = "42704"
+	invalidParameter      = "22023"
+	notSupported          = "0A000"
 	tooManyConnections    = "53300"
 	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
 	invalidCatalogName    = "3D000"
 	insufficientPrivilege = "42501"
 	duplicateDatabase     = "42P04"
 	duplicateObject       = "42710"
 	duplicateTable        = "42P07"
 	connectionClass       = "08"
+	authorizationClass    = "28"
 	integrityClass        = "23"
 	transactionClass      = "40"
+	resourcesClass        = "53"
 	cockroachRestartClass = "CR000"
 	rangeUnavailable      = "58C00"
 	nodeConnectionFailure = "58C01"
@@ -93,6 +99,16 @@ func meaning(err error) trouble {
 		return lost
 	}
 	return broken
+}
+
+// settingRefused reports whether a server said that it does not have a setting, or not
+// such a value of it.
+func settingRefused(err error) bool {
+	switch state(err) {
+	case undefinedObject, invalidParameter, notSupported:
+		return true
+	}
+	return false
 }
 
 // commitRefused reports whether the server said that a commit was not done. Any

@@ -2,15 +2,38 @@ package sqlshard
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// idleRefused: this process has warned that a server refuses the limit. A process opens a store
+// for each cell, and would say the same for each.
+var idleRefused atomic.Bool
+
+// tryIdleLimit reports whether the server ends a connection that stands still in a
+// transaction. One that does not have the setting keeps the locks of a process that stands
+// still; the log says so, once a process.
+func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
+	_, err := c.Exec(ctx, idleLimit(s.opts.IdleTimeout), pgx.QueryExecModeSimpleProtocol)
+	if err == nil || !s.server.mayRefuseIdle() || !settingRefused(err) {
+		return err == nil, err
+	}
+	if idleRefused.Swap(true) {
+		return false, nil
+	}
+	s.opts.Log.Warn("the database keeps the locks of a process that stands still in a transaction: it refuses idle_in_transaction_session_timeout", "err", err)
+	return false, nil
+}
+
 // patiently is snapshot for what may stand still between its statements, as the
 // visitor of a load does. A connection that cannot be made impatient again is closed.
 func (s *Store) patiently(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		if !s.boundsIdle {
+			return s.asOf(ctx, c.Conn(), do)
+		}
 		// Outside of the transaction: CockroachDB of the 20.2 line has no SET LOCAL.
 		if _, err := c.Exec(ctx, idleLimit(0), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err

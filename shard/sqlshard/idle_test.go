@@ -2,12 +2,16 @@ package sqlshard
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"cellgate/internal/pgproxy"
+	"cellgate/internal/pgtest"
 	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -20,6 +24,9 @@ func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 		patient := opts
 		opts.IdleTimeout = 100 * time.Millisecond
 		still, other := newStand(t, opts), newStand(t, patient)
+		if !still.boundsIdle {
+			shardtest.NotRun(t, at.name, t.Name()+": the server has no limit for transactions that stand still")
+		}
 		c, err := still.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +69,50 @@ func TestALoadMayStandStill(t *testing.T) {
 		if err := s.pool.QueryRow(t.Context(), "SHOW idle_in_transaction_session_timeout").Scan(&limit); err != nil || limit != "50ms" {
 			t.Errorf("afterwards the limit is %s, %v", limit, err)
 		}
+	}
+}
+
+// A server that does not have the setting is used without; the log says what that
+// means, once a process.
+func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
+	srv := pgtest.Start(t)
+	for _, code := range []string{undefinedObject, invalidParameter, notSupported} {
+		proxy, url := proxied(t, srv, newDatabase(t))
+		proxy.SetPlan(func(st pgproxy.Statement) pgproxy.Fault {
+			if strings.Contains(st.SQL, "idle_in_transaction_session_timeout") {
+				return pgproxy.Fault{Kind: pgproxy.Error, Code: code}
+			}
+			return pgproxy.Fault{}
+		})
+		proxy.On(true)
+		idleRefused.Store(false)
+		var log strings.Builder
+		opts := testOptions(url)
+		opts.as, opts.Log = new(cockroach), slog.New(slog.NewTextHandler(&log, nil))
+		s := newStand(t, opts)
+		if err := s.apply(shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}); err != nil {
+			t.Errorf("%s: Apply: %v", code, err)
+		}
+		mustClose(t, openAt(t, opts))
+		s.pool.Reset()
+		if n := s.live(); n != 1 {
+			t.Errorf("%s: Load gives %d claims", code, n)
+		}
+		if n := strings.Count(log.String(), "stands still"); n != 1 {
+			t.Errorf("%s: it was said %d times: %s", code, n, &log)
+		}
+	}
+	proxy, url := proxied(t, srv, newDatabase(t))
+	proxy.SetPlan(func(st pgproxy.Statement) pgproxy.Fault {
+		if strings.Contains(st.SQL, "idle_in_transaction_session_timeout") {
+			return pgproxy.Fault{Kind: pgproxy.Error, Code: insufficientPrivilege}
+		}
+		return pgproxy.Fault{}
+	})
+	proxy.On(true)
+	if s, err := Open(t.Context(), testOptions(url)); err == nil {
+		t.Error("a server that failed otherwise was used")
+		mustClose(t, s)
 	}
 }
 

@@ -309,7 +309,7 @@ func (s *Store) alone(ctx context.Context, err *error) (connection, error) {
 }
 
 func (c connection) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), defaultConnectTimeout)
 	defer cancel()
 	*c.err = errors.Join(*c.err, c.Close(ctx))
 }

@@ -52,10 +52,16 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if s.opts.as != nil {
 		s.server = *s.opts.as
 	}
+	if err == nil {
+		s.boundsIdle, err = s.tryIdleLimit(ctx, c)
+	}
 	if err = errors.Join(err, c.Close(ctx), s.server.checkName(config.ConnConfig.Database)); err != nil {
 		return err
 	}
 	settings := s.server.session(s.opts)
+	if s.boundsIdle {
+		settings += "; " + idleLimit(s.opts.IdleTimeout)
+	}
 	if err := s.server.mustBe(demanded, s.version); err != nil {
 		return err
 	}
@@ -91,7 +97,8 @@ func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pg
 	if err := opts.withSecrets(ctx, one); err != nil {
 		return nil, err
 	}
-	return pgx.ConnectConfig(ctx, one)
+	c, err := pgx.ConnectConfig(ctx, one)
+	return c, plainly(err)
 }
 
 // createDatabase makes the database that a URL names, if it is not there. Another

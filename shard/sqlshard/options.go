@@ -35,9 +35,11 @@ type Options struct {
 	// MaxConns bounds the connections; 0 means pool_max_conns of the URL, or
 	// defaultConns. An Apply holds one, and so does every reader.
 	MaxConns int32
-	// AcquireTimeout bounds the wait for a free connection, StatementTimeout a
-	// statement. IdleTimeout is how long the server keeps the locks of a process that
-	// stands still in the middle of a transaction.
+	// ConnectTimeout bounds the making of a connection, AcquireTimeout the wait for
+	// a free one, StatementTimeout a statement. IdleTimeout is how long the
+	// server keeps the locks of a process that stands still in the middle of a
+	// transaction.
+	ConnectTimeout   time.Duration
 	AcquireTimeout   time.Duration
 	StatementTimeout time.Duration
 	IdleTimeout      time.Duration
@@ -64,9 +66,8 @@ const readCommitted = "read committed"
 
 // Defaults of Options.
 const (
-	defaultConns = 8
-	// connectTimeout bounds the making of a connection, unless the URL has a shorter one.
-	connectTimeout        = 5 * time.Second
+	defaultConns          = 8
+	defaultConnectTimeout = 5 * time.Second
 	defaultAcquireTimeout = 2 * time.Second
 	// A caller that gives up after shard.ApplyLimit hears of the statement before.
 	defaultStatementTimeout = shard.ApplyLimit - 2*time.Second
@@ -82,7 +83,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("the name of a shard's cell is %q (uuid %q), must be one line and not empty", o.Cell, o.CellUUID)
 	}
 	for d, standard := range map[*time.Duration]time.Duration{
-		&o.AcquireTimeout: defaultAcquireTimeout, &o.StatementTimeout: defaultStatementTimeout, &o.IdleTimeout: defaultIdleTimeout,
+		&o.ConnectTimeout: defaultConnectTimeout, &o.AcquireTimeout: defaultAcquireTimeout,
+		&o.StatementTimeout: defaultStatementTimeout, &o.IdleTimeout: defaultIdleTimeout,
 	} {
 		if *d <= 0 {
 			*d = standard
@@ -178,8 +180,8 @@ func (o Options) connecting(config *pgx.ConnConfig) {
 	if o.dial != nil {
 		config.DialFunc = o.dial
 	}
-	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
-		config.ConnectTimeout = connectTimeout
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > o.ConnectTimeout {
+		config.ConnectTimeout = o.ConnectTimeout
 	}
 }
 

@@ -34,6 +34,8 @@ type Store struct {
 	own atomic.Pointer[shard.LaneID]
 	// lanes are those that Tail met last; nil for none.
 	lanes atomic.Pointer[[]shard.LaneID]
+	// boundsIdle: the server takes idle_in_transaction_session_timeout.
+	boundsIdle bool
 
 	mu     sync.Mutex
 	closed bool
@@ -122,7 +124,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && s.pool.Stat().AcquiredConns() >= s.pool.Config().MaxConns {
 		return nil, s.poolEmpty(err)
 	}
-	return nil, err
+	return nil, plainly(err)
 }
 
 // read runs what only reads, each statement for itself.
