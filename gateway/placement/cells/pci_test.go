@@ -149,7 +149,7 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 			<-time.After(20 * time.Millisecond)
 		}
 	}
-	given := map[string]bool{}
+	given, of := map[string]bool{}, map[int]string{}
 	for n, req := range map[int]*cellgatev1.SelectDestinationsRequest{11: conductorAsks(t, 11), 12: typedAsks(12)} {
 		suffix := map[int]string{11: gpuRequestID(11) + "-0", 12: "pci_request_0-0"}[n]
 		var answer struct {
@@ -167,7 +167,7 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 		if given[device] || device == gpu(0) {
 			t.Errorf("instance %d has provider %s, which another has", n, device)
 		}
-		given[device] = true
+		given[device], of[n] = true, device
 		if got := call(t, "GET", url+"/allocations/"+gpuInstance(n), "", 200); !strings.Contains(got, device) || !strings.Contains(got, gpuClass) {
 			t.Errorf("instance %d: allocated is %s, answered %s", n, got, device)
 		}
@@ -186,6 +186,14 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 	_, err = scheduler.SelectDestinations(t.Context(), conductorAsks(t, 15))
 	if fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 lacks free PCI devices") {
 		t.Errorf("a device that its compute does not report: %v", err)
+	}
+	// A pool has a device to spare, but Placement has the provider of another one: the pool is not the allocation's.
+	call(t, "DELETE", url+"/allocations/"+gpuInstance(11), "", 204)
+	call(t, "PUT", url+"/allocations/"+instance, fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": null,
+		"allocations": {%q: {"resources": {%q: 1}}}}`, of[11], gpuClass), 204)
+	resp, err := scheduler.SelectDestinations(t.Context(), conductorAsks(t, 16))
+	if fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 lacks free PCI devices") {
+		t.Errorf("a pool of another provider: %v, %v, assigned %q", resp, err, assignedTo(t, one, gpuInstance(16)))
 	}
 	if keys := slices.Sorted(maps.Keys(given)); !slices.Equal(keys, []string{gpu(1), gpu(2)}) {
 		t.Errorf("given %q", keys)
