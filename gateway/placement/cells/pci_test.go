@@ -195,6 +195,16 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 	if fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 lacks free PCI devices") {
 		t.Errorf("a pool of another provider: %v, %v, assigned %q", resp, err, assignedTo(t, one, gpuInstance(16)))
 	}
+	// A claim whose allocation is moved to another child keeps its device until a report has the instance: nobody gets it.
+	call(t, "PUT", url+"/allocations/"+gpuInstance(12), fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": 1,
+		"allocations": {%q: {"resources": {"VCPU": 1}}, %q: {"resources": {%q: 1}}}}`, compute, gpu(0), gpuClass), 204)
+	if pools := assignedTo(t, one, gpuInstance(12)); len(pools) != 1 || !strings.Contains(pools[0], "rp_uuid="+of[12]) {
+		t.Errorf("after its allocation was moved, the instance is assigned %q", pools)
+	}
+	resp, err = scheduler.SelectDestinations(t.Context(), conductorAsks(t, 17))
+	if fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 lacks free PCI devices") {
+		t.Errorf("the device that it left in Placement alone: %v, %v", resp, err)
+	}
 	if keys := slices.Sorted(maps.Keys(given)); !slices.Equal(keys, []string{gpu(1), gpu(2)}) {
 		t.Errorf("given %q", keys)
 	}
