@@ -25,11 +25,11 @@ const python = "/usr/bin/python3"
 // needs is what the tests import; `make needs-nova` installs it on Debian.
 const needs = "import nova.objects, grpc, google.protobuf"
 
-// together are modules of test/ that may run at the same time, each in a process
-// of its own; alone is one whose hosts nobody else may take.
+// together are modules of test/ that run in one process: to import Nova takes 2 s of
+// CPU. alone is one that compares hosts nobody else may take.
 var (
 	together = []string{"test_select", "test_trouble", "test_conductor"}
-	alone    = []string{"test_placement"}
+	alone    = "test_placement"
 )
 
 // TestDoorInNova places Nova's own objects through Nova's own classes: with
@@ -47,19 +47,13 @@ func TestDoorInNova(t *testing.T) {
 	}
 	for mode, value := range modes {
 		env := []string{"OS_NOVA_DISABLE_EVENTLET_PATCHING=" + value, "CELLGATE_GRPC=" + grpc, "CELLGATE_HTTP=" + http}
-		for _, suites := range [][]string{together, alone} {
-			t.Run(mode, func(t *testing.T) {
-				for _, suite := range suites {
-					t.Run(suite, func(t *testing.T) {
-						if suite == alone[0] {
-							testlong.Only(t, "test_select, and the API of Placement in gateway/placement")
-						}
-						t.Parallel()
-						unittest(t, suite, env)
-					})
-				}
+		t.Run(mode, func(t *testing.T) {
+			unittest(t, env, together...)
+			t.Run(alone, func(t *testing.T) {
+				testlong.Only(t, "test_select, and the API of Placement in gateway/placement")
+				unittest(t, env, alone)
 			})
-		}
+		})
 	}
 }
 
@@ -77,7 +71,7 @@ func TestBus_NovaUnchanged_GetsItsHosts(t *testing.T) {
 	url := rabbittest.Start(t).URL()
 	_, web := system(t, "--bus-url", url)
 	awaitReady(t, "http://"+web+"/readyz")
-	unittest(t, "test_bus", []string{"BUS_URL=" + url})
+	unittest(t, []string{"BUS_URL=" + url}, "test_bus")
 }
 
 // awaitReady waits until the gateway has declared its queues: a call before that is lost.
@@ -106,11 +100,12 @@ func awaitReady(t *testing.T, url string) {
 // verdict is a line of unittest: a test, and how it went.
 var verdict = regexp.MustCompile(`(?m)^(test_\w+) \(.*\.\.\. ?(?:(ok)|skipped '(.*)'|(?:FAIL|ERROR))?`)
 
-// unittest runs a module and makes each of its tests one of ours.
-func unittest(t *testing.T, suite string, env []string) {
+// unittest runs modules in one process and makes each of their skipped tests one of ours.
+func unittest(t *testing.T, env []string, modules ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-W", "ignore", "-m", "unittest", "-v", suite)
+	cmd := exec.CommandContext(ctx, python, append([]string{"-W", "ignore", "-m", "unittest", "-v"}, modules...)...)
 	cmd.Dir = "test"
 	cmd.Env = append(append(os.Environ(), env...), "PYTHONPATH=..", "PYTHONDONTWRITEBYTECODE=1")
 	out, err := cmd.CombinedOutput()
@@ -126,7 +121,7 @@ func unittest(t *testing.T, suite string, env []string) {
 			t.Run(m[1], func(t *testing.T) { t.Skip(m[3]) })
 		}
 	}
-	t.Logf("%s: %d tests", suite, len(found))
+	t.Logf("%v: %d tests", modules, len(found))
 }
 
 // system runs `cellgate dev` until the test ends and gives its addresses.
@@ -134,7 +129,9 @@ func system(t *testing.T, flags ...string) (grpc, http string) {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "cellgate")
-	if out, err := exec.Command("go", "build", "-o", binary, "cellgate/cmd/cellgate").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", binary, "cellgate/cmd/cellgate")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make test's plain part has compiled its packages
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.Command(binary, append([]string{
