@@ -44,10 +44,10 @@ func startDrainWorld(t *testing.T) *drainWorld {
 		}
 		return nil
 	})
-	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 8, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
-	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 4)}
+	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 4, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
+	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 2)}
 	w.client.command("go")
-	w.loaded(100)
+	w.loaded(50)
 	return w
 }
 
@@ -139,7 +139,7 @@ func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
 	if state := w.health(t, w.api, ""); state != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("the gRPC health service says %s when ready", state)
 	}
-	w.loaded(100)
+	w.loaded(50)
 	w.verify()
 	if w.rest.closing() == 0 {
 		t.Error("no REST answer closed its connection while draining")
@@ -162,7 +162,7 @@ func TestDrainingCellLosesNothing(t *testing.T) {
 	w.loaded(50) // by the other cell
 	w.cells[0].start()
 	w.awaitReady(testwait.Limit)
-	w.loaded(100)
+	w.loaded(50)
 	w.verify()
 	// The agents' streams ended with the cell and came back to it.
 	w.await(testwait.Limit, "the agents are back", func(context.Context) (bool, string) {
