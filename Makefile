@@ -222,7 +222,7 @@ load: build $(TOOLS)/.k6 proto/third_party/buf/validate/validate.proto ## Load c
 	loadtest/run.sh $(BIN)/cellgate $(TOOLS)/k6
 
 .PHONY: bench-scale
-bench-scale: build ## Measure start-up time, memory and selections a second with cells, agents and gateway as processes (20 minutes, 16 GiB), and print the table. SIZES="10x1000 100x1000 10x10000": cells x hosts.
+bench-scale: build ## Measure start-up time, memory and selections a second with cells, agents and gateway as processes (4 minutes, 8 GiB), and print the table. SIZES="3x1000 10x1000 30x1000": cells x hosts.
 	loadtest/scale.sh $(BIN)/cellgate $(SIZES)
 
 .PHONY: peers

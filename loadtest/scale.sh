@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scale.sh CELLGATE [CELLSxHOSTS...]. For each size: starts the cells, their agents and a gateway as processes, waits
 # until all hosts are registered, and prints how long that took, the memory in use, and what "cellgate bench" measures. The
-# default is 10x1000 100x1000 10x10000. The logs of the last one are in $OUT (.cellgate/scale).
+# default is 3x1000 10x1000 30x1000. The logs of the last one are in $OUT (.cellgate/scale).
 set -euo pipefail
 cellgate=$(realpath "$1")
 shift
@@ -23,7 +23,7 @@ format='%-11s %8s %10s %10s %12s %7s %12s %7s %7s\n'
 # shellcheck disable=SC2059 # the format is above
 row() { printf "$format" "$@"; }
 row 'CELLS x' REGISTER 'CELLS MIB' 'AGENTS MIB' 'GATEWAY MIB' CALLERS SELECTIONS/S 'P50 MS' 'P99 MS'
-[ $# -gt 0 ] || set -- 10x1000 100x1000 10x10000
+[ $# -gt 0 ] || set -- 3x1000 10x1000 30x1000
 for size in "$@"; do
   (
     cells=${size%x*} hosts=${size#*x} began=$SECONDS
