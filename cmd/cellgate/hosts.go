@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [HOST]",
 		Short: "Show the hosts of all cells, take them out of service, make them report anew",
-		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates and other resources in a list.",
+		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates, other resources, who speaks for a host and when\nits agent was heard in a list.",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
@@ -48,17 +49,33 @@ func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 		nothing(p, "hosts", m.GetUnavailableCells())
 		return
 	}
-	t := p.table("HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "+OTHER", "+AGGREGATES", "+UUID")
+	t := p.table("HOST", "CELL", "ZONE", "STATE", "INSTANCES", "VCPU", "MEMORY GIB", "DISK GIB", "+SOURCE", "+HEARD", "+OTHER", "+AGGREGATES", "+UUID")
 	for _, h := range m.GetHosts() {
 		var r resources
 		for _, i := range h.GetInventories() {
 			r.add(i.GetResourceClass(), int64(i.GetUsed()), capacity(i))
 		}
 		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), r.cpu, r.memory, r.disk,
-			strings.Join(r.other, ", "), joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), h.GetHostUuid())
+			source(h), heard(h), strings.Join(r.other, ", "), joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), h.GetHostUuid())
 	}
 	t.print()
 	footer(p, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
+}
+
+// source is who a list says speaks for a host; hostSource says more.
+func source(h *cellgatev1.Host) string {
+	if h.GetImported() {
+		return "Nova's tables"
+	}
+	return "agent"
+}
+
+// heard is how long ago a host's agent was heard; "-" for never since the replica started, and for a host without one.
+func heard(h *cellgatev1.Host) string {
+	if h.GetLastSeenAt() == nil {
+		return "-"
+	}
+	return age(time.Now(), h.GetLastSeenAt().AsTime())
 }
 
 // capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.

@@ -78,3 +78,14 @@ func TestWrongUseOfTheCommandsThatTakeHostsOutOfService(t *testing.T) {
 		}
 	}
 }
+
+func TestHosts_Wide_SayWhoSpeaksAndWhenItWasHeard(t *testing.T) {
+	reported := &cellgatev1.Host{LastSeenAt: timestamppb.New(time.Now().Add(-3 * time.Hour))}
+	if source(reported) != "agent" || heard(reported) != "3h0m ago" {
+		t.Errorf("%s, %s", source(reported), heard(reported))
+	}
+	imported := &cellgatev1.Host{Imported: true}
+	if source(imported) != "Nova's tables" || heard(imported) != "-" {
+		t.Errorf("%s, %s", source(imported), heard(imported))
+	}
+}
