@@ -60,6 +60,7 @@ export OS_AUTH_URL=http://127.0.0.1:$KEYSTONE_PORT/v3 OS_USERNAME=admin OS_PASSW
 export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default OS_IDENTITY_API_VERSION=3 OS_COMPUTE_API_VERSION=2.92
 export OS_PLACEMENT_API_VERSION=1.39 no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 
+installed() { dpkg -s "$1" 2>/dev/null | grep -q '^Status: install ok installed'; }
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 
 # alive NAME: whether the process of run/NAME.pid runs

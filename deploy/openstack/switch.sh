@@ -1,6 +1,8 @@
 #!/bin/bash
-# switch.sh [N]: boots N servers (40) while nova-scheduler takes over from cellgate, and then cellgate from nova-scheduler.
+# switch.sh [N]: boots N servers (40) while nova-scheduler takes over from cellgate, and then cellgate from nova-scheduler,
+# which is installed for that long.
 . "$(dirname "$0")/env.sh"
+installed nova-scheduler || trap 'apt-get -qq -y purge nova-scheduler >/dev/null' EXIT
 n=${1:-40} name=switch-$(date +%s)
 /usr/bin/python3 "$CODE/lib/boot.py" "$n" m1.tiny --prefix "$name" --concurrency 1 --timeout 400 >"$STACK/log/switch.log" 2>&1 & boots=$!
 sleep 3; say "over to nova-scheduler"; "$CODE/scheduler.sh" nova
