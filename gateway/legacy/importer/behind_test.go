@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,21 +47,26 @@ func (s *schedulerOf) registers() {
 	}
 }
 
-// claims makes and confirms the claim of a request for an instance.
-func (s *schedulerOf) claims(instance int64) {
+// claim makes and confirms the claim of a request for an instance on host 1, or gives the refusal.
+func (s *schedulerOf) claim(instance int64, guest *cellv1.Guest) *cellv1.Refusal {
 	s.Helper()
-	out, err := s.ClaimBatch(s.Context(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{
+	id := fmt.Sprintf("claim-%d", instance)
+	for _, op := range []*cellv1.ClaimOp{
 		{Op: &cellv1.ClaimOp_Claim{Claim: &cellv1.NewClaim{
-			ClaimId: "claim", ConsumerUuid: instanceID(instance), HostUuid: hostID(1), Ttl: durationpb.New(time.Hour),
+			ClaimId: id, ConsumerUuid: instanceID(instance), HostUuid: hostID(1), Ttl: durationpb.New(time.Hour), Guest: guest,
 			Allocations: []*cellgatev1.Allocation{{ProviderUuid: hostID(1), ResourceClass: vcpu, Amount: 1}},
 		}}},
-	}})
-	if err == nil && out.GetOutcomes()[0].GetRefusal() == nil {
-		out, err = s.ClaimBatch(s.Context(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: "claim", ConsumerUuid: instanceID(instance)}}}}})
+		{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: instanceID(instance)}}},
+	} {
+		out, err := s.ClaimBatch(s.Context(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{op}})
+		if err != nil {
+			s.Fatal(err)
+		}
+		if r := out.GetOutcomes()[0].GetRefusal(); r != nil {
+			return r
+		}
 	}
-	if err != nil || out.GetOutcomes()[0].GetRefusal() != nil {
-		s.Fatalf("%v, %v", out, err)
-	}
+	return nil
 }
 
 // live gives the live claims by their instances: whether these were seen.
@@ -150,7 +156,9 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 					}
 				}
 				until("the first instance has a claim", fresh, func() bool { return len(to.live()) == 1 })
-				to.claims(2)
+				if r := to.claim(2, nil); r != nil {
+					t.Fatal(r)
+				}
 				row := rowOn(2, "host1", "node1", source.Now(t).Truncate(time.Second))
 				row["updated_at"] = source.Now(t).Truncate(time.Second)
 				source.Insert(t, "instances", row)

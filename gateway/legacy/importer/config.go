@@ -37,7 +37,8 @@ const (
 	mostBatchHosts, batchBytes = 256, 2 << 20
 	// againHosts bounds the hosts that a step sends though their rows are those that the cell took.
 	againHosts = 256
-	// settleFor is how long a row was not written for it to count in the first pass.
+	// settleFor is how long a row was not written for it to count in the first pass, and for its
+	// compute not to be claiming. Passes look back as long (novadb.InstancePoint).
 	settleFor = 2 * time.Minute
 )
 

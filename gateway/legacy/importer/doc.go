@@ -36,9 +36,15 @@
 //
 // # When an instance counts
 //
-// Nova writes an instances row a moment before the compute_nodes row. So an instance
-// counts from the second pass that has it on its host, if compute_nodes was read after
-// the first; until then its usage is unaccounted for. In three passes rows that nobody
+// When nova-compute claims for an instance that it builds, it empties task_state, writes
+// the host to the row of instances, then what is in use with it (devices and dedicated
+// CPUs too) to compute_nodes, and then the first task to task_state. So a row with
+// vm_state building and no task_state is between: compute_nodes may lack the instance. One
+// that nobody wrote for two minutes is not: its compute has stopped.
+//
+// An instance counts from the second pass that has it on its host and not between, if
+// compute_nodes was read after the first. Until then its usage is unaccounted for, and its
+// request's claim holds its devices and dedicated CPUs. In three passes rows that nobody
 // wrote for two minutes count at once, and hosts with other rows wait for the next pass:
 // the first of an Importer's life, the first after another gateway imported, and the one
 // after a pass that may have read older rows than the pass before it.

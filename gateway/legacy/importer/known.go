@@ -24,6 +24,8 @@ type instance struct {
 	project, user string
 	pass, first   uint64
 	firstAt       time.Time
+	// claiming: its compute still claimed for it (isClaiming), so that the next pass sets first anew.
+	claiming bool
 }
 
 // known are the instances by what the rows said last.
@@ -118,14 +120,15 @@ func (k *known) note(row *novadb.Instance, pass uint64, at, quiet time.Time) err
 func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet time.Time) {
 	i.pass = pass
 	old := k.by[i.uuid]
-	if old != nil {
+	switch {
+	case old != nil && !old.claiming:
 		i.first, i.firstAt = old.first, old.firstAt
 		old.pass = pass
 		if *old == *i {
 			return
 		}
-	} else if quiet.IsZero() || latest(row).After(quiet) {
-		i.first, i.firstAt = pass, at
+	case quiet.IsZero() || latest(row).After(quiet):
+		i.first, i.firstAt, i.claiming = pass, at, isClaiming(row, at)
 	}
 	i.project, i.user = k.intern(i.project), k.intern(i.user)
 	i.at = place{k.intern(i.at.host), k.intern(i.at.node)}
@@ -137,6 +140,12 @@ func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet ti
 	}
 	o.all[i.uuid] = i
 	o.changes++
+}
+
+// isClaiming reports whether a row is as while nova-compute claims for an instance that it builds:
+// compute_nodes may not have the instance. If nobody wrote it for long, the compute has stopped.
+func isClaiming(row *novadb.Instance, at time.Time) bool {
+	return row.VMState == "building" && row.TaskState == "" && latest(row).After(at.Add(-settleFor))
 }
 
 // latest is when a row was written last, by whoever wrote it.

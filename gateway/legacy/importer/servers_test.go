@@ -58,7 +58,9 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 					}
 				}
 				until("the first instance has a claim", func() bool { return len(to.live()) == 1 })
-				to.claims(2)
+				if r := to.claim(2, nil); r != nil {
+					t.Fatal(r)
+				}
 				source.Exec(t, "UPDATE instances SET host = 'host1', node = 'node1', updated_at = "+stamped(t, source)+" WHERE id = 2")
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
 				until("the second instance was seen", func() bool { return to.live()[instanceID(2)] })
@@ -165,6 +167,7 @@ func TestStep_AfterAStaleServer_NoClaimEnds(t *testing.T) {
 			steps("one instance, and one that is built", n, 1)
 			behind := stale{n, maps.Clone(n.rows)}
 			n.on(2, 1)
+			n.put(2, func(r *novadb.Instance) { r.TaskState = "networking" })
 			n.on(3, 1)
 			step(t, m, n, cell)
 			steps("three instances", n, 3)

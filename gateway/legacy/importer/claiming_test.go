@@ -1,0 +1,124 @@
+package importer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"cellgate/gateway/legacy/novadb"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
+	"cellgate/schedule"
+)
+
+// building has a compute write an instance's host to its row, as the first thing that it writes of its claim.
+func (n *nova) building(i int64) {
+	n.put(i, func(r *novadb.Instance) { r.Host, r.Node, r.VMState, r.TaskState = "host1", "node1", "building", "" })
+}
+
+// A compute writes compute_nodes after the instance's host and before the instance's task. However often the rows are
+// read between, a device and a dedicated CPU are one request's alone.
+func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
+	numa := func(pinned string) string {
+		return `{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": [{"nova_object.name": "NUMACell", "nova_object.data": {
+			"id": 0, "cpuset": [], "pcpuset": [4], "memory": 1024, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [` + pinned + `], "siblings": [[4]], "socket": 0,
+			"mempages": [{"nova_object.data": {"size_kb": 4, "total": 262144, "used": 0, "reserved": 0}}]}}]}}`
+	}
+	pci := func(free int) string {
+		return fmt.Sprintf(`[{"vendor_id": "8086", "product_id": "154c", "count": %d}]`, free)
+	}
+	for _, c := range []struct {
+		name, filter string
+		free, taken  schedule.FactTexts
+		guest        *cellv1.Guest
+	}{
+		{
+			"a device", schedule.PCIFilter,
+			schedule.FactTexts{PCIPools: pci(1)},
+			schedule.FactTexts{PCIPools: pci(0)},
+			&cellv1.Guest{JudgePci: true, PciRequests: []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
+				Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "154c"}},
+			}}}}},
+		},
+		{
+			"a dedicated CPU", schedule.NUMAFilter,
+			schedule.FactTexts{NUMATopology: numa("")},
+			schedule.FactTexts{NUMATopology: numa("4")},
+			&cellv1.Guest{JudgeNuma: true, Numa: &cellv1.GuestNuma{Cells: []*cellv1.GuestCell{{Dedicated: 1, MemoryMb: 64, CpuPolicy: "dedicated"}}}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, cell := newNova(1), newScheduler(t)
+			m := importerOf(t, n)
+			has := func(f schedule.FactTexts) {
+				f.HypervisorType, f.HypervisorHostname, f.Stats, f.SupportedInstances = "QEMU", "node1", "{}", "[]"
+				n.hosts[1].Facts = schedule.ParseFacts(f)
+				n.touch(1)
+			}
+			next := int64(1)
+			steps := func(when string, seen bool) {
+				t.Helper()
+				for range 3 {
+					step(t, m, n, cell)
+					next++
+					if r := cell.claim(next, c.guest); r.GetFilter() != c.filter {
+						t.Errorf("%s: another claim is answered with %v", when, r)
+					}
+				}
+				if got := cell.live(); got[instanceID(1)] != seen || len(got) != 1 {
+					t.Errorf("%s: the claims are %v", when, got)
+				}
+			}
+			has(c.free)
+			step(t, m, n, cell)
+			if r := cell.claim(1, c.guest); r != nil {
+				t.Fatal(r)
+			}
+			steps("the compute has not begun", false)
+			n.building(1)
+			steps("the instance has its host", false)
+			has(c.taken)
+			steps("compute_nodes has it", false)
+			n.put(1, func(r *novadb.Instance) { r.TaskState = "networking" })
+			steps("the instance has its first task", true)
+			// What the row has counts then, not the claim.
+			has(c.free)
+			step(t, m, n, cell)
+			if r := cell.claim(100, c.guest); r != nil {
+				t.Error(r)
+			}
+		})
+	}
+}
+
+// Of a compute that stops amid its claim the instance counts once its row is two minutes old, and from then on whatever
+// is written to it.
+func TestStep_ComputeStopsInItsClaim_InstanceCountsLater(t *testing.T) {
+	for name, fullEvery := range map[string]time.Duration{"changed rows": 24 * time.Hour, "all rows": time.Nanosecond} {
+		t.Run(name, func(t *testing.T) {
+			n, cell := newNova(1), newCell()
+			m := importerOf(t, n, func(c *Config) { c.FullEvery = fullEvery })
+			step(t, m, n, cell)
+			n.building(1)
+			for range 100 {
+				if r := step(t, m, n, cell); r.Adopted > 0 {
+					t.Fatalf("%+v", r)
+				}
+			}
+			n.now = n.now.Add(30 * time.Second)
+			for range 3 {
+				step(t, m, n, cell)
+			}
+			for _, state := range []string{"building", "error"} {
+				if len(cell.claims) != 1 {
+					t.Fatalf("%d claims", len(cell.claims))
+				}
+				n.put(1, func(r *novadb.Instance) { r.VMState = state })
+				for range 3 {
+					if r := step(t, m, n, cell); r.Released > 0 {
+						t.Errorf("%s: %+v", state, r)
+					}
+				}
+			}
+		})
+	}
+}
