@@ -131,6 +131,9 @@ another one, and delete there what the first does not have. With --dry-run nothi
 Generations are those that the other side counts. Allocations above a capacity, or against min_unit, max_unit or
 step_size, are refused there, and listed.
 
+If the first Placement has no providers, or if more than half of more than 10 providers of the other one would be deleted,
+nothing is written without --allow-deletions.
+
 Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side does not answer.`,
 		Example: `  cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778/cells/cell1 --noauth --dry-run
   cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778 --noauth -o json`,
@@ -139,6 +142,7 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 	s := &placementSides{env: t.env}
 	s.flags(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "compare only")
+	allow := cmd.Flags().Bool("allow-deletions", false, "copy even if that deletes most providers of the other Placement")
 	limit := unsortedLimitFlag(cmd, "differences")
 	output := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -158,7 +162,7 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 			lines = 1 << 30
 		}
 		r, err := mirror.New(from, mirror.Remote{Client: to}, s.parallel).Pass(cmd.Context(), mirror.PassConfig{
-			Dry: *dry, MaxLines: lines, Progress: newProgress(t.err),
+			Dry: *dry, AllowDeletions: *allow, MaxLines: lines, Progress: newProgress(t.err),
 		})
 		if err != nil {
 			return placementAway(s.from+" or "+s.to, err)
@@ -182,7 +186,7 @@ func showCopied(p *page, r *mirror.Report, dry bool) {
 	t := p.table("DIFFERENCE", "NUMBER")
 	for _, what := range []mirror.What{
 		mirror.NameMissing, mirror.NameExtra, mirror.ProviderMissing, mirror.ProviderDiffers, mirror.ProviderExtra, mirror.ProviderAgents,
-		mirror.ConsumerMissing, mirror.ConsumerDiffers, mirror.ConsumerExtra,
+		mirror.ConsumerMissing, mirror.ConsumerDiffers, mirror.ConsumerExtra, mirror.ConsumerAgents,
 	} {
 		t.row(what, r.Counts[what])
 	}
@@ -197,6 +201,9 @@ func showCopied(p *page, r *mirror.Report, dry bool) {
 		p.printf("; nothing was written")
 	}
 	p.printf("\n")
+	if r.Refused != "" {
+		p.prose("Without --dry-run: %s", r.Refused)
+	}
 }
 
 func newPlacementTap(t terminal) *cobra.Command {
@@ -205,11 +212,13 @@ func newPlacementTap(t terminal) *cobra.Command {
 		Short: "Serve one Placement, and copy to another one what is written to it",
 		Long: `Forward every request to one Placement, and copy what was written to another one. Callers get the first one's
 answers, and wait for nothing else. Answers to reads are compared with the other one's. At the start, and every hour,
-everything is compared and copied.
+everything is compared and copied. If that would delete most of the other one's providers at the start, as copy explains,
+the tap ends and nothing is deleted.
 
 What was written, copied and found different is logged every minute. Any number of taps may serve one Placement.
 
-Exit status: 0 stopped, 2 wrong usage, 3 a side does not answer at the start.`,
+Exit status: 0 stopped, 1 it cannot serve, or would delete most providers, 2 wrong usage, 3 a side does not answer at the
+start.`,
 		Example: `  cellgate placement tap --from http://placement.example:8778 --to http://gateway.example:8778 --noauth`,
 		Args:    usageArgs(cobra.NoArgs),
 	}

@@ -2,13 +2,16 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +159,53 @@ func TestPlacement_BothSidesAreOne_IsRefused(t *testing.T) {
 	}
 	if samePlacement(from, from+"1") || samePlacement(from+"/placement", from) {
 		t.Error("two Placements are taken for one")
+	}
+}
+
+// standIn answers as a Placement with that many providers, and takes no write.
+func standIn(t *testing.T, providers int) string {
+	t.Helper()
+	list := []map[string]any{}
+	for i := range providers {
+		id := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", i)
+		list = append(list, map[string]any{"uuid": id, "name": id, "root_provider_uuid": id, "generation": 0})
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := map[string]any{
+			"versions": []any{map[string]any{"max_version": "1.39"}}, "resource_provider_generation": 0, "inventories": map[string]any{},
+			"traits": []any{}, "aggregates": []any{}, "resource_classes": []any{}, "allocations": map[string]any{}, "resource_providers": list,
+		}
+		if uuid := r.URL.Query().Get("uuid"); uuid != "" {
+			body["resource_providers"] = slices.DeleteFunc(slices.Clone(list), func(p map[string]any) bool { return p["uuid"] != uuid })
+		}
+		if r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusConflict)
+			body = map[string]any{"errors": []any{map[string]any{"code": "placement.concurrent_update", "detail": "no"}}}
+		}
+		_ = json.NewEncoder(w).Encode(body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestPlacement_MostProvidersWouldGo_CountsAndURLsAreNamed(t *testing.T) {
+	from, to := standIn(t, 1), standIn(t, 12)
+	sides := []string{"--from", from, "--to", to, "--noauth"}
+	want := []string{from + " has 1 providers", to + " has 12", "11 would be deleted", "--allow-deletions", "nothing was written"}
+	for command, more := range map[string][]string{"copy": nil, "tap": {"--listen", "127.0.0.1:0"}} {
+		_, text, status := typed(t.Context(), "", slices.Concat([]string{"placement", command}, sides, more)...)
+		for _, part := range want {
+			if status != exitRefused || !strings.Contains(text, part) {
+				t.Errorf("%s: status %d, no %q in %s", command, status, part, text)
+			}
+		}
+	}
+	out, text, status := typed(t.Context(), "", append([]string{"placement", "copy", "--dry-run"}, sides...)...)
+	if status != exitDone || !strings.Contains(out, "Without --dry-run: nothing was") || !strings.Contains(out, "provider extra        11") {
+		t.Errorf("dry: status %d, %s%s", status, out, text)
+	}
+	if _, text, status = typed(t.Context(), "", append([]string{"placement", "copy", "--allow-deletions"}, sides...)...); !strings.Contains(text, "11 differences could not be copied") {
+		t.Errorf("allowed: status %d, %s", status, text)
 	}
 }
 

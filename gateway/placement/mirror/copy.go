@@ -259,24 +259,31 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 const neverGeneration = 1 << 40
 
 // leaveAgents refuses (AgentTree) to change what the target's consumer holds of a host whose tree an agent reports: that is
-// a claim, which the source may know nothing of. Whose tree it is, only a refused write tells: it names a generation that no
-// provider has, so that the others refuse it too.
+// a claim, which the source may know nothing of.
 func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) error {
 	if have == nil {
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(have.Allocations)) {
-		generation, none := int64(neverGeneration), []string{}
-		err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{{UUID: id, Generation: &generation, Traits: &none}}})
-		switch reason, _ := refusedBecause(err); reason {
-		case placement.AgentTree:
+		if err := m.leaveAgent(ctx, id); err != nil {
 			return err
-		case placement.ProviderGeneration, placement.ProviderNotFound:
-		default:
-			return fmt.Errorf("whether an agent reports provider %s: %w", id, cmp.Or(err, errChanging))
 		}
 	}
 	return nil
+}
+
+// leaveAgent refuses (AgentTree) a provider of the target whose tree an agent reports, and changes none. Whose tree it is,
+// only a refused write tells: it names a generation that no provider has, so that the others refuse it too.
+func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
+	generation, none := int64(neverGeneration), []string{}
+	err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{{UUID: uuid, Generation: &generation, Traits: &none}}})
+	switch reason, _ := refusedBecause(err); reason {
+	case placement.AgentTree:
+		return err
+	case placement.ProviderGeneration, placement.ProviderNotFound:
+		return nil
+	}
+	return fmt.Errorf("whether an agent reports provider %s: %w", uuid, cmp.Or(err, errChanging))
 }
 
 // copyHeld gives the target what a consumer holds something of. A provider that is there keeps what it has: to take that

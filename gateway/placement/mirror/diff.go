@@ -129,10 +129,10 @@ func consumerWrite(have, want *placement.Consumer, countsItself bool) *placement
 }
 
 // equalConsumers compares all but the type of a source that has no types, and of generations only whether the source's
-// is not newer.
+// is not newer. A Remote was given typeOfUnknown for the unknown type: both are equal.
 func equalConsumers(have, want *placement.Consumer, countsItself bool) bool {
 	return (countsItself || have.Generation >= want.Generation) && have.ProjectID == want.ProjectID && have.UserID == want.UserID &&
-		(have.Type == want.Type || want.Type == unknownType) && equalAllocations(have.Allocations, want.Allocations)
+		(have.Type == want.Type || want.Type == unknownType || have.Type == unknownType && want.Type == typeOfUnknown) && equalAllocations(have.Allocations, want.Allocations)
 }
 
 func equalAllocations(a, b placement.Allocations) bool {

@@ -215,12 +215,141 @@ func TestPass_TreeOfAnAgent_IsCountedAndLeft(t *testing.T) {
 		if remote {
 			to = Remote{clientOf(t, here.handler)}
 		}
-		r := mustPass(t, New(clientOf(t, w.handler), to, 0), PassConfig{})
-		if r.Counts[ProviderAgents] != 3 || r.Failed != 0 || target.providers[p].Name != before {
+		m, untouched := New(clientOf(t, w.handler), to, 0), target.contents(true)
+		dry := mustPass(t, m, PassConfig{Dry: true})
+		if target.contents(true) != untouched {
+			t.Errorf("remote %t: a dry pass wrote", remote)
+		}
+		r := mustPass(t, m, PassConfig{})
+		if !maps.Equal(dry.Counts, r.Counts) {
+			t.Errorf("remote %t: a dry pass counts %v, the real one %v", remote, dry.Counts, r.Counts)
+		}
+		if r.Counts[ProviderAgents] != 2 || r.Counts[ConsumerAgents] != 1 || r.Failed != 0 || target.providers[p].Name != before {
 			t.Errorf("remote %t: %+v, %+v", remote, r, target.providers[p])
 		}
 		if _, there := target.providers[gone]; there || len(target.consumers) != 1 {
 			t.Errorf("remote %t: consumers %v, the provider that the source lacks is there %t", remote, target.consumers, there)
+		}
+	}
+}
+
+// roots writes that many providers without contents, from the first on.
+func (w *traffic) roots(first, many int) {
+	w.t.Helper()
+	for i := first; i < first+many; i++ {
+		id := fmt.Sprintf("a0000000-0000-4000-8000-%012d", i)
+		if !w.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": id, "name": id}) {
+			w.t.Fatal("not written")
+		}
+	}
+}
+
+// The flags of the two sides are swapped, or one names another Placement.
+func TestPass_MostProvidersWouldGo_IsRefusedUnlessAllowed(t *testing.T) {
+	for _, c := range []struct {
+		name                             string
+		listed, had, extra, agents, gone int
+	}{
+		{"empty source", 0, 1, 1, 0, 1},
+		{"empty source, hosts of agents", 0, 2, 2, 2, 0},
+		{"two of three", 1, 3, 2, 0, -1},
+		{"most", 5, 12, 7, 0, 7},
+		{"half", 6, 12, 6, 0, -1},
+		{"half but for hosts of agents", 3, 12, 9, 3, -1},
+		{"nothing there", 0, 0, 0, 0, -1},
+		{"equal", 12, 12, 0, 0, -1},
+	} {
+		for _, remote := range []bool{false, true} {
+			source, target := newStore(), newStore()
+			w, here := newTraffic(t, 1, apiOf(t, source)), newTraffic(t, 1, apiOf(t, target))
+			w.roots(c.extra, c.listed) // the first are extra
+			here.roots(0, c.had)
+			for i := range c.agents {
+				target.agents[fmt.Sprintf("a0000000-0000-4000-8000-%012d", i)] = true
+			}
+			w.write(http.MethodPut, "/traits/CUSTOM_NEW", nil)
+			var to Target = target
+			if remote {
+				to = Remote{clientOf(t, here.handler)}
+			}
+			m, before := New(clientOf(t, w.handler), to, 0), target.contents(true)
+			dry := mustPass(t, m, PassConfig{Dry: true})
+			_, err := m.Pass(t.Context(), PassConfig{})
+			var refused *DeletionsError
+			if errors.As(err, &refused) != (c.gone >= 0) || (dry.Refused != "") != (c.gone >= 0) {
+				t.Fatalf("%s, remote %t: %v, dry %q", c.name, remote, err, dry.Refused)
+			}
+			if refused == nil {
+				continue
+			}
+			if refused.Listed != c.listed || refused.Had != c.had || refused.Deleted != c.gone || target.contents(true) != before {
+				t.Errorf("%s, remote %t: %v\n%s", c.name, remote, refused, target.contents(true))
+			}
+			if remote && !strings.Contains(err.Error(), "http://placement has") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			mustPass(t, m, PassConfig{AllowDeletions: true})
+			if len(target.providers) != c.listed+c.agents {
+				t.Errorf("%s, remote %t: %d providers are left", c.name, remote, len(target.providers))
+			}
+		}
+	}
+}
+
+func TestTap_FirstPassWouldDeleteMost_EndsAndDeletesNothing(t *testing.T) {
+	source, target := newStore(), newStore()
+	newTraffic(t, 1, apiOf(t, target)).roots(0, 1)
+	api := apiOf(t, source)
+	tap := NewTap(TapConfig{}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- tap.Run(ctx) }()
+	await(t, "the tap ends", func() bool { return len(ended) > 0 || tap.Status().Passes > 0 })
+	cancel()
+	var refused *DeletionsError
+	if err := <-ended; !errors.As(err, &refused) || !strings.Contains(err.Error(), "the cells has 1") || len(target.providers) != 1 {
+		t.Errorf("%v, %d providers", err, len(target.providers))
+	}
+}
+
+// Once both sides were equal, what the source deletes is deleted.
+func TestTap_LaterPass_DeletesAll(t *testing.T) {
+	source, target := newStore(), newStore()
+	api := apiOf(t, source)
+	newTraffic(t, 1, api).roots(0, 12)
+	tap := running(t, NewTap(TapConfig{PassEvery: 10 * time.Millisecond}, New(clientOf(t, api), target, 1), api, nil, slog.New(slog.DiscardHandler)))
+	await(t, "the first pass", func() bool { return tap.Status().Passes > 0 })
+	source.mu.Lock()
+	clear(source.providers)
+	source.mu.Unlock()
+	await(t, "all are deleted", func() bool {
+		target.mu.Lock()
+		defer target.mu.Unlock()
+		return len(target.providers) == 0
+	})
+}
+
+// A Placement takes no unknown type: what is written there for it is no difference on the way back.
+func TestPass_UnknownTypeBackFromRemote_IsEqual(t *testing.T) {
+	cells, old := newStore(), newStore()
+	here, there := newTraffic(t, 1, apiOf(t, cells)), newTraffic(t, 1, apiOf(t, old))
+	p, c := here.uuid('a'), here.uuid('b')
+	here.write(http.MethodPost, "/resource_providers", map[string]any{"uuid": p, "name": "host"})
+	here.write(http.MethodPut, "/resource_providers/"+p+"/inventories", map[string]any{
+		"resource_provider_generation": 0, "inventories": map[string]any{"VCPU": map[string]any{"total": 8}},
+	})
+	cells.consumers[c] = placement.Consumer{
+		UUID: c, Generation: 1, ProjectID: "p", UserID: "u", Type: unknownType, Allocations: placement.Allocations{p: {"VCPU": 1}},
+	}
+	from, to := clientOf(t, here.handler), clientOf(t, there.handler)
+	mustPass(t, New(from, Remote{to}, 0), PassConfig{})
+	if got := old.consumers[c].Type; got != typeOfUnknown {
+		t.Fatalf("written as %q", got)
+	}
+	for _, m := range []*Mirror{New(from, Remote{to}, 0), New(to, Remote{from}, 0), New(to, cells, 0)} {
+		if r := mustPass(t, m, PassConfig{Dry: true}); r.Counts[ConsumerDiffers] != 0 {
+			t.Errorf("%+v", r)
 		}
 	}
 }

@@ -31,6 +31,8 @@ const (
 	ConsumerMissing What = "consumer missing"
 	ConsumerDiffers What = "consumer differs"
 	ConsumerExtra   What = "consumer extra"
+	// ConsumerAgents: the consumer holds something of such a tree.
+	ConsumerAgents What = "consumer of an agent"
 )
 
 // Line is a difference.
@@ -50,6 +52,8 @@ type Report struct {
 	// Counts are differences by kind, before anything was written; Failed of them could not be put right.
 	Counts map[What]int `json:"differences"`
 	Failed int          `json:"failed"`
+	// Refused is why a pass that is not dry would write nothing; see DeletionsError.
+	Refused string `json:"refused,omitempty"`
 	// Lines are the first differences, those that could not be put right before others.
 	Lines []Line `json:"lines"`
 }
@@ -61,6 +65,9 @@ func (r *Report) Equal() bool { return len(r.Counts) == 0 }
 type PassConfig struct {
 	// Dry writes nothing.
 	Dry bool
+	// AllowDeletions has a pass delete as much as it takes; without it one that would delete most of the target's
+	// providers writes nothing, and returns a DeletionsError.
+	AllowDeletions bool
 	// Quick does not read the contents of providers whose generation is the source's.
 	Quick bool
 	// Cell is where new roots go; empty for the target's rule.
@@ -98,21 +105,76 @@ func (m *Mirror) Pass(ctx context.Context, cfg PassConfig) (*Report, error) {
 	return p.report, nil
 }
 
-func (p *pass) run(ctx context.Context) error {
-	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
-		if err := p.putMissingNames(ctx, kind); err != nil {
+// DeletionsError refuses a pass that would delete most of the target's providers: the source is another one than meant.
+type DeletionsError struct {
+	Source, Target string
+	// Listed are the source's providers; Deleted of the target's Had would be deleted.
+	Listed, Deleted, Had int
+}
+
+func (e *DeletionsError) Error() string {
+	return fmt.Sprintf("nothing was written: %s has %d providers, and %s has %d, of which %d would be deleted. Check that the first one is the Placement that is right, and the second one is to become equal to it. If so, \"cellgate placement copy --allow-deletions\" does it",
+		e.Source, e.Listed, e.Target, e.Had, e.Deleted)
+}
+
+// deletedUnasked is how many providers a target has of which a pass may delete most without AllowDeletions.
+const deletedUnasked = 10
+
+// refuseDeletions returns a DeletionsError if the target has providers and the source none, or if most of the target's
+// would be deleted. Those of trees that agents report would not.
+func (p *pass) refuseDeletions(ctx context.Context, listed []provider, have []*placement.Provider) error {
+	isMost := func(n int) bool {
+		return len(listed) == 0 && len(have) > 0 || len(have) > deletedUnasked && 2*n > len(have)
+	}
+	extra := extraProviders(listed, have)
+	if !isMost(len(extra)) {
+		return nil
+	}
+	deleted := 0
+	for _, one := range extra {
+		err := p.leaveAgent(ctx, one.UUID)
+		if reason, _ := refusedBecause(err); reason == placement.AgentTree {
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		deleted++
+	}
+	if !isMost(deleted) {
+		return nil
+	}
+	to := "the cells"
+	if r, ok := p.target.(Remote); ok {
+		to = r.base
+	}
+	return &DeletionsError{Source: p.source.base, Target: to, Listed: len(listed), Deleted: deleted, Had: len(have)}
+}
+
+func (p *pass) run(ctx context.Context) error {
+	// The target first: what is copied to it between the two lists is no deletion then.
+	have, err := p.target.Providers(ctx, placement.ProviderQuery{})
+	if err != nil {
+		return err
 	}
 	listed, err := p.source.providers(ctx)
 	if err != nil {
 		return err
 	}
-	have, err := p.target.Providers(ctx, placement.ProviderQuery{})
-	if err != nil {
-		return err
-	}
 	p.report.Providers = len(listed)
+	if !p.AllowDeletions {
+		err := p.refuseDeletions(ctx, listed, have)
+		if refused := (*DeletionsError)(nil); p.Dry && errors.As(err, &refused) {
+			p.report.Refused = refused.Error()
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
+		if err := p.putMissingNames(ctx, kind); err != nil {
+			return err
+		}
+	}
 	known := make(map[string]*placement.Provider, len(have))
 	for _, one := range have {
 		known[one.UUID] = one
@@ -134,24 +196,31 @@ func (p *pass) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// found records a difference, and puts it right unless the pass is dry. An error of put that is no refusal ends the
-// pass.
-func (p *pass) found(what What, object, detail string, put func() error) error {
+// found records a difference, and puts it right. A dry pass only asks whether an agent reports it, if probe is not nil. An
+// error that is no refusal ends the pass.
+func (p *pass) found(what What, object, detail string, put, probe func() error) error {
 	line := Line{What: what, Object: object, Detail: detail}
-	var ends error
-	if !p.Dry {
-		err := put()
-		reason, r := refusedBecause(err)
-		switch {
-		case reason == placement.AgentTree:
-			line.What, line.Error = ProviderAgents, ""
-		case r != nil:
-			line.Error = r.Error()
-		case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
-			line.Error = err.Error() // of a Remote; or it is written all the time
-		case err != nil:
-			ends = fmt.Errorf("%s %s: %w", what, object, err)
+	do := put
+	if p.Dry {
+		do = probe
+	}
+	var err, ends error
+	if do != nil {
+		err = do()
+	}
+	reason, r := refusedBecause(err)
+	switch {
+	case reason == placement.AgentTree:
+		line.What = ProviderAgents
+		if what == ConsumerMissing || what == ConsumerDiffers || what == ConsumerExtra {
+			line.What = ConsumerAgents
 		}
+	case r != nil:
+		line.Error = r.Error()
+	case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
+		line.Error = err.Error() // of a Remote; or it is written all the time
+	case err != nil:
+		ends = fmt.Errorf("%s %s: %w", what, object, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +267,7 @@ func (p *pass) putMissingNames(ctx context.Context, kind placement.NameKind) err
 		if err := p.found(NameMissing, name, "", func() error {
 			_, err := p.target.PutName(ctx, kind, name)
 			return err
-		}); err != nil {
+		}, nil); err != nil {
 			return err
 		}
 	}
@@ -212,7 +281,7 @@ func (p *pass) dropExtraNames(ctx context.Context, kind placement.NameKind) erro
 	}
 	for _, name := range have {
 		if !slices.Contains(want, name) {
-			if err := p.found(NameExtra, name, "", func() error { return p.target.DeleteName(ctx, kind, name) }); err != nil {
+			if err := p.found(NameExtra, name, "", func() error { return p.target.DeleteName(ctx, kind, name) }, nil); err != nil {
 				return err
 			}
 		}
@@ -243,7 +312,12 @@ func (p *pass) copyProviders(ctx context.Context, listed []provider, known map[s
 func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement.Provider) error {
 	put := func() error { return p.CopyProvider(ctx, listed.UUID, p.Cell) }
 	if have == nil {
-		return p.found(ProviderMissing, listed.UUID, listed.Name, put)
+		return p.found(ProviderMissing, listed.UUID, listed.Name, put, func() error {
+			if listed.Parent == "" {
+				return nil
+			}
+			return p.leaveAgent(ctx, listed.Parent)
+		})
 	}
 	if p.Quick && !p.countsItself && have.Generation == listed.Generation && have.Name == listed.Name && have.ParentUUID == listed.Parent {
 		return nil
@@ -259,7 +333,7 @@ func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement
 	if w.Name == nil && w.Parent == nil && w.Inventories == nil && w.Traits == nil && w.Aggregates == nil && p.Dry {
 		return nil // a generation alone is no difference to anybody who reads
 	}
-	return p.found(ProviderDiffers, listed.UUID, explain(have, w), put)
+	return p.found(ProviderDiffers, listed.UUID, explain(have, w), put, func() error { return p.leaveAgent(ctx, listed.UUID) })
 }
 
 // levels are the roots, their children, and so on.
@@ -298,22 +372,23 @@ func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*pla
 	return each(ctx, p, "consumers", slices.Sorted(maps.Keys(all)), func(ctx context.Context, id string) error {
 		a, b := held[id], want[id]
 		put := func() error { return p.CopyConsumer(ctx, id) }
+		probe := func() error { return p.leaveAgents(ctx, a) }
 		switch {
 		case b == nil:
-			return p.found(ConsumerExtra, id, "holds "+describe(a.Allocations), put)
+			return p.found(ConsumerExtra, id, "holds "+describe(a.Allocations), put, probe)
 		case a == nil:
-			return p.found(ConsumerMissing, id, "holds "+describe(b.Allocations), put)
+			return p.found(ConsumerMissing, id, "holds "+describe(b.Allocations), put, nil)
 		case equalAllocations(a.Allocations, b.Allocations) && (p.countsItself || a.Generation >= b.Generation):
-			return p.compareOwners(ctx, a, put)
+			return p.compareOwners(ctx, a, put, probe)
 		}
 		return p.found(ConsumerDiffers, id, fmt.Sprintf("holds %s in generation %d, not %s in %d",
-			describe(a.Allocations), a.Generation, describe(b.Allocations), b.Generation), put)
+			describe(a.Allocations), a.Generation, describe(b.Allocations), b.Generation), put, probe)
 	})
 }
 
 // compareOwners compares project, user and type, which a list of a provider's consumers does not have: somebody else may
 // have written to the target since, or its generations are its own. A request a consumer.
-func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put func() error) error {
+func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put, probe func() error) error {
 	if p.Quick {
 		return nil
 	}
@@ -322,7 +397,7 @@ func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put 
 		return err
 	}
 	return p.found(ConsumerDiffers, have.UUID, fmt.Sprintf("is of project %s, user %s and type %s, not %s, %s and %s",
-		have.ProjectID, have.UserID, have.Type, want.ProjectID, want.UserID, want.Type), put)
+		have.ProjectID, have.UserID, have.Type, want.ProjectID, want.UserID, want.Type), put, probe)
 }
 
 // sourceConsumers has what consumers hold, and their generations alone.
@@ -376,22 +451,26 @@ func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*p
 	return out, err
 }
 
-// deleteProviders deletes what the source no longer lists, the deepest first.
-func (p *pass) deleteProviders(ctx context.Context, listed []provider, have []*placement.Provider) error {
+// extraProviders are those of the target that the source does not list.
+func extraProviders(listed []provider, have []*placement.Provider) (extra []provider) {
 	stays := make(map[string]bool, len(listed))
 	for _, one := range listed {
 		stays[one.UUID] = true
 	}
-	var gone []provider
 	for _, one := range have {
-		gone = append(gone, provider{UUID: one.UUID, Name: one.Name, Parent: one.ParentUUID})
+		if !stays[one.UUID] {
+			extra = append(extra, provider{UUID: one.UUID, Name: one.Name, Parent: one.ParentUUID})
+		}
 	}
-	for _, level := range slices.Backward(levels(gone)) {
+	return extra
+}
+
+// deleteProviders deletes what the source no longer lists, the deepest first.
+func (p *pass) deleteProviders(ctx context.Context, listed []provider, have []*placement.Provider) error {
+	for _, level := range slices.Backward(levels(extraProviders(listed, have))) {
 		for _, one := range level {
-			if stays[one.UUID] {
-				continue
-			}
-			if err := p.found(ProviderExtra, one.UUID, one.Name, func() error { return p.CopyProvider(ctx, one.UUID, "") }); err != nil {
+			if err := p.found(ProviderExtra, one.UUID, one.Name, func() error { return p.CopyProvider(ctx, one.UUID, "") },
+				func() error { return p.leaveAgent(ctx, one.UUID) }); err != nil {
 				return err
 			}
 		}

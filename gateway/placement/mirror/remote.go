@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -269,6 +270,9 @@ func contentsRefused(err error, uuid string) error {
 	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
 }
 
+// typeOfUnknown is written for consumers of the unknown type, which Placement takes from nobody.
+const typeOfUnknown = "INSTANCE"
+
 func (r Remote) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) error {
 	path := "/allocations/" + w.UUID
 	if len(w.Allocations) == 0 {
@@ -284,10 +288,7 @@ func (r Remote) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) e
 	}
 	body := map[string]any{"allocations": allocations, "project_id": w.ProjectID, "user_id": w.UserID, "consumer_generation": w.Generation}
 	if r.hasTypes {
-		body["consumer_type"] = w.Type
-		if w.Type == "" {
-			body["consumer_type"] = "INSTANCE"
-		}
+		body["consumer_type"] = cmp.Or(w.Type, typeOfUnknown)
 	}
 	err := r.do(ctx, http.MethodPut, path, body, nil)
 	switch {

@@ -191,8 +191,11 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Run copies what is noted, compares reads, and passes over everything at the start and every PassEvery. It returns
-// when ctx ends and all is copied that was noted until then, or FinishWithin has passed: Status tells what is pending.
+// when ctx ends and all is copied that was noted until then, or FinishWithin has passed: Status tells what is pending. It
+// also returns, with a DeletionsError, when the first pass would delete most of the target's providers.
 func (t *Tap) Run(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	copying, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.FinishWithin, stop) })()
@@ -203,20 +206,27 @@ func (t *Tap) Run(ctx context.Context) error {
 	if t.compared != nil {
 		parts.Go(func() { t.compareReads(ctx) })
 	}
-	parts.Go(func() { t.passOver(ctx) })
+	var refused error
+	parts.Go(func() {
+		refused = t.passOver(ctx)
+		end()
+	})
 	parts.Wait()
-	return nil
+	return refused
 }
 
-// passOver passes at the start, every PassEvery, and when the queue was full.
-func (t *Tap) passOver(ctx context.Context) {
-	quick, failed := false, ""
+// passOver passes at the start, every PassEvery, and when the queue was full. Passes after the first may delete anything:
+// both sides were equal.
+func (t *Tap) passOver(ctx context.Context) error {
+	first, quick, failed := true, false, ""
 	for {
-		report, err := t.mirror.Pass(ctx, PassConfig{Quick: quick})
+		report, err := t.mirror.Pass(ctx, PassConfig{Quick: quick, AllowDeletions: !first})
 		wait := t.cfg.PassEvery
-		switch {
+		switch refused := (*DeletionsError)(nil); {
 		case ctx.Err() != nil:
-			return
+			return nil
+		case errors.As(err, &refused):
+			return refused
 		case err != nil:
 			if failed != err.Error() {
 				failed = err.Error()
@@ -224,7 +234,7 @@ func (t *Tap) passOver(ctx context.Context) {
 			}
 			wait = t.cfg.RetryAfter
 		default:
-			quick, failed = true, ""
+			first, quick, failed = false, true, ""
 			t.log.Info("Compared with Placement.", "providers", report.Providers, "consumers", report.Consumers, "differences", report.Counts, "not_put_right", report.Failed)
 			t.mu.Lock()
 			t.status.Passes++
