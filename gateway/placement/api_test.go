@@ -254,6 +254,18 @@ func TestAPI_CellPrefix_IsInLinksAndLocation(t *testing.T) {
 	}
 }
 
+func TestAPI_TextWithNUL_IsRefusedByItsField(t *testing.T) {
+	s := newTestServer(t, newMemory())
+	for field, got := range map[string]answer{
+		"name":       ask(t, s.URL, "1.39", http.MethodPost, "/resource_providers", `{"name": "a\u0000b"}`),
+		"project_id": ask(t, s.URL, "1.39", http.MethodPut, "/allocations/"+providerA, `{"project_id": "a\u0000b", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE", "allocations": {}}`),
+	} {
+		if text := fmt.Sprint(got.body); got.status != 400 || !strings.Contains(text, "has a NUL character") || !strings.Contains(text, "On instance['"+field+"']") {
+			t.Errorf("%s: %d %s", field, got.status, text)
+		}
+	}
+}
+
 func TestAPI_HugeAmounts_FitNowhere(t *testing.T) {
 	s := newTestServer(t, newMemory())
 	ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1", "uuid": "`+providerA+`"}`)

@@ -135,6 +135,9 @@ func (s *schema) closest(v any) *violation {
 }
 
 func (s *schema) walkText(v string, bad func(keyword, format string, args ...any)) {
+	if strings.ContainsRune(v, 0) {
+		bad("format", "%s has a NUL character, which no text may have", pyRepr(v))
+	}
 	length := utf8.RuneCountInString(v)
 	if length < s.minLength {
 		bad("minLength", "%s is too short", pyRepr(v))
