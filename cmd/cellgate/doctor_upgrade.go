@@ -14,7 +14,6 @@ import (
 	"cellgate/gateway/legacy/importer"
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/config"
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -127,9 +126,7 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
-			return (&told{}).fillFromNova(c, "gateway", from)
-		}})
+		c, err := loadGateway(*file, t.env)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 		if err != nil {
 			return err
 		}
-		c, err := config.Load("gateway", config.Source{File: *file, Env: t.env})
+		c, err := loadGateway(*file, t.env)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +74,24 @@ func (c *takingCell) ListClaims(ctx context.Context, in *cellv1.ListClaimsReques
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.listingCell.ListClaims(ctx, in)
+}
+
+// What nova_conf of the gateway's file says counts for the import too.
+func TestImport_BusByNovaConf_ReadsIt(t *testing.T) {
+	dir := t.TempDir()
+	conf, file := filepath.Join(dir, "nova.conf"), filepath.Join(dir, "gateway.yaml")
+	for path, text := range map[string]string{
+		conf: "[DEFAULT]\ntransport_url = rabbit://u:p@127.0.0.1:5672/\n",
+		file: "gateway: {nova_conf: [" + conf + "], bus: {enabled: true}, cells: [{name: cell1, replicas: [\"127.0.0.1:1\"]}]}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, text, status := typed(t.Context(), "", "import", "--cell", "cell9", "--dry-run", "--config", file)
+	if status != exitUsage || !strings.Contains(text, `--cell: "cell9" is none of gateway.legacy`) {
+		t.Errorf("status %d, %s", status, text)
+	}
 }
 
 // A dry run writes nothing and says what would be; an import does it, and after it

@@ -216,6 +216,13 @@ func (t *told) fillFromNova(c *config.Config, section string, from config.Origin
 	return bad
 }
 
+// loadGateway gives the configuration of a gateway, with what its nova.conf says, to a command that is none.
+func loadGateway(file string, env []string) (config.Config, error) {
+	return config.Load("gateway", config.Source{File: file, Env: env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
+		return (&told{}).fillFromNova(c, "gateway", from)
+	}})
+}
+
 // notePCI says what pci_in_placement, which is set at where, does not do with the rest of the configuration.
 func (t *told) notePCI(g config.Gateway, where string) {
 	if !g.Nova.PCIInPlacement {
