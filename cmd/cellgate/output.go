@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // page is what a command shows to people: lines and tables.
@@ -235,8 +238,14 @@ func printMessage(w io.Writer, m proto.Message, form string) error {
 	if err != nil {
 		return err
 	}
+	if _, isList := m.(*cellgatev1.ListHostsResponse); isList {
+		raw = ofGetHostAlone.ReplaceAll(raw, nil)
+	}
 	return printJSON(w, raw, form)
 }
+
+// ofGetHostAlone finds the fields of a host that lists do not have: empty ones would say that the host has none.
+var ofGetHostAlone = regexp.MustCompile(`,\s*"(namespaces|numa_cells|device_pools|hardware_claims|hardware_problem)":\s*(\[\]|"")`)
 
 // printValue prints a value as JSON or YAML.
 func printValue(w io.Writer, v any, form string) error {

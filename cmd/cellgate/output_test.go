@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -57,5 +59,26 @@ func TestPrintMessage_YAML_IsBlocksInTheOrderOfFields(t *testing.T) {
 	}
 	if strings.ContainsAny(out.String(), "{}") {
 		t.Errorf("not in blocks:\n%s", out.String())
+	}
+}
+
+// A list does not have what GetHost alone shows: it must not say that a host has none.
+func TestPrintMessage_ListOfHosts_LeavesOutWhatItDoesNotHave(t *testing.T) {
+	h := &cellgatev1.Host{HostUuid: "u", Nodename: `,"numa_cells":[]`}
+	for _, form := range []string{"json", "yaml"} {
+		var list, one strings.Builder
+		if err := errors.Join(printMessage(&list, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h, h}}, form),
+			printMessage(&one, &cellgatev1.GetHostResponse{Host: h}, form)); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"namespaces", "numa_cells", "device_pools", "hardware_claims", "hardware_problem"} {
+			in := regexp.MustCompile(`(?m)^ *"?` + key + `"?:`)
+			if in.MatchString(list.String()) || !in.MatchString(one.String()) {
+				t.Errorf("%s: %s stands in the list\n%s\nor not in\n%s", form, key, list.String(), one.String())
+			}
+		}
+		if strings.Count(list.String(), "numa_cells") != 2 || !strings.Contains(list.String(), "traits") {
+			t.Errorf("%s: it lacks what it has:\n%s", form, list.String())
+		}
 	}
 }
