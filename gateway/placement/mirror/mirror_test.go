@@ -138,6 +138,58 @@ func sum(counts map[What]int) (n int) {
 	return n
 }
 
+// A generation does not show that somebody else wrote to the target: its own may be as high.
+func TestPass_OwnerDiffersInTarget_IsCopied(t *testing.T) {
+	source, target := newStore(), newStore()
+	w := newTraffic(t, 7, apiOf(t, source))
+	for range 300 {
+		w.step()
+	}
+	m := New(clientOf(t, w.handler), target, 0)
+	mustPass(t, m, PassConfig{})
+	for id, c := range target.consumers {
+		c.ProjectID, c.Generation = "other", c.Generation+1
+		target.consumers[id] = c
+	}
+	if r := mustPass(t, m, PassConfig{}); r.Counts[ConsumerDiffers] != len(source.consumers) || target.contents(false) != source.contents(false) {
+		t.Errorf("%+v, %d consumers", r, len(source.consumers))
+	}
+}
+
+// Each consumer moves on to the next provider, which has another class from then on: no copy waits for all others.
+func TestCopyConsumer_RowOfProviders_CopiesWhatItHolds(t *testing.T) {
+	source, target := newStore(), newStore()
+	const row = 2 * maxDepth
+	inventory := placement.Inventory{Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}
+	id := func(kind byte, n int) string { return fmt.Sprintf("%c0000000-0000-4000-8000-%012d", kind, n%row) }
+	for s, at := range map[*store]struct {
+		class string
+		moved int
+		since int64
+	}{target: {"VCPU", 0, 1}, source: {"MEMORY_MB", 1, 2}} {
+		for n := range row {
+			s.providers[id('a', n)] = placement.Provider{
+				UUID: id('a', n), RootUUID: id('a', n), Name: fmt.Sprint("host", n), Generation: at.since,
+				Inventories: map[string]placement.Inventory{at.class: inventory},
+			}
+			s.consumers[id('c', n)] = placement.Consumer{
+				UUID: id('c', n), Generation: at.since, ProjectID: "p", UserID: "u", Type: "INSTANCE",
+				Allocations: placement.Allocations{id('a', n+at.moved): {at.class: 1}},
+			}
+		}
+	}
+	m := New(clientOf(t, apiOf(t, source)), target, 0)
+	if err := m.CopyConsumer(t.Context(), id('c', 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := target.consumers[id('c', 0)].Allocations; !equalAllocations(got, source.consumers[id('c', 0)].Allocations) {
+		t.Errorf("it holds %v", got)
+	}
+	if r := mustPass(t, m, PassConfig{}); r.Failed > 0 || target.contents(false) != source.contents(false) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestPass_EmptyTarget_GenerationsAndTypesAreKept(t *testing.T) {
 	source, target := newStore(), newStore()
 	w := newTraffic(t, 7, apiOf(t, source))
