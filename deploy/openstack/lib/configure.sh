@@ -209,6 +209,9 @@ workers = $CONDUCTORS
 workers = $SCHEDULERS
 [filter_scheduler]
 track_instance_changes = $TRACK_INSTANCES
+enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,NUMATopologyFilter,PciPassthroughFilter
+[pci]
+alias = {"name": "vf", "vendor_id": "15b3", "product_id": "1018", "device_type": "type-VF"}
 [oslo_concurrency]
 lock_path = $STACK/state/nova/lock
 [workarounds]

@@ -408,16 +408,18 @@ def usage_differences():
     return differ
 
 
-def fleet_extra(number, driver='', conf=''):
-    """One more nova-compute, of another driver class."""
+def fleet_extra(number, driver='', conf='', n=1):
+    """More nova-computes, of another driver class."""
     env = dict(os.environ, FLEET_DRIVER=driver, FLEET_FIRST=str(number), FLEET_CONF=conf)
-    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- 1'], check=True, env=env)
-    wait_host('fake-%d' % number)
+    subprocess.run(['bash', '-c', '. "$CODE/env.sh"; start fleet-extra /usr/bin/python3 "$CODE/lib/fleet.py" "$STACK/etc/nova/compute-cell1.conf" fake- %d' % n], check=True, env=env)
+    for i in range(number, number + n):
+        wait_host('fake-%d' % i)
 
 
-def fleet_extra_stop(number):
+def fleet_extra_stop(number, n=1):
     subprocess.run(['bash', '-c', '. "$CODE/env.sh"; stop fleet-extra'], check=True)
-    c.nova('DELETE', '/os-services/' + services()['fake-%d' % number]['id'])
+    for i in range(number, number + n):
+        c.nova('DELETE', '/os-services/' + services()['fake-%d' % i]['id'])
 
 
 def providers(prefix):
@@ -445,6 +447,143 @@ def p_pci():
         'device_spec = {"address": "0000:0%d:00.1", "resource_class": "CUSTOM_NIC_VF", "traits": "CUSTOM_FAST"}\\n' % i for i in (1, 2, 3)))
     check('a provider per PF', len(providers('fake-903')) == 4, ' '.join(r['name'] for r in providers('fake-903')))
     fleet_extra_stop(903)
+
+
+def rows(query):
+    """Rows of the database of cell1."""
+    out = subprocess.run(['mariadb', '--socket=' + STACK + '/mysql/mysqld.sock', '-uroot', '-NB', 'nova_cell1', '-e', query], check=True, capture_output=True, text=True)
+    return [line.split('\t') for line in out.stdout.splitlines()]
+
+
+def devices():
+    """server: [(host, address)] of the PCI devices that Nova gave out."""
+    found = {}
+    for h, address, i in rows("select n.host, d.address, d.instance_uuid from pci_devices d join compute_nodes n on n.id = d.compute_node_id "
+                              "where d.deleted = 0 and n.deleted = 0 and d.status <> 'available'"):
+        found.setdefault(i, []).append((h, address))
+    return found
+
+
+def pinned(ids):
+    """server: [(host, NUMA cell, CPU)] of the CPUs that Nova pinned."""
+    found = {}
+    for i, h, text in rows("select i.uuid, i.host, x.numa_topology from instances i join instance_extra x on x.instance_uuid = i.uuid "
+                           "where i.deleted = 0 and i.host is not null and x.numa_topology is not null"):
+        if i in ids:
+            cells = [cell['nova_object.data'] for cell in json.loads(text)['nova_object.data']['cells']]
+            found[i] = [(h, cell['id'], cpu) for cell in cells for cpu in cell['cpu_pinning_raw'].values()]
+    return found
+
+
+def shared(held):
+    """What more than one server holds."""
+    every = [x for one in held.values() for x in one]
+    return sorted({x for x in every if every.count(x) > 1})
+
+
+def boot_at_once(name, fl, n):
+    """n servers, one request each, all at once: those that are ACTIVE, and the faults of the others."""
+    def post(i):
+        return c.nova('POST', '/servers', {'server': {'name': '%s-%d' % (name, i), 'flavorRef': flavor(fl), 'imageRef': image(), 'networks': 'none'}})['server']['id']
+
+    with concurrent.futures.ThreadPoolExecutor(n) as ex:
+        ids = list(ex.map(post, range(n)))
+    found = [wait(i, ('ACTIVE', 'ERROR')) for i in ids]
+    return [s for s in found if s['status'] == 'ACTIVE'], [s.get('fault', {}).get('message', s['status']) for s in found if s['status'] != 'ACTIVE'], ids
+
+
+def rescheduled(ids):
+    """Faults of servers that are ACTIVE: builds that a compute refused."""
+    return [f for i, f in rows('select instance_uuid, message from instance_faults') if i in ids]
+
+
+def free_again(vfs):
+    """Waits until the computes report that their CPUs and devices are free: at once, or with the next periodic report, as after a move."""
+    t0 = time.time()
+    while time.time() - t0 < 150:
+        pools = [json.loads(text)['nova_object.data']['objects'] for text, in rows("select pci_stats from compute_nodes where deleted = 0 and numa_topology is not null")]
+        left = vfs - sum(pool['nova_object.data']['count'] for host in pools for pool in host)
+        if not devices() and not left and not rows("select host from compute_nodes where deleted = 0 and numa_topology regexp '\"pinned_cpus\": .[0-9]'"):
+            break
+        time.sleep(0.5)
+    else:
+        return False, '%s, %d devices are missing' % (devices(), left)
+    time.sleep(3)   # cellgate reads Nova's tables every two seconds
+    return True, '%.0f s' % (time.time() - t0)
+
+
+def p_hardware():
+    """Two hosts with PCI devices, dedicated CPUs, NUMA cells and a GPU each (hardware_driver.py), all of which are given out."""
+    fleet_extra(905, 'fake.HardwareDriver', '[pci]\\ndevice_spec = {"vendor_id": "15b3", "product_id": "1018"}\\n', 2)
+    hosts = {'fake-905', 'fake-906'}
+    vfs, vgpus = 6, 4   # of both hosts
+    flavor('hw.vf', extra={'pci_passthrough:alias': 'vf:1'})
+    flavor('hw.vf.large', ram=1024, extra={'pci_passthrough:alias': 'vf:1'})
+    flavor('hw.pinned', vcpus=2, extra={'hw:cpu_policy': 'dedicated'})
+    flavor('hw.numa', vcpus=4, extra={'hw:cpu_policy': 'dedicated', 'hw:numa_nodes': '2'})
+    flavor('hw.vgpu', extra={'resources:VGPU': '1'})
+
+    found = [boot('vf%d' % n, 'hw.vf')[0] for n in range(vfs)]
+    ids = [s['id'] for s in found]
+    held = devices()
+    check('%d servers with a PCI device are ACTIVE' % vfs, [s['status'] for s in found] == ['ACTIVE'] * vfs and {host(s) for s in found} == hosts, ' '.join(host(s) or '-' for s in found))
+    check('each has a device of its own', set(held) == set(ids) and all(len(d) == 1 for d in held.values()) and not shared(held), ' '.join('%s/%s' % d[0] for d in held.values()))
+    s = boot('vf-none', 'hw.vf')[0]
+    check('no device is left: refused', s['status'] == 'ERROR' and 'No valid host' in s['fault']['message'], s.get('fault', {}).get('message'))
+    delete(s['id'], *ids)
+    check('delete gives the devices back', *free_again(vfs))
+
+    good, faults, ids = boot_at_once('vf-at-once', 'hw.vf', 12)
+    held = devices()
+    check('12 boots at once for %d devices: %d are ACTIVE' % (vfs, vfs), len(good) == vfs and all('No valid host' in f for f in faults), '%d ACTIVE; %s' % (len(good), set(faults)))
+    check('each has a device of its own, and no compute refused one', set(held) == {s['id'] for s in good} and not shared(held) and not rescheduled({s['id'] for s in good}),
+          '%s %s' % (shared(held), rescheduled({s['id'] for s in good})))
+    mover = next(s for s in good if host(s) == 'fake-905')
+    room = next(s for s in good if host(s) == 'fake-906')
+    action(mover['id'], {'migrate': None}, ok=(202, 400))
+    s = wait(mover['id'], ('ACTIVE',))
+    check('cold migration with no free device is refused', s['status'] == 'ACTIVE' and host(s) == 'fake-905' and len(devices()[s['id']]) == 1, '%s on %s' % (s['status'], host(s)))
+    delete(room['id'])
+    for what, body, confirm in (('cold migration', {'migrate': None}, True), ('resize, reverted,', {'resize': {'flavorRef': flavor('hw.vf.large')}}, False),
+                                ('resize', {'resize': {'flavorRef': flavor('hw.vf.large')}}, True)):
+        before = host(server(mover['id']))
+        action(mover['id'], body)
+        s = wait(mover['id'], ('VERIFY_RESIZE',))
+        both = {h for h, _ in devices()[s['id']]}
+        action(s['id'], {'confirmResize' if confirm else 'revertResize': None}, ok=(202, 204))
+        after = wait(mover['id'], ('ACTIVE',))
+        held = devices()
+        check('%s of a server with a device' % what, s['status'] == 'VERIFY_RESIZE' and both == hosts and [h for h, _ in held[s['id']]] == [host(after)]
+              and (host(after) != before) == confirm and not shared(held), '%s -> %s, then %s' % (before, host(s), host(after)))
+    delete(*ids)
+    check('delete gives the devices back', *free_again(vfs))
+
+    s = boot('numa', 'hw.numa')[0]
+    cpus = pinned({s['id']}).get(s['id'], [])
+    check('two NUMA cells with dedicated CPUs', s['status'] == 'ACTIVE' and sorted(cell for _, cell, _ in cpus) == [0, 0, 1, 1], '%s %s' % (host(s), cpus))
+    action(s['id'], {'migrate': None})
+    s = wait(s['id'], ('VERIFY_RESIZE',))
+    action(s['id'], {'confirmResize': None})
+    s = wait(s['id'], ('ACTIVE',))
+    cpus = pinned({s['id']}).get(s['id'], [])
+    check('cold migration of it', {h for h, _, _ in cpus} == {host(s)} and sorted(cell for _, cell, _ in cpus) == [0, 0, 1, 1], '%s %s' % (host(s), cpus))
+    delete(s['id'])
+    check('delete gives its CPUs back', *free_again(vfs))
+    good, faults, ids = boot_at_once('pinned', 'hw.pinned', 12)
+    held = pinned({s['id'] for s in good})
+    check('12 boots at once for the dedicated CPUs of 8: 8 are ACTIVE', len(good) == 8 and all('No valid host' in f for f in faults), '%d ACTIVE; %s' % (len(good), set(faults)))
+    check('each has CPUs of its own, and no compute refused one', sum(len(x) for x in held.values()) == 16 and not shared(held) and not rescheduled(set(held)), '%s %s' % (shared(held), rescheduled(set(held))))
+    delete(*ids)
+    check('delete gives the CPUs back', *free_again(vfs))
+
+    good, faults, ids = boot_at_once('vgpu', 'hw.vgpu', 6)
+    gpus = {r['uuid'] for r in providers('fake-90') if '_pci_' in r['name']}
+    on = [rp for s in good for rp, a in allocations(s['id']).items() if 'VGPU' in a['resources']]
+    check('6 boots at once for %d VGPUs: %d are ACTIVE' % (vgpus, vgpus), len(good) == vgpus and all('No valid host' in f for f in faults), '%d ACTIVE; %s' % (len(good), set(faults)))
+    check('each holds one of a child provider', sorted(on) == sorted(list(gpus) * 2))
+    delete(*ids)
+    check('delete gives the VGPUs back', not any(c.call('GET', 'placement', '/resource_providers/%s/usages' % g)['usages'].get('VGPU') for g in gpus))
+    fleet_extra_stop(905, 2)
 
 
 def p_cell2():
@@ -557,7 +696,7 @@ def back(service, seconds=120):
 
 
 ALL = ['boot', 'boot_multi', 'boot_fail', 'boot_host', 'traits', 'aggregates', 'groups', 'resize', 'cold_migrate',
-       'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'cell2', 'osc', 'manage', 'delete']
+       'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'hardware', 'cell2', 'osc', 'manage', 'delete']
 for name in sys.argv[1:] or ALL:
     print('--- ' + name, flush=True)
     try:
