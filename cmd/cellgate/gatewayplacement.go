@@ -51,7 +51,7 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
-	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback}, placement.Deps{
+	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback, AcceptRepeats: c.AcceptRepeats}, placement.Deps{
 		Backend: backend, HasCell: backend.HasCell, Ingress: tls.Ingress(), OnAnswer: a.telemetry.Placement(placement.Requests()).Answered, Log: a.log,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -188,6 +189,11 @@ func (c *call) writeAllocations(w Write, missing string) error {
 	}
 	switch r.Reason {
 	case ConsumerGeneration:
+		if c.cfg.AcceptRepeats && len(w.Providers) == 0 {
+			if same, err := c.holdAlready(w.Consumers); same || err != nil {
+				return err
+			}
+		}
 		return c.explainConsumer(w.Consumers, r)
 	case ProviderNotFound:
 		return badRequest("Allocation for resource provider '%s' that does not exist.", r.Provider)
@@ -259,6 +265,24 @@ func (c *call) explainConsumer(consumers []ConsumerWrite, r *Refusal) error {
 		}
 	}
 	return conflict(codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s", r.text())
+}
+
+// holdAlready says whether the consumers are as a write would leave them, but for their generations.
+func (c *call) holdAlready(consumers []ConsumerWrite) (bool, error) {
+	for _, w := range consumers {
+		held, err := c.consumer(w.UUID)
+		if err != nil {
+			return false, err
+		}
+		if held == nil {
+			held = &Consumer{ProjectID: w.ProjectID, UserID: w.UserID, Type: w.Type}
+		}
+		if w.ProjectID != held.ProjectID || w.UserID != held.UserID || cmp.Or(w.Type, held.Type) != held.Type ||
+			!maps.EqualFunc(w.Allocations, held.Allocations, maps.Equal) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // consumerConflict gives the answer to a write whose consumer has another generation; nil when it has that one.

@@ -18,6 +18,9 @@ type Config struct {
 	// TrustLoopback takes the token "admin", or USER:PROJECT with the roles of X-Roles, from loopback addresses instead
 	// of asking Keystone, as Placement's auth_strategy noauth2 does. For tests and tools on the gateway's own machine.
 	TrustLoopback bool
+	// AcceptRepeats answers 204, where Placement answers 409, to a write of allocations over an old consumer generation when
+	// the consumers hold just what it asks for. A load balancer or Nova repeats a write whose answer was lost.
+	AcceptRepeats bool
 	// Timeout bounds the work of one request; 0 means 60 s.
 	Timeout time.Duration
 	// MaxBody is the longest body that is read, in bytes; 0 means 4 MiB.
