@@ -142,7 +142,7 @@ openstack-down: ## Stop what openstack-up started; its data stay in .cellgate/op
 	deploy/openstack/down.sh
 
 .PHONY: test-openstack
-test-openstack: openstack-up ## Boot, move, evacuate and delete servers on that control plane, kill -9 gateway, cell and RabbitMQ meanwhile, and compare claims with servers; one PASS or FAIL a check (20 minutes).
+test-openstack: openstack-up ## Boot, move, evacuate and delete servers on that control plane, kill -9 gateways, cells and RabbitMQ meanwhile, and compare claims and allocations with servers; one PASS or FAIL a check (30 minutes).
 	deploy/openstack/test.sh
 
 # A stack of its own, whose scheduler is Nova's: the script stops the cells.

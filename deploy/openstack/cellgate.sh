@@ -15,13 +15,10 @@ start | placement)
     cellgate_cell cell2 "$cell2" "$CELL2_PORT" "$CELL2_METRICS_PORT"
   fi
   cellgate_gateway "$cell1" "$cell2"
-  cellgate_placement "$cell1" "$cell2"
+  for n in $(seq "$PLACEMENT_SERVERS"); do cellgate_placement $n "$cell1" "$cell2"; done
   start cellgate-cell1 "$CELLGATE" cell --config "$E/cellgate/cell1.yaml"
   [ -z "$cell2" ] || start cellgate-cell2 "$CELLGATE" cell --config "$E/cellgate/cell2.yaml"
-  if [ "$PLACEMENT" = cellgate ]; then
-    start cellgate-placement "$CELLGATE" gateway --config "$E/cellgate/placement.yaml"
-    until_ok 60 "Placement's API" curl -sf "http://127.0.0.1:$PLACEMENT_HTTP_PORT/readyz"
-  fi
+  [ "$PLACEMENT" != cellgate ] || start_placements
   [ "$1" = start ] || exit 0
   start cellgate-gateway "$CELLGATE" gateway --config "$E/cellgate/gateway.yaml"
   until_ok 60 "the gateway" curl -sf "http://127.0.0.1:$GATEWAY_HTTP_PORT/readyz"

@@ -4,8 +4,8 @@
 # down.sh clean: deletes all data too.
 set -u
 . "$(dirname "$0")/env.sh"
-for n in fleet-extra fleet-cell2 fleet-cell1; do stop $n 30; done
-for n in haproxy tap-there tap-back tap-again cellgate-gateway cellgate-placement cellgate-cell2 cellgate-cell1 nova-api nova-scheduler nova-conductor-cell2 nova-conductor neutron glance placement keystone; do stop $n 20; done
+for n in fleet-extra fleet-extra-cell1 fleet-extra-cell2 fleet-cell2 fleet-cell1; do stop $n 30; done
+for n in haproxy tap-there tap-back tap-again cellgate-gateway placement-balancer cellgate-placement-1 cellgate-placement-2 placement-1 placement-2 cellgate-cell2 cellgate-cell1 nova-api nova-scheduler nova-conductor-cell2 nova-conductor neutron glance keystone; do stop $n 20; done
 [ "${1:-}" = nova ] && exit 0
 stop memcached
 if alive rabbitmq; then say "stop rabbitmq"; rabbitctl stop "$STACK/rabbit/pid" >/dev/null 2>&1; rm -f "$STACK/run/rabbitmq.pid"; fi

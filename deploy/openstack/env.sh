@@ -17,6 +17,7 @@ PLACEMENT_PROCS=${PLACEMENT_PROCS:-2}
 PLACEMENT=${PLACEMENT:-$([ "$SCHEDULER" = nova ] && echo placement || echo cellgate)}
 PLACEMENT_URL=${PLACEMENT_URL:-}   # another Placement for Nova; none is started then
 [ -z "$PLACEMENT_URL" ] || PLACEMENT=other
+PLACEMENT_SERVERS=${PLACEMENT_SERVERS:-$([ "$PLACEMENT" = cellgate ] && echo 2 || echo 1)}  # gateways, or placement-apis, behind a load balancer; 1: none
 PLACEMENT_PATHS=${PLACEMENT_PATHS:-1}       # 0: no compute names its cell to Placement's API; the gateway finds it in Nova's databases
 RPC_LOG=${RPC_LOG:-0}              # 1: the conductor logs its calls, which rpc_times.py reads
 DEBUG=${DEBUG:-False}              # debug logs of Nova and Placement
@@ -42,8 +43,7 @@ NEUTRON_PORT=${NEUTRON_PORT:-18496}
 GATEWAY_HTTP_PORT=${GATEWAY_HTTP_PORT:-18480}
 GATEWAY_GRPC_PORT=${GATEWAY_GRPC_PORT:-18490}
 CELLGATE_PLACEMENT_PORT=${CELLGATE_PLACEMENT_PORT:-18479}
-PLACEMENT_HTTP_PORT=${PLACEMENT_HTTP_PORT:-18481}   # of the gateway that serves Placement's API
-PLACEMENT_GRPC_PORT=${PLACEMENT_GRPC_PORT:-18491}
+PLACEMENT_SERVER_PORTS=${PLACEMENT_SERVER_PORTS:-18520}   # server 1 that serves Placement's API has this + 1, and + 11 and + 21 if it is a gateway
 CELL1_PORT=${CELL1_PORT:-18501}
 CELL2_PORT=${CELL2_PORT:-18502}
 CELL1_METRICS_PORT=${CELL1_METRICS_PORT:-18511}
@@ -108,6 +108,26 @@ rabbit_env() {  # runs a tool of RabbitMQ against this broker
     "/usr/lib/rabbitmq/bin/$1" "${@:2}"
 }
 cellgate() { CELLGATE_ADDR=127.0.0.1:$GATEWAY_GRPC_PORT "$CELLGATE" "$@"; }
+# placement_port N: where the Nth server of Placement's API listens: alone at the port that Nova knows
+placement_port() {
+  if [ "$PLACEMENT_SERVERS" != 1 ]; then echo $((PLACEMENT_SERVER_PORTS + $1));
+  elif [ "$PLACEMENT" = cellgate ]; then echo "$CELLGATE_PLACEMENT_PORT"; else echo "$PLACEMENT_PORT"; fi
+}
+# start_placement N: the Nth server of Placement's API, by the files of configure.sh
+start_placement() {
+  if [ "$PLACEMENT" = cellgate ]; then
+    start "cellgate-placement-$1" "$CELLGATE" gateway --config "$STACK/etc/cellgate/placement-$1.yaml"
+    until_ok 60 "Placement's API" curl -sf "http://127.0.0.1:$((PLACEMENT_SERVER_PORTS + 10 + $1))/readyz"
+  else
+    start "placement-$1" uwsgi --ini "$STACK/etc/uwsgi-placement-$1.ini"
+    until_ok 60 "Placement's API" curl -sf "http://127.0.0.1:$(placement_port "$1")/"
+  fi
+}
+start_placements() {
+  local n
+  for n in $(seq "$PLACEMENT_SERVERS"); do start_placement "$n"; done
+  [ "$PLACEMENT_SERVERS" = 1 ] || start placement-balancer haproxy -db -f "$STACK/etc/placement-balancer.cfg"
+}
 start_rabbitmq() {
   alive rabbitmq && return 0
   say "start rabbitmq"

@@ -3,7 +3,7 @@
 # placement-api are installed when SCHEDULER or PLACEMENT asks for them. No service is started: policy-rc.d forbids it meanwhile.
 set -eu
 packages="rabbitmq-server memcached mariadb-server mariadb-client keystone glance-api neutron-server
-  nova-api nova-conductor nova-compute uwsgi-core uwsgi-plugin-python3
+  nova-api nova-conductor nova-compute uwsgi-core uwsgi-plugin-python3 haproxy
   python3-pymysql python3-memcache python3-pymemcache python3-openstackclient python3-osc-placement curl jq"
 [ "${SCHEDULER:-cellgate}" = cellgate ] || packages="$packages nova-scheduler placement-api"
 [ "${PLACEMENT:-cellgate}" != placement ] || packages="$packages placement-api"

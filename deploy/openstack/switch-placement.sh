@@ -6,7 +6,7 @@ set -u
 SCHEDULER=nova PLACEMENT=placement
 . "$(dirname "$0")/env.sh"
 . "$CODE/lib/configure.sh"
-alive placement || { echo "switch-placement.sh: no placement-api runs: start the stack with SCHEDULER=nova" >&2; exit 2; }
+alive placement-1 || { echo "switch-placement.sh: no placement-api runs: start the stack with SCHEDULER=nova" >&2; exit 2; }
 ! alive cellgate-gateway || { echo "switch-placement.sh: cellgate schedules here: start the stack with SCHEDULER=nova" >&2; exit 2; }
 "$CODE/install.sh" haproxy
 old=http://127.0.0.1:$PLACEMENT_OLD_PORT new=http://127.0.0.1:$CELLGATE_PLACEMENT_PORT failed=0
@@ -27,8 +27,8 @@ served() { sed -n '/The tap.s counts/s/.* writes=\([0-9]*\).*/\1/p' "$STACK/log/
 began=$(date +%s)
 rm -f "$STACK/run/switched" "$STACK"/log/tap-*.log
 say "placement-api moves to a port of its own"
-uwsgi_ini placement "$PLACEMENT_OLD_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
-stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
+uwsgi_ini placement-1 "$PLACEMENT_OLD_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+stop placement-1; start placement-1 uwsgi --ini "$E/uwsgi-placement-1.ini"
 until_ok 60 Placement curl -sf "$old/"
 say "a load balancer has its port"
 cat >"$E/haproxy.cfg" <<X
@@ -71,7 +71,7 @@ for t in there back again; do check "Nova wrote through tap $t ($(served $t) tim
 check "Placement and the cells are equal" equal "$old" "$new"
 say "placement-api has its port again"
 stop haproxy
-uwsgi_ini placement "$PLACEMENT_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
-stop placement; start placement uwsgi --ini "$E/uwsgi-placement.ini"
-for n in cellgate-placement cellgate-cell2 cellgate-cell1; do stop $n; done
+uwsgi_ini placement-1 "$PLACEMENT_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+stop placement-1; start placement-1 uwsgi --ini "$E/uwsgi-placement-1.ini"
+for n in placement-balancer cellgate-placement-1 cellgate-placement-2 cellgate-cell2 cellgate-cell1; do stop $n; done
 exit $failed

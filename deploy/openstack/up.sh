@@ -61,7 +61,7 @@ once keystone-users /usr/bin/python3 "$CODE/lib/seed.py" keystone \
 # --- 5. Placement, Glance, Neutron
 case $PLACEMENT in
 cellgate) "$CODE/cellgate.sh" placement ;;
-placement) start placement uwsgi --ini "$E/uwsgi-placement.ini" ;;
+placement) start_placements ;;
 esac
 start glance glance-api --config-file "$E/glance/glance-api.conf"
 start neutron neutron-server --config-file "$E/neutron/neutron.conf"

@@ -118,7 +118,31 @@ connection = $(db placement)
 policy_dirs = $E/placement/policy.d
 $(token_check placement)
 X
-uwsgi_ini placement "$PLACEMENT_PORT" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+for n in $(seq "$PLACEMENT_SERVERS"); do
+  uwsgi_ini placement-$n "$(placement_port $n)" "$PLACEMENT_PROCS" 1 /usr/bin/placement-api "env = OS_PLACEMENT_CONFIG_DIR=$E/placement"
+done
+# The load balancer of docs/how-to/placement-api.md.
+if [ "$PLACEMENT_SERVERS" != 1 ]; then
+  cat <<X
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 120s
+  timeout server 120s
+  timeout check 3s
+frontend placement
+  bind 127.0.0.1:${PLACEMENT_URL##*:}
+  default_backend placement
+backend placement
+  balance roundrobin
+  option httpchk GET /
+  default-server check inter 1s fall 3 rise 1
+  option redispatch 1
+  retries 3
+  retry-on conn-failure empty-response
+X
+  for n in $(seq "$PLACEMENT_SERVERS"); do echo "  server placement-$n 127.0.0.1:$(placement_port $n)"; done
+fi >"$E/placement-balancer.cfg"
 
 # --- Glance (file store)
 cat >"$E/glance/glance-api.conf" <<X
@@ -238,7 +262,8 @@ $(keystone_user neutron)
 [placement]
 endpoint_override = $5
 # a cell that restarts is away for some seconds: 503
-status_code_retries = 5
+status_code_retries = 30
+status_code_retry_delay = 1
 $(keystone_user placement)
 [service_user]
 send_service_user_token = true
@@ -288,17 +313,19 @@ X
     [ "$QUIET" != 1 ] || echo "      service_down_time: 600s"
   done
 }
-# A gateway of its own serves Placement's API: it stays when the other one is killed, or leaves the topic to nova-scheduler.
-cellgate_placement() {  # $1, $2: as of cellgate_gateway
+# Gateways of their own serve Placement's API: they stay when the other one is killed, or leaves the topic to nova-scheduler.
+cellgate_placement() {  # $1: which of them; $2, $3: as $1, $2 of cellgate_gateway
+  local n=$1; shift
   {
     cat <<X
 gateway:
-  grpc: 127.0.0.1:$PLACEMENT_GRPC_PORT
-  http: 127.0.0.1:$PLACEMENT_HTTP_PORT
+  grpc: 127.0.0.1:$((PLACEMENT_SERVER_PORTS + 20 + n))
+  http: 127.0.0.1:$((PLACEMENT_SERVER_PORTS + 10 + n))
   placement:
     enabled: true
-    listen: 127.0.0.1:$CELLGATE_PLACEMENT_PORT
+    listen: 127.0.0.1:$(placement_port $n)
     default_cell: cell1
+    accept_repeats: true
     keystone:
       auth_url: http://127.0.0.1:$KEYSTONE_PORT/v3
       username: placement
@@ -308,7 +335,7 @@ X
     gateway_cells "$@"
     # Whose computes ask without a path is in Nova's databases.
     [ "$PLACEMENT_PATHS" = 1 ] || gateway_legacy "$@"
-  } >"$E/cellgate/placement.yaml"
+  } >"$E/cellgate/placement-$n.yaml"
 }
 cellgate_gateway() {  # $1: uuid of cell1, $2: uuid of cell2, or nothing
   {

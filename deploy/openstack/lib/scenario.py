@@ -697,12 +697,19 @@ def back(service, seconds=120):
 
 ALL = ['boot', 'boot_multi', 'boot_fail', 'boot_host', 'traits', 'aggregates', 'groups', 'resize', 'cold_migrate',
        'live_migrate', 'shelve', 'rebuild', 'disable', 'evacuate', 'reschedule', 'nested', 'pci', 'hardware', 'cell2', 'osc', 'manage', 'delete']
-for name in sys.argv[1:] or ALL:
-    print('--- ' + name, flush=True)
-    try:
-        globals()['p_' + name]()
-    except Exception:
-        traceback.print_exc()
-        check(name + ' ran to its end', False)
-print('%d of %d checks passed' % (sum(results), len(results)))
-sys.exit(0 if all(results) else 1)
+
+
+def main():
+    for name in sys.argv[1:] or ALL:
+        print('--- ' + name, flush=True)
+        try:
+            globals()['p_' + name]()
+        except Exception:
+            traceback.print_exc()
+            check(name + ' ran to its end', False)
+    print('%d of %d checks passed' % (sum(results), len(results)))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == '__main__':
+    main()
