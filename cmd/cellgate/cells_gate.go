@@ -89,6 +89,8 @@ func gateText(g *cellgatev1.Gate) string {
 		text += ", pinned"
 	case g.GetLaggingHosts() > 0 && g.GetState() == cellgatev1.Gate_NATIVE:
 		text += ", " + counted(int(g.GetLaggingHosts()), "host") + " without a new agent"
+	case isWithoutAgents(g):
+		text += ": no agent has registered; hosts come from Nova's tables"
 	case g.GetLaggingHosts() > 0:
 		text += ", waits for " + counted(int(g.GetLaggingHosts()), "host")
 	case len(waits) > 0:
@@ -98,6 +100,11 @@ func gateText(g *cellgatev1.Gate) string {
 		text += fmt.Sprintf(", %d of %d hosts differ", g.GetDifferingHosts(), g.GetHosts())
 	}
 	return text
+}
+
+// isWithoutAgents reports whether a cell has hosts and none of them an agent, as every cell of an unmodified Nova.
+func isWithoutAgents(g *cellgatev1.Gate) bool {
+	return g.GetState() == cellgatev1.Gate_LEGACY && g.GetHosts() > 0 && g.GetRegistered() == 0
 }
 
 // cut is the first of a text's whole words, at most n bytes of them.

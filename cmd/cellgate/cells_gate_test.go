@@ -22,6 +22,8 @@ func TestGateText(t *testing.T) {
 		"NATIVE, 2 hosts without a new agent": {State: cellgatev1.Gate_NATIVE, LaggingHosts: 2},
 		"LEGACY, waits for 7 hosts":           {State: cellgatev1.Gate_LEGACY, LaggingHosts: 7, WaitsFor: wordy},
 		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
+		"LEGACY: no agent has registered; hosts come from Nova's tables":               {State: cellgatev1.Gate_LEGACY, Hosts: 7, LaggingHosts: 7, WaitsFor: wordy},
+		"LEGACY, waits for 2 hosts":           {State: cellgatev1.Gate_LEGACY, Hosts: 7, Registered: 5, LaggingHosts: 2, WaitsFor: wordy},
 		"LEGACY, waits for 1 host":            {State: cellgatev1.Gate_LEGACY, LaggingHosts: 1, Readers: []*cellgatev1.GateReader{{Gateway: "g1"}}},
 		"NATIVE":                              {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {}}},
 		"SHADOW, pinned, 1 of 7 hosts differ": {State: cellgatev1.Gate_SHADOW, Pin: cellgatev1.Gate_SHADOW, PinReason: "not today", WaitsFor: wordy, Hosts: 7, DifferingHosts: 1},
