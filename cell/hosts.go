@@ -125,9 +125,13 @@ func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1
 		LastSeenAt:       timeOf(seen),
 		Generation:       h.Generation,
 		Imported:         h.Imported,
+		PlacementTree:    h.PlacementTree,
 		Admin:            adminMessage(row.Admin),
 		InstancesUnknown: row.InstancesUnknown(),
 		Refused:          agents.RefusedMessage(c.agents.RefusalOf(h.UUID)),
+	}
+	if g := c.rows.GateRow(); h.Imported && g != nil {
+		out.ImportedAt = timeOf(g.RowsAt)
 	}
 	out.AvailabilityZone = defaultZone
 	if zones := replica.ZonesOf(h); len(zones) > 0 {

@@ -13,6 +13,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
 )
 
 // importing is a gateway that reports, and imports what it read.
@@ -77,6 +78,28 @@ func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 			t.Error("a claim of more than the row leaves was made")
 		}
 		r.must(newClaim("a", 3, 1, 7))
+	})
+}
+
+func TestListHosts_Imported_ShowWhenNovasTablesWereRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		g := &importing{testCell: r, hosts: map[int][]int{1: nil, 2: nil}, age: 5 * time.Second}
+		read := g.report(65).GetRowsAt()
+		root := shard.ProviderWrite{UUID: hostUUID(2), HostUUID: hostUUID(2), Create: true}
+		if out, err := r.cell.queue.DoOne(t.Context(), shard.Op{WritePlacement: &shard.WritePlacement{Providers: []shard.ProviderWrite{root}}}, false); err != nil || out.Refusal != nil {
+			t.Fatal(out, err)
+		}
+		time.Sleep(3 * time.Second)
+		hosts, err := r.cells.ListHosts(t.Context(), &cellv1.ListHostsRequest{})
+		if err != nil || len(hosts.GetHosts()) != 2 {
+			t.Fatal(hosts, err)
+		}
+		for _, h := range hosts.GetHosts() {
+			if !h.GetImported() || h.GetPlacementTree() != (h.GetHostUuid() == hostUUID(2)) || !proto.Equal(h.GetImportedAt(), read) {
+				t.Errorf("%v, read at %v", h, read)
+			}
+		}
 	})
 }
 

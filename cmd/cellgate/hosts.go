@@ -14,7 +14,7 @@ func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [HOST]",
 		Short: "Show the hosts of all cells, take them out of service, make them report anew",
-		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates, other resources, who speaks for a host and when\nits agent was heard in a list.",
+		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates, other resources, who speaks for a host and when\nthat was last heard or read in a list.",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
@@ -64,18 +64,26 @@ func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 
 // source is who a list says speaks for a host; hostSource says more.
 func source(h *cellgatev1.Host) string {
-	if h.GetImported() {
+	switch {
+	case h.GetPlacementTree():
+		return "Nova's tables, Placement's API"
+	case h.GetImported():
 		return "Nova's tables"
 	}
 	return "agent"
 }
 
-// heard is how long ago a host's agent was heard; "-" for never since the replica started, and for a host without one.
+// heard is how long ago a host's agent was heard, or Nova's tables were imported; "-" for never since the replica started.
+// Placement's API has no age: computes write to it when something changes.
 func heard(h *cellgatev1.Host) string {
-	if h.GetLastSeenAt() == nil {
+	at := h.GetLastSeenAt()
+	if h.GetImported() {
+		at = h.GetImportedAt()
+	}
+	if at == nil {
 		return "-"
 	}
-	return age(time.Now(), h.GetLastSeenAt().AsTime())
+	return age(time.Now(), at.AsTime())
 }
 
 // capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.
@@ -131,13 +139,23 @@ func refusedLine(h *cellgatev1.Host) string {
 
 // hostSource says who speaks for a host.
 func hostSource(h *cellgatev1.Host) string {
-	switch {
-	case h.GetImported() && h.GetAgentVersion() > 0:
-		return fmt.Sprintf("imported from Nova's tables; agent version %d reports it too", h.GetAgentVersion())
-	case h.GetImported():
-		return "imported from Nova's tables, no agent reports it"
+	text := fmt.Sprintf("agent version %d", h.GetAgentVersion())
+	if h.GetImported() {
+		text = "imported from Nova's tables"
 	}
-	return fmt.Sprintf("agent version %d", h.GetAgentVersion())
+	if at := heard(h); at != "-" {
+		text += ", " + at
+	}
+	if !h.GetImported() {
+		return text
+	}
+	if h.GetPlacementTree() {
+		text += "; Placement's API reports its providers"
+	}
+	if h.GetAgentVersion() > 0 {
+		return fmt.Sprintf("%s; agent version %d reports it too", text, h.GetAgentVersion())
+	}
+	return text + ", no agent reports it"
 }
 
 // shortUUID is how much of a child provider's uuid a table that is not wide has.

@@ -84,8 +84,22 @@ func TestHosts_Wide_SayWhoSpeaksAndWhenItWasHeard(t *testing.T) {
 	if source(reported) != "agent" || heard(reported) != "3h0m ago" {
 		t.Errorf("%s, %s", source(reported), heard(reported))
 	}
-	imported := &cellgatev1.Host{Imported: true}
+	imported := &cellgatev1.Host{Imported: true, LastSeenAt: reported.GetLastSeenAt()}
 	if source(imported) != "Nova's tables" || heard(imported) != "-" {
 		t.Errorf("%s, %s", source(imported), heard(imported))
+	}
+	imported.ImportedAt, imported.PlacementTree = timestamppb.New(time.Now().Add(-5*time.Minute)), true
+	if source(imported) != "Nova's tables, Placement's API" || heard(imported) != "5m ago" {
+		t.Errorf("%s, %s", source(imported), heard(imported))
+	}
+	for want, h := range map[string]*cellgatev1.Host{
+		"agent version 7, 3h0m ago": {AgentVersion: 7, LastSeenAt: reported.GetLastSeenAt()},
+		"agent version 7":           {AgentVersion: 7},
+		"imported from Nova's tables, 5m ago; Placement's API reports its providers, no agent reports it": imported,
+		"imported from Nova's tables; agent version 7 reports it too":                                     {Imported: true, AgentVersion: 7},
+	} {
+		if got := hostSource(h); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -127,8 +127,12 @@ type Host struct {
 	HardwareClaims []*HardwareClaim `protobuf:"bytes,23,rep,name=hardware_claims,json=hardwareClaims,proto3" json:"hardware_claims,omitempty"`
 	// Why numa_cells or device_pools are empty although the host reports some: what is not readable.
 	HardwareProblem string `protobuf:"bytes,24,opt,name=hardware_problem,json=hardwareProblem,proto3" json:"hardware_problem,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When all that Nova's tables say of the cell's hosts was last in the shard; unset unless imported.
+	ImportedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=imported_at,json=importedAt,proto3" json:"imported_at,omitempty"`
+	// Placement's API reports the host's providers, and imports leave those alone; only when imported.
+	PlacementTree bool `protobuf:"varint,26,opt,name=placement_tree,json=placementTree,proto3" json:"placement_tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Host) Reset() {
@@ -327,6 +331,20 @@ func (x *Host) GetHardwareProblem() string {
 		return x.HardwareProblem
 	}
 	return ""
+}
+
+func (x *Host) GetImportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ImportedAt
+	}
+	return nil
+}
+
+func (x *Host) GetPlacementTree() bool {
+	if x != nil {
+		return x.PlacementTree
+	}
+	return false
 }
 
 // HostNumaCell is a NUMA cell of a host. What is used counts what the host reports and what hardware_claims take.
@@ -2184,7 +2202,7 @@ var File_cellgate_v1_hosts_proto protoreflect.FileDescriptor
 
 const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"\n" +
-	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\a\n" +
+	"\x17cellgate/v1/hosts.proto\x12\vcellgate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\b\n" +
 	"\x04Host\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12!\n" +
 	"\fservice_host\x18\x02 \x01(\tR\vserviceHost\x12\x1a\n" +
@@ -2218,7 +2236,10 @@ const file_cellgate_v1_hosts_proto_rawDesc = "" +
 	"numa_cells\x18\x15 \x03(\v2\x19.cellgate.v1.HostNumaCellR\tnumaCells\x12>\n" +
 	"\fdevice_pools\x18\x16 \x03(\v2\x1b.cellgate.v1.HostDevicePoolR\vdevicePools\x12C\n" +
 	"\x0fhardware_claims\x18\x17 \x03(\v2\x1a.cellgate.v1.HardwareClaimR\x0ehardwareClaims\x12)\n" +
-	"\x10hardware_problem\x18\x18 \x01(\tR\x0fhardwareProblem\"\xad\x02\n" +
+	"\x10hardware_problem\x18\x18 \x01(\tR\x0fhardwareProblem\x12;\n" +
+	"\vimported_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"importedAt\x12%\n" +
+	"\x0eplacement_tree\x18\x1a \x01(\bR\rplacementTree\"\xad\x02\n" +
 	"\fHostNumaCell\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x16\n" +
 	"\x06socket\x18\x02 \x01(\x05R\x06socket\x12\x1f\n" +
@@ -2456,47 +2477,48 @@ var file_cellgate_v1_hosts_proto_depIdxs = []int32{
 	2,  // 6: cellgate.v1.Host.numa_cells:type_name -> cellgate.v1.HostNumaCell
 	4,  // 7: cellgate.v1.Host.device_pools:type_name -> cellgate.v1.HostDevicePool
 	5,  // 8: cellgate.v1.Host.hardware_claims:type_name -> cellgate.v1.HardwareClaim
-	3,  // 9: cellgate.v1.HostNumaCell.pages:type_name -> cellgate.v1.HostPages
-	6,  // 10: cellgate.v1.HardwareClaim.numa_cells:type_name -> cellgate.v1.NumaCellClaim
-	29, // 11: cellgate.v1.HardwareClaim.devices:type_name -> cellgate.v1.HardwareClaim.DevicesEntry
-	31, // 12: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
-	0,  // 13: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
-	31, // 14: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
-	31, // 15: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
-	32, // 16: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
-	30, // 17: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
-	1,  // 18: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	1,  // 19: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
-	18, // 20: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
-	33, // 21: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
-	0,  // 22: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
-	31, // 23: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
-	33, // 24: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
-	1,  // 25: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
-	32, // 26: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
-	9,  // 27: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	9,  // 28: cellgate.v1.GetFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
-	12, // 29: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
-	14, // 30: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
-	19, // 31: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
-	21, // 32: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
-	16, // 33: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
-	23, // 34: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
-	25, // 35: cellgate.v1.Hosts.GetFacts:input_type -> cellgate.v1.GetFactsRequest
-	27, // 36: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
-	13, // 37: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
-	15, // 38: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
-	20, // 39: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
-	22, // 40: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
-	17, // 41: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
-	24, // 42: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
-	26, // 43: cellgate.v1.Hosts.GetFacts:output_type -> cellgate.v1.GetFactsResponse
-	28, // 44: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
-	37, // [37:45] is the sub-list for method output_type
-	29, // [29:37] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	31, // 9: cellgate.v1.Host.imported_at:type_name -> google.protobuf.Timestamp
+	3,  // 10: cellgate.v1.HostNumaCell.pages:type_name -> cellgate.v1.HostPages
+	6,  // 11: cellgate.v1.HardwareClaim.numa_cells:type_name -> cellgate.v1.NumaCellClaim
+	29, // 12: cellgate.v1.HardwareClaim.devices:type_name -> cellgate.v1.HardwareClaim.DevicesEntry
+	31, // 13: cellgate.v1.RefusedState.since:type_name -> google.protobuf.Timestamp
+	0,  // 14: cellgate.v1.HostAdmin.state:type_name -> cellgate.v1.HostAdmin.State
+	31, // 15: cellgate.v1.HostAdmin.since:type_name -> google.protobuf.Timestamp
+	31, // 16: cellgate.v1.HostAdmin.until:type_name -> google.protobuf.Timestamp
+	32, // 17: cellgate.v1.HostNamespace.facts:type_name -> google.protobuf.Struct
+	30, // 18: cellgate.v1.HostAggregate.metadata:type_name -> cellgate.v1.HostAggregate.MetadataEntry
+	1,  // 19: cellgate.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	1,  // 20: cellgate.v1.GetHostResponse.host:type_name -> cellgate.v1.Host
+	18, // 21: cellgate.v1.ResyncHostsResponse.replicas:type_name -> cellgate.v1.ResyncedReplica
+	33, // 22: cellgate.v1.ResyncedReplica.within:type_name -> google.protobuf.Duration
+	0,  // 23: cellgate.v1.UpdateHostRequest.admin_state:type_name -> cellgate.v1.HostAdmin.State
+	31, // 24: cellgate.v1.UpdateHostRequest.until:type_name -> google.protobuf.Timestamp
+	33, // 25: cellgate.v1.UpdateHostRequest.lasts:type_name -> google.protobuf.Duration
+	1,  // 26: cellgate.v1.UpdateHostResponse.host:type_name -> cellgate.v1.Host
+	32, // 27: cellgate.v1.PutFactsRequest.facts:type_name -> google.protobuf.Struct
+	9,  // 28: cellgate.v1.PutFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	9,  // 29: cellgate.v1.GetFactsResponse.namespace:type_name -> cellgate.v1.HostNamespace
+	12, // 30: cellgate.v1.Hosts.ListHosts:input_type -> cellgate.v1.ListHostsRequest
+	14, // 31: cellgate.v1.Hosts.GetHost:input_type -> cellgate.v1.GetHostRequest
+	19, // 32: cellgate.v1.Hosts.UpdateHost:input_type -> cellgate.v1.UpdateHostRequest
+	21, // 33: cellgate.v1.Hosts.DeleteHost:input_type -> cellgate.v1.DeleteHostRequest
+	16, // 34: cellgate.v1.Hosts.ResyncHosts:input_type -> cellgate.v1.ResyncHostsRequest
+	23, // 35: cellgate.v1.Hosts.PutFacts:input_type -> cellgate.v1.PutFactsRequest
+	25, // 36: cellgate.v1.Hosts.GetFacts:input_type -> cellgate.v1.GetFactsRequest
+	27, // 37: cellgate.v1.Hosts.DeleteFacts:input_type -> cellgate.v1.DeleteFactsRequest
+	13, // 38: cellgate.v1.Hosts.ListHosts:output_type -> cellgate.v1.ListHostsResponse
+	15, // 39: cellgate.v1.Hosts.GetHost:output_type -> cellgate.v1.GetHostResponse
+	20, // 40: cellgate.v1.Hosts.UpdateHost:output_type -> cellgate.v1.UpdateHostResponse
+	22, // 41: cellgate.v1.Hosts.DeleteHost:output_type -> cellgate.v1.DeleteHostResponse
+	17, // 42: cellgate.v1.Hosts.ResyncHosts:output_type -> cellgate.v1.ResyncHostsResponse
+	24, // 43: cellgate.v1.Hosts.PutFacts:output_type -> cellgate.v1.PutFactsResponse
+	26, // 44: cellgate.v1.Hosts.GetFacts:output_type -> cellgate.v1.GetFactsResponse
+	28, // 45: cellgate.v1.Hosts.DeleteFacts:output_type -> cellgate.v1.DeleteFactsResponse
+	38, // [38:46] is the sub-list for method output_type
+	30, // [30:38] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_v1_hosts_proto_init() }
