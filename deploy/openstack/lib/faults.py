@@ -48,7 +48,9 @@ def start(name):
     if name == 'rabbitmq':
         bash('start_rabbitmq; until_ok 90 RabbitMQ rabbitctl await_startup')
     elif name == 'nova-scheduler':
-        bash('start nova-scheduler nova-scheduler --config-file "$STACK/etc/nova/nova.conf"')
+        # It ends at once if Placement is away, and is started again then, as systemd does.
+        bash('log="$STACK/log/nova-scheduler.log"; rm -f "$log"; until_ok 90 nova-scheduler eval '
+             '"start nova-scheduler nova-scheduler --config-file $STACK/etc/nova/nova.conf; grep -q \'Starting scheduler node\' $log"')
     elif 'placement-' in name:
         bash('start_placement ' + name[-1])
     else:
@@ -62,7 +64,7 @@ def killer():
             time.sleep(rng.uniform(2, 10))
             name, n = rng.choice(ROLES), 1 + rng.randrange(2)
             if name == 'placement':
-                name = ('cellgate-placement-%d' if OURS else 'placement-%d') % min(n, int(os.environ['PLACEMENT_SERVERS']))
+                name = '%splacement-%d' % ('cellgate-' if os.environ['PLACEMENT'] == 'cellgate' else '', min(n, int(os.environ['PLACEMENT_SERVERS'])))
             kill(name)
             began = time.time()
             time.sleep(rng.uniform(0.5, 4))
@@ -108,7 +110,7 @@ def operate(what, i, request, done):
             state = 'ok'
         elif s and s['status'] == 'ERROR':
             state = 'ERROR'
-        elif s and not s['OS-EXT-STS:task_state'] and s['status'] != 'BUILD':
+        elif s and not s['OS-EXT-STS:task_state'] and s['status'] != 'BUILD' and what != 'delete':
             rest = rest or time.time()
             if time.time() - rest > 10:
                 state = 'undone'
