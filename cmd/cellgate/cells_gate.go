@@ -90,7 +90,7 @@ func gateText(g *cellgatev1.Gate) string {
 	case g.GetLaggingHosts() > 0 && g.GetState() == cellgatev1.Gate_NATIVE:
 		text += ", " + counted(int(g.GetLaggingHosts()), "host") + " without a new agent"
 	case isWithoutAgents(g):
-		text += ": no agent has registered; hosts come from Nova's tables"
+		text += ", no agent has registered: hosts come from Nova's tables"
 	case g.GetLaggingHosts() > 0:
 		text += ", waits for " + counted(int(g.GetLaggingHosts()), "host")
 	case len(waits) > 0:

@@ -22,7 +22,7 @@ func TestGateText(t *testing.T) {
 		"NATIVE, 2 hosts without a new agent": {State: cellgatev1.Gate_NATIVE, LaggingHosts: 2},
 		"LEGACY, waits for 7 hosts":           {State: cellgatev1.Gate_LEGACY, LaggingHosts: 7, WaitsFor: wordy},
 		"LEGACY, waits for: many words of it many words of it many words of it many …": {State: cellgatev1.Gate_LEGACY, WaitsFor: wordy},
-		"LEGACY: no agent has registered; hosts come from Nova's tables":               {State: cellgatev1.Gate_LEGACY, Hosts: 7, LaggingHosts: 7, WaitsFor: wordy},
+		"LEGACY, no agent has registered: hosts come from Nova's tables":               {State: cellgatev1.Gate_LEGACY, Hosts: 7, LaggingHosts: 7, WaitsFor: wordy},
 		"LEGACY, waits for 2 hosts":           {State: cellgatev1.Gate_LEGACY, Hosts: 7, Registered: 5, LaggingHosts: 2, WaitsFor: wordy},
 		"LEGACY, waits for 1 host":            {State: cellgatev1.Gate_LEGACY, LaggingHosts: 1, Readers: []*cellgatev1.GateReader{{Gateway: "g1"}}},
 		"NATIVE":                              {State: cellgatev1.Gate_NATIVE, Readers: []*cellgatev1.GateReader{{RequiredVersion: proto.Int32(66)}, {}}},
@@ -31,6 +31,14 @@ func TestGateText(t *testing.T) {
 		if got := gateText(g); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
+	}
+}
+
+func TestShowCells_WithoutAgents_SayWhereHostsComeFrom(t *testing.T) {
+	var out page
+	showCells(&out, []*cellgatev1.Cell{{Cell: "cell1", Gate: &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Hosts: 3, LaggingHosts: 3}}})
+	if want := "\ncell1: gate LEGACY, no agent has registered: hosts come from Nova's tables\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }
 
