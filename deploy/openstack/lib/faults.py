@@ -110,7 +110,7 @@ def operate(what, i, request, done):
             state = 'ok'
         elif s and s['status'] == 'ERROR':
             state = 'ERROR'
-        elif s and not s['OS-EXT-STS:task_state'] and s['status'] != 'BUILD' and what != 'delete':
+        elif s and not s['OS-EXT-STS:task_state'] and s['status'] != 'BUILD' and what not in ('confirm', 'delete'):   # those have none
             rest = rest or time.time()
             if time.time() - rest > 10:
                 state = 'undone'
