@@ -220,7 +220,7 @@ def settle():
         left = [s for s in c.nova('GET', '/servers/detail')['servers'] if s['status'] == 'VERIFY_RESIZE' or s['OS-EXT-STS:task_state']]
         for s in left:
             if s['status'] == 'VERIFY_RESIZE' and not s['OS-EXT-STS:task_state']:
-                action(s['id'], {'confirmResize': None})
+                action(s['id'], {'confirmResize': None}, ok=None)
         if not left:
             break
         time.sleep(2)
