@@ -97,7 +97,7 @@ def operate(what, i, request, done):
         if request:
             i = request() or i
     except Exception as e:   # nova-api asks RabbitMQ and Placement itself
-        state, why = 'refused', str(e)[:300]
+        state, why = 'refused' if ' 409 ' in str(e) else 'failed', str(e)[:300]
     while not state:
         time.sleep(0.5)
         try:
@@ -116,7 +116,7 @@ def operate(what, i, request, done):
                 state = 'undone'
         if not state and time.time() - began > LIMIT:
             state = 'unfinished in state %s' % s['OS-EXT-STS:task_state']
-    if state not in ('ok', 'refused'):
+    if state not in ('ok', 'refused', 'failed'):
         why = cause(i)
     with lock:
         operations.append(Operation(what, state, began, time.time()))
@@ -256,7 +256,8 @@ def main():
     print('%d operations in %.0f s: %s' % (len(operations), time.time() - began, counts(o.what for o in operations)))
     print('%d kills: %s' % (len(kills), counts(k.name for k in kills)))
     print('operations ended: ' + counts(o.state.split()[0] for o in operations))
-    failed = [o for o in operations if o.state != 'ok']
+    # nova-api refuses while the heartbeat of a compute is late, as on a busy machine.
+    failed = [o for o in operations if o.state not in ('ok', 'refused')]
     # Nova's reply queues are not durable: a caller waits 60 s for the answer that its broker has lost.
     lost = [o for o in failed if any(k.name == 'rabbitmq' and o.began < k.ended + 60 and o.ended > k.began for k in kills)]
     check('%d kills' % KILLS, len(kills) == KILLS)
