@@ -195,6 +195,13 @@ func TestLostReplyWithNowhereElse(t *testing.T) {
 	}
 }
 
+// apart puts the instances of a request into a group that keeps them apart if it can: picks of a group are not foretold,
+// so that each has a round of its own.
+func apart(r *cellgatev1.SelectDestinationsRequest) *cellgatev1.SelectDestinationsRequest {
+	r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0x9, 1), Policy: "soft-anti-affinity"}
+	return r
+}
+
 // The gateway asks for a version that the cell no longer keeps.
 func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
 	for _, tt := range []struct {
@@ -219,7 +226,7 @@ func TestGoneStartsAgainOnceThenGoesOnInexactly(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			resp := w.choose(ask(1, 3))
+			resp := w.choose(apart(ask(1, 3)))
 			if resp.GetExact() != tt.exact || len(resp.GetDestinations()) != 3 || w.liveClaims() != 3 {
 				t.Errorf("exact %v, %d destinations, %d claims", resp.GetExact(), len(resp.GetDestinations()), w.liveClaims())
 			}
@@ -245,7 +252,7 @@ func TestRoundsArePinned(t *testing.T) {
 		}
 		return nil
 	})
-	w.choose(ask(1, 4))
+	w.choose(apart(ask(1, 4)))
 	queries := w.cells[0].queries()
 	pinned := 0
 	for _, q := range queries[1:] {

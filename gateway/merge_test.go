@@ -183,3 +183,24 @@ func mergesAsASingleScheduler(t *testing.T, w *world, drawn []*drawnCell) {
 		t.Errorf("%d runs, none placed several instances", run)
 	}
 }
+
+// Cells foretell what the picks of several instances change, so that they are asked once for all of them.
+func TestSeveralInstances_OneRoundOfQueries(t *testing.T) {
+	w := start(t, []*testCell{
+		newCell(1, testHost(1, 10), testHost(2, 7)), newCell(2, testHost(3, 9), testHost(4, 6)), newCell(3, testHost(5, 8), testHost(6, 5)),
+	}, nil)
+	asked := func() (n int) {
+		for _, c := range w.cells {
+			n += len(c.queries())
+		}
+		return n
+	}
+	req := whole(1, 6)
+	req.DryRun = true
+	w.choose(req) // learns the bounds
+	before := asked()
+	w.choose(req)
+	if n := asked() - before; n > len(w.cells)+1 {
+		t.Errorf("%d queries for 6 instances in %d cells", n, len(w.cells))
+	}
+}

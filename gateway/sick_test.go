@@ -293,7 +293,7 @@ func TestI7_CellsHangInTheSecondRound_CostTheirBudget(t *testing.T) {
 			}, nil)
 		}
 		began := time.Now()
-		_, err := w.scheduler.SelectDestinations(t.Context(), ask(1, 4))
+		_, err := w.scheduler.SelectDestinations(t.Context(), apart(ask(1, 4)))
 		if took := time.Since(began); hung.Load() == 0 || took > 2*w.g.cfg.ProposeBudget {
 			t.Errorf("%d calls hung, and it took %v: %v", hung.Load(), took, err)
 		}

@@ -6,8 +6,8 @@ import (
 )
 
 // Forecast says what the next picks from a proposal's candidates change, so that a Plan goes on without asking again. It
-// is exact: a pick changes its own host alone. A table gives none where that is not so (groups, trees), and stops before
-// what it cannot foretell.
+// is exact: a pick changes its own host alone. A table gives none where that is not so (groups), and stops before
+// what it cannot foretell: a host whose child providers count, too.
 type Forecast struct {
 	// Rest are the bounds over the hosts that passed, without those in Steps.
 	Rest []Bounds
@@ -27,7 +27,7 @@ type Step struct {
 // forecast foretells up to n picks from a proposal's candidates, which were ranked under bounds. masks are the hosts of
 // each chunk that passed; own gives the bounds of a weigher in a whole chunk. Nil: nothing can be foretold.
 func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks []uint64, own func(weigher, chunk int) Bounds) *Forecast {
-	if n < 1 || s.q.Request.Group != nil || s.q.Request.Tree != nil || s.beyond || s.options.StrictNova || len(s.asked) > 0 || len(s.exceptions)+len(s.warned) > 0 {
+	if n < 1 || s.q.Request.Group != nil || s.q.Request.Tree.groups() || s.beyond || s.options.StrictNova || len(s.asked) > 0 || len(s.exceptions)+len(s.warned) > 0 {
 		return nil
 	}
 	by := scale{multipliers: multipliersOf(s.q.Rules.weighers()), bounds: bounds, flat: single}
@@ -73,6 +73,7 @@ func (s *scan) stepOf(before *Candidate, slot number, t *Table) (Step, bool) {
 		return Step{}, false
 	}
 	m := bit
+	s.spread = 0
 	for i := range s.checks {
 		if m &= s.checks[i].pass(at, c, m); m == 0 {
 			break

@@ -14,15 +14,22 @@ import (
 // all others that pass.
 func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 	raced.Skip(t, raced.Pure)
-	propChecks(t, 600)
-	var steps, full, several int
+	propChecks(t, 1500)
+	var steps, full, several, withTree int
 	rapid.Check(t, func(t *rapid.T) {
 		sc := drawScenario(t)
 		if sometimes(t, 2, "without group") {
 			sc.request.Group = nil
 		}
+		trees := sometimes(t, 2, "child providers count")
+		if trees {
+			sc.request.Tree = &Tree{}
+		}
 		e := NewTable().Edit()
-		for _, h := range sc.hosts {
+		for i, h := range sc.hosts {
+			if trees && i%3 == 0 {
+				h.Children = []Provider{{UUID: testID('c', i), Parent: h.UUID, Resources: h.Resources}}
+			}
 			e.PutHost(h)
 		}
 		for _, x := range sc.consumers {
@@ -40,6 +47,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 		all := *q
 		all.Limit, all.Forecast = len(sc.hosts), 0
 		var picked []ID
+		withTree += bit2int(trees)
 		for i, step := range p.Forecast.Steps {
 			of := p.Candidates[step.At]
 			all.Takes = append(all.Takes, Take{Host: of.Host, Instance: testID('i', i)})
@@ -70,8 +78,8 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 			t.Fatalf("the rest has bounds %v, want %v", p.Forecast.Rest, rest)
 		}
 	})
-	t.Logf("%d steps, %d hosts full after one, %d not the first of their host", steps, full, several)
-	if steps == 0 || full == 0 || several == 0 {
+	t.Logf("%d steps, %d hosts full after one, %d not the first of their host; %d forecasts where child providers count", steps, full, several, withTree)
+	if steps == 0 || full == 0 || several == 0 || withTree == 0 {
 		t.Error("too few of what the test is about")
 	}
 }

@@ -62,12 +62,13 @@ func (p *Plan) stepPick() {
 	}
 	again := p.cellsWhere(func(c int) bool {
 		a := p.cells[c].answer
+		if len(best) == 0 {
+			// Why no host is left the cells say themselves, after all picks.
+			return a.passed > 0 || a.depth != nil
+		}
 		if len(best) < p.subset() && !a.complete() {
 			// Fewer than wanted are known, so that it may hold any of them.
-			return len(best) == 0 && a.passed > 0 || len(best) > 0
-		}
-		if len(best) == 0 {
-			return a.passed > 0
+			return true
 		}
 		last := &lists[best[len(best)-1].cell][best[len(best)-1].at]
 		if !a.below(last, s) {
