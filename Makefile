@@ -149,7 +149,7 @@ test-openstack: openstack-up ## Boot, move, evacuate and delete servers on that 
 .PHONY: test-switch
 test-switch: export SCHEDULER = nova
 test-switch: export STACK = $(CURDIR)/.cellgate/openstack-switch
-test-switch: build ## Move Placement's API from placement-api to the cells, then the topic scheduler to a gateway, and both back on such a control plane, while servers are booted and deleted; one PASS or FAIL a check (8 minutes).
+test-switch: build ## Move Placement's API from placement-api to the cells, then the topic scheduler to a gateway, and both back on such a control plane, while servers are booted and deleted; one PASS or FAIL a check (10 to 16 minutes).
 	deploy/openstack/install.sh
 	deploy/openstack/up.sh
 	deploy/openstack/switch-placement.sh

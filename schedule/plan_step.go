@@ -63,7 +63,7 @@ func (p *Plan) stepPick() {
 	again := p.cellsWhere(func(c int) bool {
 		a := p.cells[c].answer
 		if len(best) == 0 {
-			// Why no host is left the cells say themselves, after all picks.
+			// The cells themselves say why no host is left after the picks; a forecast does not.
 			return a.passed > 0 || a.depth != nil
 		}
 		if len(best) < p.subset() && !a.complete() {
