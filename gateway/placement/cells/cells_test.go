@@ -21,6 +21,7 @@ import (
 	"cellgate/gateway/placement"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
@@ -123,7 +124,8 @@ func (c *realCell) imports(ops ...shard.Op) {
 	}
 }
 
-// startGateway gives a gateway's API, its backend, and the Placement API over both.
+// startGateway gives a gateway's API, its backend, and the Placement API over both. Their budgets hold on a slow machine:
+// a test of a cell that does not answer sets its own.
 func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.SchedulerClient, *Backend, string) {
 	t.Helper()
 	return startGatewayWith(t, def, func(*gateway.Config) {}, list...)
@@ -132,7 +134,7 @@ func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.Sched
 func startGatewayWith(t *testing.T, def string, change func(*gateway.Config), list ...*realCell) (cellgatev1.SchedulerClient, *Backend, string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	cfg := gateway.Config{Name: "g", ProposeBudget: 2 * time.Second, ClaimBudget: 5 * time.Second}
+	cfg := gateway.Config{Name: "g", ProposeBudget: testwait.Limit, ClaimBudget: testwait.Limit}
 	at := map[string]*realCell{}
 	for _, c := range list {
 		at[c.addr] = c
@@ -154,11 +156,11 @@ func startGatewayWith(t *testing.T, def string, change func(*gateway.Config), li
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(Config{DefaultCell: def}, Deps{Cells: g.Cells(), Log: log})
+	b, err := New(Config{DefaultCell: def, Budget: testwait.Limit}, Deps{Cells: g.Cells(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Backend: b, HasCell: b.HasCell, Log: log})
+	api, err := placement.New(placement.Config{TrustLoopback: true, Timeout: testwait.Limit}, placement.Deps{Backend: b, HasCell: b.HasCell, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

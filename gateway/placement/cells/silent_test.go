@@ -45,7 +45,8 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			one, two := startCell(t, "one", 1), startCell(t, "two", 2)
 			_, b, url := startGateway(t, "one", one, two)
-			_, _, other := startGateway(t, "one", one, two)
+			_, b2, other := startGateway(t, "one", one, two)
+			b.cfg.Budget, b2.cfg.Budget = defaultBudget, defaultBudget
 			for id, cell := range map[string]string{compute: "one", storage: "two"} {
 				call(t, "POST", url+"/cells/"+cell+"/resource_providers", fmt.Sprintf(`{"name": %q, "uuid": %q}`, cell, id), 200)
 				call(t, "PUT", url+"/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 50}}}`, 200)
