@@ -56,11 +56,7 @@ process, and ends it afterwards.`,
 		if err := b.check(cmd); err != nil {
 			return usage(cmd, err)
 		}
-		dial, err := c.dialer(cmd)
-		if err != nil {
-			return err
-		}
-		report, err := b.run(cmd.Context(), c, dial, t)
+		report, err := b.run(cmd, c, t)
 		if err != nil {
 			return err
 		}
@@ -127,7 +123,8 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 }
 
 // run measures each number of callers.
-func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grpc.ClientConn, error), t terminal) (report *benchReport, err error) {
+func (b *benchFlags) run(cmd *cobra.Command, c *client, t terminal) (report *benchReport, err error) {
+	ctx := cmd.Context()
 	target := benchTarget{addr: c.addr, data: b.data}
 	if b.self {
 		var s *ownSystem
@@ -136,12 +133,17 @@ func (b *benchFlags) run(ctx context.Context, c *client, dial func(string) (*grp
 		}
 		defer func() { err = errors.Join(err, s.stop()) }()
 		target = s.target
+		c.addr = target.addr
 	}
-	conns, err := dialSome(dial, target.addr, b.conns)
-	if err != nil {
-		return nil, err
+	var conns []*grpc.ClientConn
+	defer func() { closeAll(conns) }()
+	for range b.conns {
+		conn, err := c.connect(cmd)
+		if err != nil {
+			return nil, err
+		}
+		conns = append(conns, conn)
 	}
-	defer closeAll(conns)
 	report, err = describe(ctx, b, target, conns[0])
 	if err != nil {
 		return nil, c.located(ctx, err)
@@ -174,19 +176,6 @@ func (b *benchFlags) step(ctx context.Context, c *client, callers int, target be
 		return nil, ctx.Err()
 	}
 	return &benchStep{Result: result, CPU: after.since(cpu)}, nil
-}
-
-func dialSome(dial func(string) (*grpc.ClientConn, error), addr string, n int) ([]*grpc.ClientConn, error) {
-	var conns []*grpc.ClientConn
-	for range n {
-		c, err := dial(addr)
-		if err != nil {
-			closeAll(conns)
-			return nil, err
-		}
-		conns = append(conns, c)
-	}
-	return conns, nil
 }
 
 func closeAll(conns []*grpc.ClientConn) {

@@ -79,13 +79,9 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	if err := c.check(cmd); err != nil {
 		return err
 	}
-	dial, err := c.dialer(cmd)
+	conn, err := c.connect(cmd)
 	if err != nil {
 		return err
-	}
-	conn, err := dial(c.addr)
-	if err != nil {
-		return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
 	}
 	defer func() { _ = conn.Close() }()          // its calls are over
 	every, _ := cmd.Flags().GetDuration("watch") // 0 where there is no such flag
@@ -175,13 +171,17 @@ func (c *client) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// dialer reads the files of TLS and gives a function that dials with them.
-func (c *client) dialer(cmd *cobra.Command) (func(string) (*grpc.ClientConn, error), error) {
+// connect makes a connection to the gateway, which dials at its first call.
+func (c *client) connect(cmd *cobra.Command) (*grpc.ClientConn, error) {
 	s, err := c.credentials(cmd)
 	if err != nil {
 		return nil, err
 	}
-	return func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target, s.Options()...) }, nil
+	conn, err := rpc.Dial(c.addr, s.Options()...)
+	if err != nil {
+		return nil, usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
+	}
+	return conn, nil
 }
 
 // credentials reads the files of TLS.

@@ -27,7 +27,7 @@ var completedFlags = map[string]values{
 	"zone":  ofCells((*cellgatev1.Cell).GetAvailabilityZones),
 	"trait": ofCells((*cellgatev1.Cell).GetTraits), "forbid-trait": ofCells((*cellgatev1.Cell).GetTraits),
 	"aggregate": ofCells(aggregateNames), "forbid-aggregate": ofCells(aggregateNames),
-	"group": groupUUIDs, "decision": decisionIDs, "reason": refusalReasons, "instance": instanceUUIDs, "resource": resourceClasses,
+	"decision": decisionIDs,
 }
 
 // sortedLists show a list with a row, by command, for the columns that --sort takes.
@@ -57,8 +57,7 @@ func completeTree(cmd *cobra.Command) {
 		return
 	}
 	for flag, of := range completedFlags {
-		// Why an operator does something nobody can foretell.
-		if cmd.LocalFlags().Lookup(flag) != nil && (flag != "reason" || cmd.Name() == "list") {
+		if cmd.LocalFlags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, of.complete) // fails for a flag that has one
 		}
 	}
@@ -88,10 +87,6 @@ func completeTree(cmd *cobra.Command) {
 			return values(cellNames).complete(cmd, args, begin)
 		case name == "DECISION":
 			return values(decisionIDs).complete(cmd, args, begin)
-		case name == "INSTANCE", name == "CONSUMER":
-			return values(instanceUUIDs).complete(cmd, args, begin)
-		case name == "CLAIM":
-			return claimIDs(args[0]).complete(cmd, args, begin)
 		case strings.Contains(name, "|"):
 			return strings.Split(name, "|"), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -101,28 +96,20 @@ func completeTree(cmd *cobra.Command) {
 
 // complete gives the values that begin with a text, and none where no gateway answers: an error
 // would be written into the line that is being typed.
-func (v values) complete(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+func (v values) complete(cmd *cobra.Command, _ []string, begin string) (found []string, _ cobra.ShellCompDirective) {
 	text := func(name string) string { return cmd.Flag(name).Value.String() }
 	c := &client{addr: text("addr"), timeout: completeWithin, tls: config.ClientTLS{
 		CA: text("ca"), ServerName: text("server-name"), Cert: text("cert"), Key: text("key"), TokenFile: text("token-file"),
 	}}
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 	defer cancel()
-	dial, err := c.dialer(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	conn, err := c.connect(cmd)
+	if err == nil {
+		defer func() { _ = conn.Close() }() // its calls are over
+		found, err = v(ctx, conn, begin)
 	}
-	conn, err := dial(c.addr)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer func() { _ = conn.Close() }() // its calls are over
-	found, err := v(ctx, conn, begin)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if len(found) > 0 && strings.HasSuffix(found[0], "=") {
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		found = nil
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
@@ -167,43 +154,6 @@ func aggregateNames(c *cellgatev1.Cell) (names []string) {
 	return names
 }
 
-// resourceClasses gives the classes that the cells have, each with the "=" that an amount follows.
-func resourceClasses(ctx context.Context, conn grpc.ClientConnInterface, begin string) (classes []string, err error) {
-	all, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
-	for _, c := range all.GetCells() {
-		for _, r := range c.GetResources() {
-			classes = append(classes, r.GetResourceClass()+"=")
-		}
-	}
-	return beginning(classes, begin), err
-}
-
-// instanceUUIDs gives the instances of the first page of claims.
-func instanceUUIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (uuids []string, err error) {
-	all, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage})
-	for _, c := range all.GetClaims() {
-		uuids = append(uuids, c.GetConsumerUuid())
-	}
-	return beginning(uuids, begin), err
-}
-
-// claimIDs gives the claims of an instance: while it moves two.
-func claimIDs(instance string) values {
-	return func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error) {
-		got, err := cellgatev1.NewClaimsClient(conn).GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: instance})
-		return beginning([]string{got.GetClaim().GetClaimId(), got.GetOtherClaim().GetClaimId()}, begin), err
-	}
-}
-
-// groupUUIDs gives the server groups of the first page of claims.
-func groupUUIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (uuids []string, err error) {
-	all, err := cellgatev1.NewClaimsClient(conn).ListClaims(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage})
-	for _, c := range all.GetClaims() {
-		uuids = append(uuids, c.GetGroupUuid())
-	}
-	return beginning(uuids, begin), err
-}
-
 // shownDecisions is how many of the newest decisions are offered.
 const shownDecisions = 20
 
@@ -213,18 +163,6 @@ func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin strin
 		ids = append(ids, d.GetDecisionId())
 	}
 	return beginning(ids, begin), err
-}
-
-// refusalReasons gives the kinds of the newest refusals, and the filters that had a part in them.
-func refusalReasons(ctx context.Context, conn grpc.ClientConnInterface, begin string) (reasons []string, err error) {
-	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED, PageSize: maxPage / 10})
-	for _, d := range all.GetDecisions() {
-		reasons = append(reasons, d.GetRefusal())
-		for _, r := range rejectsOf(d) {
-			reasons = append(reasons, conditionText(r.GetFilter(), r.GetDetail()))
-		}
-	}
-	return beginning(reasons, begin), err
 }
 
 // hostNames gives the names of hosts on one page of those with the text in their name.

@@ -248,7 +248,7 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	}
 	var unexpected error
 	if d.cfg.Dev.Sample {
-		unexpected = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Gateway, d.cfg.Dev))
+		unexpected = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Dev))
 		if ctx.Err() != nil {
 			return nil // interrupted: what was not sent is no failure
 		}

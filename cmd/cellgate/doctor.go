@@ -100,7 +100,7 @@ func (r results) print(w io.Writer, form string) error {
 		err = show(w, func(p *page) {
 			p.width = pageWidth
 			t := p.table("CHECK", "STATUS", "WHAT", "WHAT TO DO")
-			for _, one := range r.grouped() {
+			for _, one := range r {
 				t.row(one.Check, one.Status, strings.ReplaceAll(one.What, "\n", "; "), one.Do)
 			}
 			t.print()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"cellgate/gateway/rules"
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
@@ -52,21 +50,15 @@ func (o outcome) got() string {
 
 // differences says how a gateway and its fleet differ from those that the samples' expectations
 // are written for; empty when they do not.
-func differences(g config.Gateway, dev config.Dev) (all []string) {
+func differences(dev config.Dev) (all []string) {
 	if dev.Cells < samples.MinCells || dev.Hosts < samples.MinHosts {
 		all = append(all, fmt.Sprintf("%s of %s, not %d of %d", counted(dev.Cells, "cell"), counted(dev.Hosts, "host"), samples.MinCells, samples.MinHosts))
 	}
-	if own := rules.FiltersInForce(g.Filters); !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(rules.DefaultFilters()))) {
-		all = append(all, "filters="+strings.Join(own, ","))
+	if len(dev.NovaConf) > 0 {
+		all = append(all, "the settings of "+strings.Join(dev.NovaConf, ", "))
 	}
-	standard := config.Config{Gateway: config.Default().Gateway}
-	for _, k := range config.Keys("gateway") {
-		if !slices.Contains([]string{"gateway.weighers", "gateway.default_availability_zone"}, k.Path) && !strings.HasPrefix(k.Path, "gateway.nova.") {
-			continue
-		}
-		if own := shown(config.Value(config.Config{Gateway: g}, k.Path)); own != shown(config.Value(standard, k.Path)) {
-			all = append(all, strings.TrimPrefix(k.Path, "gateway.")+"="+own)
-		}
+	if dev.NovaRelease != "" {
+		all = append(all, "the rules of Nova "+dev.NovaRelease)
 	}
 	return all
 }

@@ -72,7 +72,7 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 	conn := answering{fill: func(out any) {
 		switch out := out.(type) {
 		case *cellgatev1.ListCellsResponse:
-			out.Cells = []*cellgatev1.Cell{{Cell: "cell1", Resources: []*cellgatev1.ResourceTotals{{ResourceClass: "VCPU"}, {ResourceClass: "cGPU"}}}, {Cell: "south"}}
+			out.Cells = []*cellgatev1.Cell{{Cell: "cell1"}, {Cell: "south"}}
 		case *cellgatev1.ListHostsResponse:
 			out.Hosts = []*cellgatev1.Host{{ServiceHost: "cmp-1"}, {ServiceHost: "old-cmp-1"}}
 		case *cellgatev1.GetCellResponse:
@@ -80,26 +80,16 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 				AvailabilityZones: []string{"c-az", "az"}, Traits: []string{"T", "c-trait"},
 				Aggregates: []*cellgatev1.CellAggregate{{Name: "c-fast"}, {Name: "slow"}},
 			}
-		case *cellgatev1.ListClaimsResponse:
-			out.Claims = []*cellgatev1.Claim{{}, {GroupUuid: "c-group"}, {GroupUuid: "c-group", ConsumerUuid: "c-uuid"}}
-		case *cellgatev1.GetClaimResponse:
-			out.Claim, out.OtherClaim = &cellgatev1.Claim{ClaimId: "c1"}, &cellgatev1.Claim{ClaimId: "d2"}
 		case *cellgatev1.ListDecisionsResponse:
-			out.Decisions = []*cellgatev1.Decision{{DecisionId: "c.1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{{
-				Rejects: []*cellgatev1.RejectCount{{Filter: "cFilter", Detail: "X"}},
-			}}}}
+			out.Decisions = []*cellgatev1.Decision{{DecisionId: "c.1"}}
 		}
 	}}
 	for flag, want := range map[string]string{
-		"cell": "cell1", "host": "cmp-1", "drain": "cmp-1", "zone": "c-az", "trait": "c-trait", "aggregate": "c-fast", "group": "c-group", "decision": "c.1", "reason": "cFilter(X)",
-		"instance": "c-uuid", "resource": "cGPU=",
+		"cell": "cell1", "host": "cmp-1", "drain": "cmp-1", "zone": "c-az", "trait": "c-trait", "aggregate": "c-fast", "decision": "c.1",
 	} {
 		if got, err := completedFlags[flag](t.Context(), conn, "c"); err != nil || !slices.Equal(got, []string{want}) {
 			t.Errorf("--%s: %q, %v, want %s", flag, got, err, want)
 		}
-	}
-	if got, err := claimIDs("c-uuid")(t.Context(), conn, "c"); err != nil || !slices.Equal(got, []string{"c1"}) {
-		t.Errorf("CLAIM: %q, %v", got, err)
 	}
 	for list := range sortedLists {
 		out, stderr, status := typed(t.Context(), "", append(append([]string{"__complete"}, strings.Fields(list)[1:]...), "--sort", "")...)

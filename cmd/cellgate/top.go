@@ -35,7 +35,7 @@ func newTop(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the cells, the rate of selections and the latest refusals, again and again",
-		Long: `Show each cell's hosts, fullness, gate, replicas and calls, and below them the latest refusals, until q or
+		Long: `Show each cell's hosts, fullness, gate, replicas and calls, and below them the latest refusals, until
 Ctrl-C is pressed. Rates and durations are this gateway's since the frame before; they come from its
 metrics (--metrics). While the gateway is away, its last answer stays, and the first line says so. One
 frame is printed with --once, or where the output is no terminal.`,
@@ -60,13 +60,9 @@ frame is printed with --once, or where the output is no terminal.`,
 		if err := c.check(cmd); err != nil {
 			return err
 		}
-		dial, err := c.dialer(cmd)
+		conn, err := c.connect(cmd)
 		if err != nil {
 			return err
-		}
-		conn, err := dial(c.addr)
-		if err != nil {
-			return usage(cmd, fmt.Errorf("--addr %s: %w", c.addr, err))
 		}
 		defer func() { _ = conn.Close() }() // its calls are over
 		own, err := c.credentials(cmd)
@@ -92,8 +88,6 @@ frame is printed with --once, or where the output is no terminal.`,
 			}
 			return top.problem
 		}
-		ctx, restore := quitOnKey(ctx, t.in)
-		defer restore()
 		for ctx.Err() == nil {
 			top.read(ctx)
 			p := page{colored: c.colors, width: topWidth}

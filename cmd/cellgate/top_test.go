@@ -1,17 +1,11 @@
 package main
 
 import (
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
-	"cellgate/internal/testwait"
 )
 
 // A frame names cells, rates and refusals within 100 columns, and says so when the gateway is away.
@@ -66,48 +60,4 @@ func TestMetricsAt_HostOfAnotherMachine_IsThatOfTheAddress(t *testing.T) {
 			t.Errorf("%s at %s: %s, want %s", c.web, c.addr, got, c.want)
 		}
 	}
-}
-
-// q ends the wait, and the terminal gets its modes back.
-func TestQuitOnKey_KeyQ_EndsAndRestoresTheTerminal(t *testing.T) {
-	terminal, user := pseudoTerminal(t)
-	before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, restore := quitOnKey(t.Context(), terminal)
-	if _, err := user.WriteString("xq"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(testwait.Limit):
-		t.Fatal("q does not end it")
-	}
-	restore()
-	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
-		t.Errorf("%v: modes %+v, were %+v", err, after, before)
-	}
-}
-
-// pseudoTerminal gives a terminal, and the side where its user types.
-func pseudoTerminal(t *testing.T) (terminal, user *os.File) {
-	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("there are no pseudo-terminals: ", err)
-	}
-	t.Cleanup(func() { _ = user.Close() })
-	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = terminal.Close() })
-	return terminal, user
 }
