@@ -34,7 +34,7 @@ func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRe
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.store.PutDecisions(ctx, ds, s.cfg.MaxDecisions); err != nil {
+	if err := s.store.PutDecisions(ctx, ds); err != nil {
 		return nil, replica.StoreFault(err)
 	}
 	return &cellv1.PutDecisionsResponse{}, nil

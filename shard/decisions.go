@@ -15,14 +15,12 @@ import (
 type Decisions interface {
 	// PutDecisions keeps decisions; one whose ID is there already is replaced. It
 	// keeps all or none; a bad one is an InvalidRequest fault that names the field.
-	// When there are too many then (TooMany), it drops the oldest until keep are left;
-	// those that others put into the same shard may count only once they trim.
-	PutDecisions(ctx context.Context, ds []Decision, keep int) error
+	PutDecisions(ctx context.Context, ds []Decision) error
 	// FindDecisions lists decisions by descending ID, with their bodies.
 	FindDecisions(ctx context.Context, q DecisionQuery) (DecisionPage, error)
 	// TrimDecisions drops the oldest, by ID, while they are of before a time or
 	// there are more than so many. What a context that ends leaves is in order. A store
-	// may bound their bytes too, and drops the oldest for that whenever it likes.
+	// may bound their bytes too, and drops the oldest for that then.
 	TrimDecisions(ctx context.Context, before time.Time, keep int) error
 }
 
@@ -95,7 +93,3 @@ func (q *DecisionQuery) Matches(d *Decision) bool {
 	return (q.ID == "" || d.ID == q.ID) && d.ID >= q.From && (q.Before == "" || d.ID < q.Before) &&
 		!slices.ContainsFunc(q.Terms, func(term string) bool { return !slices.Contains(d.Terms, term) })
 }
-
-// TooMany reports whether what there is passes a bound by more than a twentieth: a
-// write makes room then, and not each time that one comes and one goes.
-func TooMany[N int | int64](there, bound N) bool { return there-bound > bound/20 }

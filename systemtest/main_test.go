@@ -45,7 +45,7 @@ func keepOneDecision() error {
 	if err != nil {
 		return err
 	}
-	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: bytes.Repeat([]byte("packed "), 100)}}, 1_000_000); err != nil {
+	if err := s.PutDecisions(context.Background(), []shard.Decision{{ID: "cell.01JAB2C3D4E5F6G7H8J9KMNPQR", At: time.Now(), Body: bytes.Repeat([]byte("packed "), 100)}}); err != nil {
 		return err
 	}
 	if page, err := s.FindDecisions(context.Background(), shard.DecisionQuery{}); err != nil || len(page.Decisions) != 1 {

@@ -32,7 +32,7 @@ func TestACellThatMeetsDamageEndsWith1(t *testing.T) {
 			err = s.PutDecisions(t.Context(), []shard.Decision{
 				// Opening reads what stands beside the bodies: not the one in the middle.
 				{ID: "cell1.a", At: time.Now(), Body: body[:60<<10]}, {ID: "cell1.b", At: time.Now(), Body: body}, {ID: "cell1.c", At: time.Now(), Body: body[:60<<10]},
-			}, 10)
+			})
 		}
 		if err := errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)

@@ -248,7 +248,7 @@ func (r *randomOps) decide(ctx context.Context, s *Store) error {
 		d.Terms = append(d.Terms, fmt.Sprint("project:", r.rng.IntN(5)))
 		ds = append(ds, d)
 	}
-	if err := s.PutDecisions(ctx, ds, 1_000_000); err != nil {
+	if err := s.PutDecisions(ctx, ds); err != nil {
 		return err
 	}
 	if r.rng.IntN(5) > 0 {

@@ -33,7 +33,7 @@ func tabled(t *testing.T) (dir string, body []byte) {
 	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutDecisions(t.Context(), []shard.Decision{{ID: "a.0", At: time.Now(), Body: bytes.Repeat(body[:6<<10], 3)}, {ID: "a.1", At: time.Now(), Body: body}}, 1_000_000); err != nil {
+	if err := s.PutDecisions(t.Context(), []shard.Decision{{ID: "a.0", At: time.Now(), Body: bytes.Repeat(body[:6<<10], 3)}, {ID: "a.1", At: time.Now(), Body: body}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -34,7 +33,7 @@ type amount struct {
 func (a *amount) add(b amount) { a.n += b.n; a.bytes += b.bytes }
 
 // PutDecisions writes all of them in one batch, unsynced.
-func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int) error {
+func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	if err := shard.CheckDecisions(ds); err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 	for i := range ds {
 		last[ds[i].ID] = i
 	}
-	err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
+	return s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
 		var added amount
 		for i := range ds {
 			if last[ds[i].ID] != i {
@@ -65,19 +64,6 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision, keep int)
 		}
 		return added, nil
 	})
-	if err != nil {
-		return err
-	}
-	s.decisions.mu.Lock()
-	n := s.decisions.all.n
-	s.decisions.mu.Unlock()
-	switch {
-	case shard.TooMany(n, keep):
-		return s.dropDecisions(ctx, time.Time{}, keep)
-	case s.opts.MaxDecisionBytes > 0:
-		return s.dropDecisions(ctx, time.Time{}, math.MaxInt)
-	}
-	return nil
 }
 
 // writeDecisions fills a batch and writes it; fill says by how much it changes what
@@ -180,23 +166,14 @@ func (s *Store) countDecisions() error {
 	})
 }
 
-// TrimDecisions drops the oldest ones in steps.
-func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
-	return s.dropDecisions(ctx, before, keep)
-}
-
-// dropDecisions drops the oldest ones in steps: those of before a time, those over
+// TrimDecisions drops the oldest ones in steps: those of before a time, those over
 // keep, and those over the bytes of the options.
-func (s *Store) dropDecisions(ctx context.Context, before time.Time, keep int) error {
+func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
 	for more := true; more; {
 		err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
 			over := amount{n: s.decisions.all.n - keep}
 			if most := s.opts.MaxDecisionBytes; most > 0 {
 				over.bytes = s.decisions.all.bytes - most
-			}
-			if before.IsZero() && over.n <= 0 && over.bytes <= 0 {
-				more = false
-				return amount{}, nil
 			}
 			dropped, err := s.trimDecisions(b, before, over)
 			more = dropped.n == trimStep

@@ -35,7 +35,7 @@ func benchDecisions(b *testing.B, count int) *Store {
 		for i := range ds {
 			ds[i] = benchDecision(n + i)
 		}
-		if err := s.PutDecisions(b.Context(), ds, 1_000_000); err != nil {
+		if err := s.PutDecisions(b.Context(), ds); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func BenchmarkPutDecisions(b *testing.B) {
 			ds[i] = benchDecision(n)
 			n++
 		}
-		if err := s.PutDecisions(b.Context(), ds, 1_000_000); err != nil {
+		if err := s.PutDecisions(b.Context(), ds); err != nil {
 			b.Fatal(err)
 		}
 		if n%10_000 == 0 {

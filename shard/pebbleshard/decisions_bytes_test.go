@@ -10,9 +10,9 @@ import (
 	"cellgate/shard"
 )
 
-// However large they are, and across a reopening, the decisions that are kept stay
-// within their bytes: the oldest go, and what is there counts once.
-func TestDecisionsStayWithinTheirBytes(t *testing.T) {
+// However large they are, and across a reopening, a trim keeps decisions within their
+// bytes: the oldest go, and what is there counts once.
+func TestTrimDecisions_OverTheirBytes_TheOldestGo(t *testing.T) {
 	const each, most = 100 << 10, 1 << 20
 	dir, opts := t.TempDir(), testOptions
 	opts.MaxDecisionBytes = most
@@ -25,7 +25,13 @@ func TestDecisionsStayWithinTheirBytes(t *testing.T) {
 		body := make([]byte, each)
 		_, _ = rand.Read(body) // it never fails
 		d := shard.Decision{ID: fmt.Sprintf("a.%03d", n), At: time.Unix(int64(1000+n), 0), Terms: []string{"r"}, Body: body}
-		if err := s.PutDecisions(t.Context(), []shard.Decision{d}, 1_000_000); err != nil {
+		if err := s.PutDecisions(t.Context(), []shard.Decision{d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trim := func(keep int) {
+		t.Helper()
+		if err := s.TrimDecisions(t.Context(), time.Unix(1, 0), keep); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,6 +57,7 @@ func TestDecisionsStayWithinTheirBytes(t *testing.T) {
 	}
 	check := func(what, wantFirst, wantLast string) {
 		t.Helper()
+		trim(1_000_000)
 		first, last, n, bytes := kept()
 		if first != wantFirst || last != wantLast || n != 10 || bytes > most || bytes < most-2*each {
 			t.Errorf("%s: %s to %s, %d of %d bytes, want %s to %s, 10 within %d", what, first, last, n, bytes, wantFirst, wantLast, most)
@@ -73,9 +80,7 @@ func TestDecisionsStayWithinTheirBytes(t *testing.T) {
 	defer mustClose(t, s)
 	put(35)
 	check("opened again", "a.026", "a.035")
-	if err := s.TrimDecisions(t.Context(), time.Unix(1, 0), 3); err != nil {
-		t.Fatal(err)
-	}
+	trim(3)
 	put(36)
 	if first, _, n, _ := kept(); first != "a.033" || n != 4 {
 		t.Errorf("after TrimDecisions: %d from %s", n, first)

@@ -54,7 +54,10 @@ func TestTrim_ADayOfClaimsEnding_TheShardLevelsOff(t *testing.T) {
 		if err != nil || a.Outcomes[0].Refusal != nil {
 			t.Fatalf("step %d: %+v, %v", step, a.Outcomes, err)
 		}
-		if err := s.PutDecisions(t.Context(), ds, 1_000_000); err != nil {
+		if err := s.PutDecisions(t.Context(), ds); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.TrimDecisions(t.Context(), time.Unix(1, 0), 1_000_000); err != nil {
 			t.Fatal(err)
 		}
 		clock.move(12 * time.Minute)

@@ -28,7 +28,7 @@ type Options struct {
 	// Clock is the machine's time; nil means time.Now.
 	Clock func() time.Time
 	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them:
-	// the oldest decisions are dropped for newer ones. 0 is no bound.
+	// TrimDecisions drops the oldest beyond. 0 is no bound.
 	MaxDecisionBytes int64
 	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops
 	// the oldest beyond. 0 is no bound.

@@ -15,9 +15,6 @@ import (
 // DecisionID names a decision; a greater n is a later one.
 func DecisionID(n int) string { return fmt.Sprintf("cell1.%026d", n) }
 
-// plenty is more decisions than any test has.
-const plenty = 1_000_000
-
 // NewDecision makes decision n: of second n, on instance n%5, of project n%3 and a
 // request of its own.
 func NewDecision(n int) shard.Decision {
@@ -192,7 +189,7 @@ func decisionClauses() []clause {
 			} {
 				bad := NewDecision(2)
 				spoil(&bad)
-				err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(1), bad}, plenty)
+				err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(1), bad})
 				if fault.KindOf(err) != fault.InvalidRequest || !bytes.Contains([]byte(err.Error()), []byte(field)) {
 					s.Errorf("%s: %v", field, err)
 				}
@@ -242,62 +239,6 @@ func decisionClauses() []clause {
 			trim(0, 0)
 			left(1, 0)
 		}},
-		{name: "AWriteMakesRoomWhenThereAreTooMany", test: func(s *suite) {
-			const keep = 40
-			put := func(from, to int) {
-				s.Helper()
-				var ds []shard.Decision
-				for n := from; n <= to; n++ {
-					ds = append(ds, NewDecision(n))
-				}
-				if err := s.PutDecisions(s.ctx, ds, keep); err != nil {
-					s.Fatalf("PutDecisions: %v", err)
-				}
-			}
-			left := func(from, to int) {
-				s.Helper()
-				got := idsOf(s.decisions(shard.DecisionQuery{}))
-				if len(got) != to-from+1 || got[0] != DecisionID(to) || got[len(got)-1] != DecisionID(from) {
-					s.Errorf("left are %v, want %d to %d", got, from, to)
-				}
-			}
-			put(1, 40)
-			left(1, 40)
-			put(41, 41)
-			put(42, 42)
-			put(42, 42)
-			left(1, 42) // a twentieth over is not too many
-			put(43, 43)
-			left(4, 43)
-			put(44, 200)
-			left(161, 200)
-			for _, q := range []shard.DecisionQuery{by(instance(0)), by("req:160")} {
-				for _, id := range idsOf(s.decisions(q)) {
-					if id < DecisionID(161) {
-						s.Errorf("%+v still finds %s", q, id)
-					}
-				}
-			}
-			if err := s.TrimDecisions(s.ctx, time.Unix(1000+181, 0), keep); err != nil {
-				s.Fatal(err)
-			}
-			put(201, 222)
-			left(181, 222) // what was trimmed makes room too
-			put(223, 223)
-			left(184, 223)
-		}},
-		{name: "TooManyAreNoticedAfterwards", needs: []string{"reopen"}, test: func(s *suite) {
-			for n := 1; n <= 30; n++ {
-				s.decide(NewDecision(n))
-			}
-			s.reopen()
-			if err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(31)}, 20); err != nil {
-				s.Fatal(err)
-			}
-			if got := idsOf(s.decisions(shard.DecisionQuery{})); len(got) != 20 || got[19] != DecisionID(12) {
-				s.Errorf("left are %v, want 12 to 31", got)
-			}
-		}},
 		{name: "TheyAreThereAfterwards", needs: []string{"reopen"}, test: func(s *suite) {
 			s.decide(NewDecision(1), NewDecision(2))
 			s.reopen()
@@ -339,7 +280,7 @@ func decisionClauses() []clause {
 			for w := range writers {
 				wg.Go(func() {
 					for i := range each {
-						if err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(i*writers + w)}, plenty); err != nil {
+						if err := s.PutDecisions(s.ctx, []shard.Decision{NewDecision(i*writers + w)}); err != nil {
 							s.Errorf("PutDecisions: %v", err)
 						}
 						p, err := s.FindDecisions(s.ctx, by(instance(w)))
@@ -367,7 +308,7 @@ func decisionClauses() []clause {
 
 func (s *suite) decide(ds ...shard.Decision) {
 	s.Helper()
-	if err := s.PutDecisions(s.ctx, ds, plenty); err != nil {
+	if err := s.PutDecisions(s.ctx, ds); err != nil {
 		s.Fatalf("PutDecisions: %v", err)
 	}
 }

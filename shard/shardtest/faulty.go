@@ -99,8 +99,8 @@ func (f *Faulty) Trim(ctx context.Context, before time.Time) error {
 }
 
 // PutDecisions passes on.
-func (f *Faulty) PutDecisions(ctx context.Context, ds []shard.Decision, keep int) error {
-	return f.call(ctx, Call{Name: "PutDecisions"}, func() error { return f.Store.PutDecisions(ctx, ds, keep) })
+func (f *Faulty) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+	return f.call(ctx, Call{Name: "PutDecisions"}, func() error { return f.Store.PutDecisions(ctx, ds) })
 }
 
 // FindDecisions passes on.

@@ -106,7 +106,7 @@ func laneClauses() []clause {
 				"Due":           func() error { _, err := old.Due(s.ctx, 1); return err },
 				"Tail":          func() error { _, _, err := old.Tail(s.ctx, nil, 1); return err },
 				"Trim":          func() error { return old.Trim(s.ctx, oldEnough) },
-				"PutDecisions":  func() error { return old.PutDecisions(s.ctx, []shard.Decision{NewDecision(1)}, plenty) },
+				"PutDecisions":  func() error { return old.PutDecisions(s.ctx, []shard.Decision{NewDecision(1)}) },
 				"FindDecisions": func() error { _, err := old.FindDecisions(s.ctx, shard.DecisionQuery{}); return err },
 				"TrimDecisions": func() error { return old.TrimDecisions(s.ctx, oldEnough, 1) },
 			} {

@@ -80,7 +80,7 @@ func (f *decisionSearch) run(ctx context.Context) error {
 
 // step reads the next decisions before an ID; last is the ID before which to go on,
 // "" when there are none.
-func (f *decisionSearch) step(ctx context.Context, before string) (found []*shard.Decision, last string, err error) {
+func (f *decisionSearch) step(ctx context.Context, before string) (found []storedDecision, last string, err error) {
 	name := ""
 	if len(f.query.Terms) > 0 {
 		name = named(f.query.Terms[0])
@@ -110,7 +110,7 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []*shar
 				return err
 			}
 			found = append(found, list...)
-			of = column(list, func(d *shard.Decision) string { return d.ID })
+			of = column(list, func(d storedDecision) string { return d.ID })
 		} else {
 			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if err != nil {
@@ -127,14 +127,14 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []*shar
 	if err == nil && len(keys) > 0 {
 		found, err = decisionsOf(ctx, f.conn, readDecisions, keys)
 	}
-	found = slices.DeleteFunc(found, func(d *shard.Decision) bool { return d.ID < floor })
-	slices.SortFunc(found, func(a, b *shard.Decision) int { return cmp.Compare(b.ID, a.ID) })
+	found = slices.DeleteFunc(found, func(d storedDecision) bool { return d.ID < floor })
+	slices.SortFunc(found, func(a, b storedDecision) int { return cmp.Compare(b.ID, a.ID) })
 	return found, floor, err
 }
 
 // addMatching adds those that match, with their bodies, until the page is full.
-func (f *decisionSearch) addMatching(ctx context.Context, found []*shard.Decision) (full bool, err error) {
-	found = slices.DeleteFunc(found, func(d *shard.Decision) bool { return !f.query.Matches(d) })
+func (f *decisionSearch) addMatching(ctx context.Context, found []storedDecision) (full bool, err error) {
+	found = slices.DeleteFunc(found, func(d storedDecision) bool { return !f.query.Matches(d.Decision) })
 	for len(found) > 0 {
 		if len(f.page.Decisions) == f.query.Limit {
 			f.page.More = true
@@ -152,15 +152,15 @@ func (f *decisionSearch) addMatching(ctx context.Context, found []*shard.Decisio
 				f.page.More = true
 				return true, nil
 			}
-			f.page.Decisions = append(f.page.Decisions, *d)
+			f.page.Decisions = append(f.page.Decisions, *d.Decision)
 		}
 		found = found[n:]
 	}
 	return false, nil
 }
 
-func (f *decisionSearch) bodies(ctx context.Context, ds []*shard.Decision) (map[string][]byte, error) {
-	rows, err := f.conn.Query(ctx, readBodies, column(ds, func(d *shard.Decision) string { return keyOf(d.ID) }))
+func (f *decisionSearch) bodies(ctx context.Context, ds []storedDecision) (map[string][]byte, error) {
+	rows, err := f.conn.Query(ctx, readBodies, column(ds, func(d storedDecision) string { return keyOf(d.ID) }))
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,13 @@ package sqlshard
 import (
 	"crypto/rand"
 	"testing"
+	"time"
 
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
 
-// The bytes of decisions are bounded too: a write makes the oldest go.
+// The bytes of decisions are bounded too: a trim makes the oldest go.
 func TestDecisionsAreBoundedByBytes(t *testing.T) {
 	opts := testOptions(newDatabase(t))
 	opts.MaxDecisionBytes = 100_000
@@ -20,9 +21,12 @@ func TestDecisionsAreBoundedByBytes(t *testing.T) {
 		if _, err := rand.Read(d.Body); err != nil { // no compression makes it less
 			t.Fatal(err)
 		}
-		if err := s.PutDecisions(t.Context(), []shard.Decision{d}, 1_000_000); err != nil {
+		if err := s.PutDecisions(t.Context(), []shard.Decision{d}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.TrimDecisions(t.Context(), time.Unix(1, 0), 1_000_000); err != nil {
+		t.Fatal(err)
 	}
 	p, err := s.FindDecisions(t.Context(), shard.DecisionQuery{})
 	if err != nil || len(p.Decisions) != 3 || p.Decisions[0].ID != shardtest.DecisionID(9) {

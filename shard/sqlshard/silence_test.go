@@ -34,7 +34,7 @@ func TestSilentConnectionsAreGivenUp(t *testing.T) {
 		},
 		"TrimDecisions": func(ctx context.Context, s *stand) error { return s.TrimDecisions(ctx, time.Unix(1, 0), 10) },
 		"PutDecisions": func(ctx context.Context, s *stand) error {
-			return s.PutDecisions(ctx, []shard.Decision{{ID: "cell1.1", At: time.Unix(1, 0), Body: []byte("b")}}, 10)
+			return s.PutDecisions(ctx, []shard.Decision{{ID: "cell1.1", At: time.Unix(1, 0), Body: []byte("b")}})
 		},
 		"FindHosts": func(ctx context.Context, s *stand) error { _, err := s.FindHosts(ctx, shard.HostQuery{}); return err },
 		"OpenLane":  func(ctx context.Context, s *stand) error { _, err := s.OpenLane(ctx, "other"); return err },

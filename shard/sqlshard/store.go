@@ -23,13 +23,12 @@ type Store struct {
 	pool            *pgxpool.Pool
 	// direct makes connections that are not the pool's: these may take as long as they
 	// need.
-	direct    *pgx.ConnConfig
-	clock     clock
-	hosts     rowCache[shard.Host]
-	usages    rowCache[shard.Usage]
-	homes     homes
-	count     Counters
-	decisions decisionCount
+	direct *pgx.ConnConfig
+	clock  clock
+	hosts  rowCache[shard.Host]
+	usages rowCache[shard.Usage]
+	homes  homes
+	count  Counters
 	// own is the lane that was opened last; nil for none.
 	own atomic.Pointer[shard.LaneID]
 	// lanes are those that Tail met last; nil for none.

@@ -146,8 +146,8 @@ func (p *patience) Trim(ctx context.Context, before time.Time) error {
 	return err
 }
 
-func (p *patience) PutDecisions(ctx context.Context, ds []shard.Decision, keep int) error {
-	_, err := again(p.Store, func() (struct{}, error) { return struct{}{}, p.Store.PutDecisions(ctx, ds, keep) })
+func (p *patience) PutDecisions(ctx context.Context, ds []shard.Decision) error {
+	_, err := again(p.Store, func() (struct{}, error) { return struct{}{}, p.Store.PutDecisions(ctx, ds) })
 	return err
 }
 
