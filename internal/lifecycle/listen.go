@@ -8,15 +8,11 @@ import (
 )
 
 // Listen opens a TCP listener. flag is the flag that sets addr, without dashes;
-// errors name both. A server that stops answers also those who have connected and
-// were not accepted yet.
+// errors name both.
 func Listen(addr, flag string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
 	case err == nil:
-		if tcp, ok := l.(*net.TCPListener); ok {
-			return &door{TCPListener: tcp}, nil
-		}
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("cannot listen on %s: the port is in use; stop what uses it or give another address with --%s", addr, flag)
