@@ -83,7 +83,7 @@ func (l *lanes) each(tell func(lane telemetry.Lane, limit, taken int, refused ui
 // ServerOptions are those of the server that the gateway registers with.
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.NumStreamWorkers(handlers), rpc.Plain(keepsSchema), rpc.Tap(g.admitCall),
+		grpc.NumStreamWorkers(handlers), rpc.Tap(g.admitCall),
 		grpc.ChainUnaryInterceptor(answerInTime, takeTexts, g.awaitTurn, g.acceptNames),
 	}
 }

@@ -248,19 +248,6 @@ func TestLeftOutIsBoundedAndCounted(t *testing.T) {
 	})
 }
 
-// With KeepUnreadable rows are what Nova makes of them.
-func TestKeepUnreadable(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		w := newWorld(t, k, 3, func(c *Config) { c.KeepUnreadable = true })
-		w.do("UPDATE compute_nodes SET stats = NULL WHERE id = 1")
-		w.do("UPDATE compute_nodes SET free_disk_gb = NULL WHERE id = 2")
-		x := w.load()
-		if len(x.Hosts) != 3 || x.Hosts[0].Facts.Failed["stats"] == "" || !x.Hosts[1].Facts.Unfilled || len(x.Hosts[2].Facts.Failed) != 0 {
-			t.Errorf("%+v, left out %v", x.hostNames(), x.LeftOut)
-		}
-	})
-}
-
 func TestMappings(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 5)

@@ -116,7 +116,7 @@ func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
 // see join.
 func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	n := &node{row: row, revision: revision}
-	if n.why = r.unusable(&n.row); n.why != nil {
+	if n.why = n.row.unusable(); n.why != nil {
 		n.row.dropTexts()
 		return n
 	}
@@ -136,10 +136,7 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 		return n
 	}
 	n.host = host
-	if !r.conf.KeepUnreadable {
-		n.why = row.unreadable(host.Facts)
-	}
-	if n.why == nil && r.conf.Importable != nil {
+	if n.why = row.unreadable(host.Facts); n.why == nil && r.conf.Importable != nil {
 		if column, problem := r.conf.Importable(&n.host); problem != "" {
 			n.why = row.leave(NotImportable, column, "%s", problem)
 		}
@@ -147,8 +144,8 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	return n
 }
 
-// unusable says why a row cannot be a host in any mode.
-func (r *Reader) unusable(n *nodeRow) *LeftOut {
+// unusable says why the numbers and names of a row cannot be those of a host.
+func (n *nodeRow) unusable() *LeftOut {
 	_, err := schedule.ParseID(n.uuid.String)
 	switch {
 	case err != nil:
@@ -161,8 +158,6 @@ func (r *Reader) unusable(n *nodeRow) *LeftOut {
 		return n.leave(NullColumn, "free_ram_mb", "is NULL")
 	case !finite(n.cpuRatio) || !finite(n.ramRatio) || !finite(n.diskRatio):
 		return n.leave(Unreadable, "cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio", "one is not finite")
-	case r.conf.KeepUnreadable:
-		return nil
 	case n.vcpus < 0:
 		return n.leave(NegativeTotal, "vcpus", "is %d", n.vcpus)
 	case n.memoryMB < 0:

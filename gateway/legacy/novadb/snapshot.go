@@ -179,7 +179,7 @@ func (x *Snapshot) join(most int) {
 		service := byHost[name]
 		misplaced := x.misplaced(n, name, service)
 		why := cmp.Or(misplaced, n.why)
-		if why == nil && x.api != nil && !x.of.conf.KeepUnreadable {
+		if why == nil && x.api != nil {
 			why = n.tooManyAggregates(x.api.aggregates[name])
 		}
 		if why == nil {
