@@ -93,7 +93,6 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 		}
 		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}, refused}
 	})
-	working.Of(processOfAgent(c.Agent, a.command))
 	a.addMetrics(web, working, open)
 	if f, err = add(a, c.Agent, dial); err != nil {
 		var s startup
@@ -110,15 +109,6 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 		return nil
 	}})
 	return a.run(cmd.Context())
-}
-
-// processOfAgent is what agents say they are, when a command runs them.
-func processOfAgent(c config.Agent, command string) health.Process {
-	p := health.Process{Kind: "agent", Command: command, Cell: c.Cell, Seed: c.Seed}
-	if c.Hosts == 0 {
-		p.Host, p.Seed = serviceHost(c.Host), 0
-	}
-	return p
 }
 
 // addSimulation adds the agents of simulated hosts. It does not wait for them.

@@ -22,8 +22,6 @@ const shutdownWithin = 25 * time.Second
 type assembly struct {
 	log       *slog.Logger
 	telemetry *telemetry.Process
-	// command is the subcommand that runs.
-	command string
 	// drain is how long the process goes on after it was asked to stop.
 	drain time.Duration
 	// memTable is pebbleshard.Options.MemTable of the process's cells.

@@ -11,7 +11,6 @@ import (
 	"cellgate/cell"
 	"cellgate/cell/agents"
 	"cellgate/internal/config"
-	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -59,11 +58,6 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 	return cmd
 }
 
-// processOfCell is what a cell says it is, when a command runs it.
-func processOfCell(c config.Cell, command string) health.Process {
-	return health.Process{Kind: "cell", Command: command, Cell: c.Name, UUID: c.UUID, Replica: cmp.Or(c.Replica, c.Name)}
-}
-
 // addCell opens a cell's shard and adds the shard, the cell's server, which admits
 // callers as tls says, and the cell.
 func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
@@ -93,9 +87,7 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	}
 	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
-	process := processOfCell(c, a.command)
-	s.Health().Of(process)
-	told := rpc.ServeHealth(server, health.ProcessHeader, process.Encode())
+	told := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses
 	// what comes while it stops or loads.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))

@@ -80,12 +80,10 @@ func checkDirectory(p *localProcess) results {
 	if out = out.named("shard " + c.Data); ahead > clockApart {
 		out = append(out, diagnose(unhealthy, fmt.Sprintf("the shard was written %v from now: the clock was set back, or is wrong", ahead.Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say").named("clock and shard")...)
 	}
-	holder := fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, cmp.Or(seen.Holder, "which has not said its name"))
 	switch {
-	case seen.HeldBy != 0 && p.served:
-		lock = good("%s: already running", holder)
 	case seen.HeldBy != 0:
-		lock = diagnose(warned, holder+", which does not serve the ports of this configuration", "stop that process before this one starts: a shard has one")
+		holder := cmp.Or(seen.Holder, "which has not said its name")
+		lock = diagnose(noted, fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, holder), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
 	case seen.Holder != "":
 		lock = diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
 	}

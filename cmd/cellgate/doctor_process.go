@@ -3,10 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,10 +16,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 
 	"cellgate/agent"
 	"cellgate/internal/config"
@@ -45,9 +41,8 @@ type localProcess struct {
 	clientAt string
 	role     security.Role
 	dial     dialFunc
-	// ports are the results of the addresses to listen on; served: the process runs already.
-	ports  results
-	served bool
+	// ports are the results of the addresses to listen on.
+	ports results
 	// shard is what was seen of the directory of a cell's shard; at is it, or the nearest directory
 	// above that is there.
 	shard        pebbleshard.Inspection
@@ -60,9 +55,8 @@ func gatherGateway(p *localProcess) {
 	g := p.conf.Gateway
 	p.server = g.TLS
 	p.calls(g.CellTLS, "gateway.cell_tls", security.Gateway)
-	is := processOfGateway(g, "gateway")
-	p.listen("gateway.grpc", g.GRPC, is)
-	p.listen("gateway.http", g.HTTP, is)
+	p.listen("gateway.grpc", g.GRPC)
+	p.listen("gateway.http", g.HTTP)
 }
 
 func gatherCell(p *localProcess) {
@@ -72,15 +66,14 @@ func gatherCell(p *localProcess) {
 		p.shard, p.shardErr = pebbleshard.Inspect(c.Data, shardOptions(c))
 		p.at, p.directoryErr = nearest(c.Data)
 	}
-	is := processOfCell(c, "cell")
-	p.listen("cell.grpc", c.GRPC, is)
-	p.listen("cell.metrics", c.Metrics, is)
+	p.listen("cell.grpc", c.GRPC)
+	p.listen("cell.metrics", c.Metrics)
 }
 
 func gatherAgent(p *localProcess) {
 	a := p.conf.Agent
 	p.calls(a.TLS, "agent.tls", security.Agent)
-	p.listen("agent.metrics", a.Metrics, processOfAgent(a, "agent"))
+	p.listen("agent.metrics", a.Metrics)
 }
 
 // calls says how the process calls others.
@@ -147,14 +140,14 @@ func checkIdentity(p *localProcess) results {
 	return good("is of the role %s", id.Role)
 }
 
-// checkAccepted asks the agent that runs whether its cell accepts its reports.
+// checkAccepted asks the agent whether its cell accepts its reports, if it runs already.
 func checkAccepted(p *localProcess) (out results) {
-	if !p.served {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
-	report, _ := webReport(ctx, "http://"+p.conf.Agent.Metrics+"/readyz", nil)
+	report, err := readiness(ctx, p.conf.Agent.Metrics)
+	if err != nil {
+		return nil // it does not run, or has no metrics
+	}
 	for _, c := range report.Checks {
 		if c.Name == statesCheck && !c.OK {
 			out = append(out, diagnose(unhealthy, c.Why, "correct what is named and reload the agent; its cell's log has the refusal too")...)
@@ -163,11 +156,24 @@ func checkAccepted(p *localProcess) (out results) {
 	return out
 }
 
+// readiness is what a process answers at /readyz.
+func readiness(ctx context.Context, addr string) (report health.Report, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
+	if err != nil {
+		return report, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return report, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return report, json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&report)
+}
+
 func checkPorts(p *localProcess) results { return p.ports }
 
-// listen examines an address to listen on, if there is one: it is free, or the process want has it
-// already.
-func (p *localProcess) listen(key, addr string, want health.Process) {
+// listen examines an address to listen on, if there is one.
+func (p *localProcess) listen(key, addr string) {
 	if addr == "" {
 		return
 	}
@@ -176,71 +182,11 @@ func (p *localProcess) listen(key, addr string, want health.Process) {
 	case err == nil:
 		_ = l.Close() // it was never served
 	case errors.Is(err, syscall.EADDRINUSE):
-		out = p.inUse(addr, want, "stop what uses it, or give "+key+" another address")
+		out = diagnose(warned, "is in use", "nothing, if it is this process that runs already; else stop what uses it, or give "+key+" another address")
 	case errors.Is(err, syscall.EACCES):
 		out = diagnose(unhealthy, "this user may not listen there", "give a port above 1023")
 	default:
 		out = diagnose(unhealthy, err.Error(), "give one of this machine's addresses, or 0.0.0.0 for all")
 	}
 	p.ports = append(p.ports, out.named(key+" "+addr)...)
-}
-
-// inUse compares the process that serves an address with the one that is to.
-func (p *localProcess) inUse(addr string, want health.Process, another string) results {
-	is, known := p.processAt(addr)
-	slices.Sort(is.Cells)
-	slices.Sort(want.Cells)
-	shared := slices.ContainsFunc(is.Cells, func(c string) bool { return slices.Contains(want.Cells, c) })
-	switch {
-	case known && is.String() == want.String():
-		p.served = true
-		return good("is served by %s: already running", is)
-	case known && is.Command == want.Command && shared:
-		return diagnose(warned, fmt.Sprintf("is served by %s, not by %s", is, want), "restart it when it is this one, whose cells were changed since it started; otherwise "+another)
-	case known:
-		return diagnose(unhealthy, fmt.Sprintf("is served by %s, not by %s", is, want), another)
-	case p.server.ClientCA != "" && !p.server.ClientCertOptional:
-		return diagnose(warned, "is in use, by something that answers only to callers with a certificate, or is no cellgate", "see which process it is; if another, "+another)
-	}
-	return diagnose(unhealthy, "is in use by something that does not answer as a cellgate would", another)
-}
-
-// processAt asks for the process that serves an address, by gRPC and by HTTP. Certificates are not
-// verified: nothing is trusted to the server, and nothing secret is shown to it.
-func (p *localProcess) processAt(addr string) (is health.Process, known bool) {
-	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
-	defer cancel()
-	creds, scheme, config := insecure.NewCredentials(), "http://", (*tls.Config)(nil)
-	if p.server.Cert != "" {
-		config = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // as said above
-		creds, scheme = credentials.NewTLS(config.Clone()), "https://"
-	}
-	if conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy()); err == nil {
-		defer func() { _ = conn.Close() }()
-		var header metadata.MD
-		if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header)); err == nil && len(header.Get(health.ProcessHeader)) > 0 {
-			return health.DecodeProcess(header.Get(health.ProcessHeader)[0])
-		}
-	}
-	report, known := webReport(ctx, scheme+addr+"/healthz", config)
-	if known {
-		is = *report.Process
-	}
-	return is, known
-}
-
-// webReport is what a process reports of its health by HTTP; false for what is no cellgate's.
-func webReport(ctx context.Context, url string, config *tls.Config) (report health.Report, ok bool) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return report, false
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return report, false
-	}
-	defer func() { _ = resp.Body.Close() }()
-	ok = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<16)).Decode(&report) == nil && report.Process != nil && report.Process.Kind != ""
-	return report, ok
 }

@@ -14,7 +14,6 @@ import (
 	"cellgate/gateway/rest"
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
-	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/novaconf"
 	"cellgate/internal/rpc"
@@ -74,15 +73,6 @@ type doors struct {
 	cells dialFunc
 	// placement and neutron are where Nova's are.
 	placement, neutron novaconf.Service
-}
-
-// processOfGateway is what a gateway says it is, when a command runs it.
-func processOfGateway(c config.Gateway, command string) health.Process {
-	p := health.Process{Kind: "gateway", Command: command}
-	for _, cell := range c.Cells {
-		p.Cells = append(p.Cells, cell.Name)
-	}
-	return p
 }
 
 // nameOf is what people know a process by: its machine, and where it listens.
@@ -145,9 +135,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	}
 	server := rpc.NewServer(a.log, slices.Concat(d.tls.Options(), g.ServerOptions(), tel.ServerOptions())...)
 	g.Register(server)
-	process := processOfGateway(c, a.command)
-	g.Health().Of(process)
-	told := rpc.ServeHealth(server, health.ProcessHeader, process.Encode())
+	told := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///gateway", security.Forward(), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))

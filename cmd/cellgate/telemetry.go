@@ -23,7 +23,7 @@ func (a *assembly) observe(c config.Telemetry, command string) error {
 	if err != nil {
 		return err
 	}
-	a.telemetry, a.command = p, command
+	a.telemetry = p
 	a.add(lifecycle.Part{Name: "telemetry", Run: p.Run})
 	return nil
 }

@@ -23,8 +23,6 @@ type Report struct {
 	// otherwise.
 	Status string  `json:"status"`
 	Checks []Check `json:"checks"`
-	// Process is which process answers; see Monitor.Of.
-	Process *Process `json:"process,omitempty"`
 }
 
 // everyCheck is how often the checks are looked at for those who are told of
@@ -36,7 +34,6 @@ type Monitor struct {
 	alive, ready func() []Check
 	draining     chan struct{}
 	drain        sync.Once
-	process      atomic.Pointer[Process]
 	also         atomic.Pointer[func() Check]
 }
 
@@ -52,9 +49,6 @@ func New(alive, ready func() []Check) *Monitor {
 	}
 	return &Monitor{alive: alive, ready: ready, draining: make(chan struct{})}
 }
-
-// Of makes the reports say which process they are of.
-func (m *Monitor) Of(p Process) { m.process.Store(&p) }
 
 // Also adds a check of a part that the process has beside its own to readiness. Like the
 // others it is called often and must not wait.
@@ -78,7 +72,7 @@ func (m *Monitor) Draining() bool {
 
 // Alive says whether the process is alive.
 func (m *Monitor) Alive() (Report, bool) {
-	r := Report{Status: "ok", Checks: append([]Check{{Name: "process", OK: true}}, m.alive()...), Process: m.process.Load()}
+	r := Report{Status: "ok", Checks: append([]Check{{Name: "process", OK: true}}, m.alive()...)}
 	ok := all(r.Checks)
 	if !ok {
 		r.Status = "failing"
@@ -92,7 +86,7 @@ func (m *Monitor) Ready() (Report, bool) {
 	if m.Draining() {
 		draining = Check{Name: "draining", Why: "the process was asked to stop"}
 	}
-	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...), Process: m.process.Load()}
+	r := Report{Status: "ready", Checks: append([]Check{draining}, m.ready()...)}
 	if more := m.also.Load(); more != nil {
 		r.Checks = append(r.Checks, (*more)())
 	}

@@ -1,12 +1,8 @@
 package rpc
 
 import (
-	"context"
-
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 )
 
 // Health is the standard gRPC health service of a server: one state for the
@@ -17,26 +13,12 @@ type Health struct {
 }
 
 // ServeHealth adds the health service to a server, after the server's own
-// services. It says NOT_SERVING until Set. Answers of its Check carry header, pairs of
-// a key and a value.
-func ServeHealth(s *Server, header ...string) *Health {
+// services. It says NOT_SERVING until Set.
+func ServeHealth(s *Server) *Health {
 	h := &Health{server: s, health: health.NewServer()}
 	h.Set(false)
-	healthpb.RegisterHealthServer(s, checked{h.health, metadata.Pairs(header...)})
+	healthpb.RegisterHealthServer(s, h.health)
 	return h
-}
-
-// checked is a health service with a header on its answers.
-type checked struct {
-	*health.Server
-	header metadata.MD
-}
-
-func (c checked) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
-	if err := grpc.SetHeader(ctx, c.header); err != nil {
-		return nil, err
-	}
-	return c.Server.Check(ctx, req)
 }
 
 // Set tells whether the server is ready for new calls. After Drain it does nothing.
