@@ -154,8 +154,7 @@ func (s *realSystem) awaitServing() {
 	})
 }
 
-// A caller whose certificate or token is of another role, or for other hosts, is told
-// so, and a process with TLS is known next to itself.
+// A caller whose certificate or token is of another role, or for other hosts, is told so.
 func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	s := newSecured(t)
 	long, longKey := s.ca.Write(s.dir, "long", testca.Leaf{Server: true, To: time.Now().AddDate(1, 0, 0)})
@@ -192,12 +191,6 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	must(t, rows, "agent.tls.cert", unhealthy, "is of the role reader, not agent")
 	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
 	must(t, rows, "agent.tls.cert", found, "is of the role agent")
-
-	// One that answers only to callers with a certificate cannot be asked.
-	own := t.TempDir()
-	door := otherProcess(t, `msg="cell starts".* grpc=(\S+)`, append(cellArgs(own), "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)...)
-	with := append(append([]string{"cell"}, cellArgs(own)[1:]...), "--grpc", door, "--tls-cert", long, "--tls-key", longKey, "--tls-client-ca", s.caFile)
-	must(t, diagnoses(t, exitDone, with...), "cell.grpc "+door, warned, "answers only to callers with a certificate")
 }
 
 // otherProcess runs a command in a process of its own, as one that holds a lock has to
