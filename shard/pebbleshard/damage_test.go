@@ -92,7 +92,7 @@ func TestADamagedTableEndsTheStoreByAnError(t *testing.T) {
 	for name, meet := range map[string]func(context.Context, *Store){
 		// Pebble tries again and again.
 		"a compaction": func(ctx context.Context, s *Store) { _ = s.db.Compact(ctx, []byte{0}, []byte{0xff}, false) },
-		"a reader":     func(ctx context.Context, s *Store) { _, _ = s.FindDecisions(ctx, shard.DecisionQuery{ID: "a.1"}) },
+		"a reader":     func(ctx context.Context, s *Store) { _, _ = s.FindDecisions(ctx, shard.DecisionQuery{ID: "a.0"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, body := tabled(t)

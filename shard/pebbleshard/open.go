@@ -33,8 +33,8 @@ const memTable = 8 << 20
 // what else is read and written pushes them out of.
 const blockCache = 32 << 20
 
-// l0Levels is at how many levels of young tables Pebble merges them into the old ones. The keys
-// are random, so that each merge writes nearly every row again, and hardly anything reads the
+// l0Levels is at how many levels of young tables, each of which counts twice, Pebble merges them
+// into the old ones. The keys are random, so that each merge writes nearly every row again, and hardly anything reads the
 // tables: what is read in normal use is in memory. Pebble has 4 unless told, which wrote each
 // byte 5.6 times instead of 2.1.
 const l0Levels = 16
