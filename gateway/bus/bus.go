@@ -18,6 +18,7 @@ import (
 	"cellgate/internal/health"
 	"cellgate/internal/keystone"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -91,12 +92,13 @@ type Bus struct {
 	changed  func(cell string)
 	tel      *telemetry.Bus
 	log      *slog.Logger
+	// drops logs messages that are dropped, which may be many, once a minute a kind.
+	drops *throttle.Log
 	// first is closed with the first connection, draining when no more is consumed.
 	first, draining chan struct{}
 	drainOnce       sync.Once
 	answered        recent
 	gone            recent
-	dropped         seldom
 	// replyWait is how long a reply queue that is not there is waited for, settleWait how long a
 	// move waits for the claim of an earlier one.
 	replyWait, settleWait time.Duration
@@ -126,7 +128,8 @@ func New(cfg Config, d Deps) (*Bus, error) {
 		names:     names{exchange: cfg.Exchange, common: topic, own: topic + "." + cfg.Host, fanout: fanoutName()},
 		scheduler: cellgatev1.NewSchedulerClient(d.Conn), claims: cellgatev1.NewClaimsClient(d.Conn),
 		first: make(chan struct{}), draining: make(chan struct{}),
-		lost: errors.New("no connection was made yet"), replyWait: replyTimeout, settleWait: settleTimeout, on: func(event) {},
+		drops: throttle.New(d.Log, time.Now, time.Minute),
+		lost:  errors.New("no connection was made yet"), replyWait: replyTimeout, settleWait: settleTimeout, on: func(event) {},
 	}
 	if cfg.Placement != nil {
 		b.allocations = &allocations{cfg.Placement}
@@ -309,24 +312,4 @@ func (r *recent) at(text string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[text]
-}
-
-// seldom lets one of many through in a minute.
-type seldom struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-// now reports whether to speak now, and how many were skipped since the last time.
-func (s *seldom) now(at time.Time) (speak bool, skipped int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.last.IsZero() && at.Sub(s.last) < time.Minute {
-		s.skipped++
-		return false, 0
-	}
-	speak, skipped = true, s.skipped
-	s.last, s.skipped = at, 0
-	return speak, skipped
 }

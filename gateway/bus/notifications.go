@@ -35,7 +35,6 @@ type notifier struct {
 	transport *transport
 	queues    []string
 	waiting   chan []byte
-	dropped   seldom
 
 	// conn and out are nil without a connection; only deliver uses them.
 	conn *amqp.Connection
@@ -77,9 +76,7 @@ func (n *notifier) notify(r *request, a *arguments, phase string) {
 		}
 	}
 	n.b.tel.Dropped("notification")
-	if speak, skipped := n.dropped.now(now); speak {
-		n.b.log.Warn("dropped a notification of select_destinations", "request", r.APIRequest, "err", err, "more_since_last", skipped)
-	}
+	n.b.drops.Warn(context.Background(), "notification", 1, "dropped a notification of select_destinations", "request", r.APIRequest, "err", err)
 }
 
 // notification is the message that nova-scheduler sends.

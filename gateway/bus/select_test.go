@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -417,22 +416,6 @@ func TestDispatch_RecordedCasts_AreAccepted(t *testing.T) {
 			t.Errorf("%s: %v %v", name, failed, err)
 		}
 	}
-}
-
-func TestSeldom_ManyAtOnce_SpeaksOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s seldom
-		speaks := 0
-		for range 100 {
-			if speak, _ := s.now(time.Now()); speak {
-				speaks++
-			}
-		}
-		time.Sleep(time.Minute)
-		if speak, skipped := s.now(time.Now()); speaks != 1 || !speak || skipped != 99 {
-			t.Errorf("spoke %d times, then %v after %d", speaks, speak, skipped)
-		}
-	})
 }
 
 func TestRecent_ManyTexts_KeepsTheNewest(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"cellgate/internal/rabbittest"
 	"cellgate/internal/testwait"
+	"cellgate/internal/throttle"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -52,6 +53,7 @@ func run(t *testing.T, g *gateway, url string, change func(*Bus)) *running {
 	b.names.common, b.names.own = "scheduler_"+name, "scheduler_"+name+".test"
 	log := &lines{}
 	b.log = slog.New(slog.NewTextHandler(log, nil))
+	b.drops = throttle.New(b.log, time.Now, time.Minute)
 	if change != nil {
 		change(b)
 	}

@@ -208,9 +208,7 @@ func (s *session) handle(ctx context.Context, d amqp.Delivery) {
 	r, err := decodeRequest(d.Body)
 	if err != nil {
 		b.tel.Dropped("malformed")
-		if speak, skipped := b.dropped.now(began); speak {
-			b.log.Warn("dropped a message that is none of oslo.messaging", "queue", d.RoutingKey, "bytes", len(d.Body), "why", err, "more_since_last", skipped)
-		}
+		b.drops.Warn(ctx, "malformed", 1, "dropped a message that is none of oslo.messaging", "queue", d.RoutingKey, "bytes", len(d.Body), "why", err)
 		_ = d.Reject(false) // a lost connection delivers it again
 		return
 	}
@@ -233,9 +231,7 @@ func (s *session) handle(ctx context.Context, d amqp.Delivery) {
 			return // the connection is lost
 		}
 	} else if failed != nil {
-		if speak, skipped := b.dropped.now(began); speak {
-			b.log.Warn("a cast of the message bus was not understood", "method", r.Method, "version", r.Version, "why", failed.Message, "more_since_last", skipped)
-		}
+		b.drops.Warn(ctx, "cast", 1, "a cast of the message bus was not understood", "method", r.Method, "version", r.Version, "why", failed.Message)
 	}
 	b.answered.add(r.UniqueID, began)
 	b.on(replied)
