@@ -1,8 +1,8 @@
 package importer
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"math/rand/v2"
 	"time"
@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/legacy/novadb"
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -72,12 +71,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.StepHosts = or(c.StepHosts, 4096)
-	c.BatchHosts = min(or(c.BatchHosts, mostBatchHosts), mostBatchHosts)
-	c.Calls = or(c.Calls, 4)
-	c.FullEvery = or(c.FullEvery, 10*time.Minute)
-	c.MaxInstances = or(c.MaxInstances, 2_000_000)
-	c.MaxLeftOut = or(c.MaxLeftOut, 100)
+	c.StepHosts = cmp.Or(c.StepHosts, 4096)
+	c.BatchHosts = min(cmp.Or(c.BatchHosts, mostBatchHosts), mostBatchHosts)
+	c.Calls = cmp.Or(c.Calls, 4)
+	c.FullEvery = cmp.Or(c.FullEvery, 10*time.Minute)
+	c.MaxInstances = cmp.Or(c.MaxInstances, 2_000_000)
+	c.MaxLeftOut = cmp.Or(c.MaxLeftOut, 100)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -88,32 +87,4 @@ func (c Config) withDefaults() Config {
 		c.Progress = func(string, int, int) {}
 	}
 	return c
-}
-
-// check names every field that is wrong.
-func (c *Config) check() error {
-	var bad []fault.Field
-	if c.Cell == "" {
-		bad = append(bad, fault.Field{Path: "cell", Problem: "is empty"})
-	}
-	for path, n := range map[string]int64{
-		"step_hosts": int64(c.StepHosts), "batch_hosts": int64(c.BatchHosts), "calls": int64(c.Calls),
-		"full_every": int64(c.FullEvery), "max_instances": int64(c.MaxInstances), "max_left_out": int64(c.MaxLeftOut),
-	} {
-		if n < 0 {
-			bad = append(bad, fault.Field{Path: path, Problem: fmt.Sprintf("is negative: %d", n)})
-		}
-	}
-	return fault.InvalidFields(bad)
-}
-
-// or gives the first that is not the zero value.
-func or[T comparable](values ...T) T {
-	var zero T
-	for _, v := range values {
-		if v != zero {
-			return v
-		}
-	}
-	return zero
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -74,22 +75,13 @@ func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 	if len(due) == 0 {
 		return nil
 	}
-	in := &cellv1.ImportHostsRequest{InstancesAt: at, Deleted: make([]byte, 0, len(due)*len(schedule.ID{}))}
-	for _, id := range due {
-		in.Deleted = append(in.Deleted, id[:]...)
-	}
-	out, err := c.ImportHosts(ctx, in)
+	out, err := c.ImportHosts(ctx, &cellv1.ImportHostsRequest{InstancesAt: at, Deleted: packed(due)})
 	if err != nil {
 		return err
 	}
-	claimed := map[schedule.ID]bool{}
-	for rest := out.GetClaimed(); len(rest) > 0; {
-		var id schedule.ID
-		if n := copy(id[:], rest); n < len(id) {
-			return fault.New(fault.Internal, "the cell named no whole uuid")
-		}
-		rest = rest[len(id):]
-		claimed[id] = true
+	claimed, err := unpacked(out.GetClaimed())
+	if err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,4 +101,24 @@ func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 		d.done = d.clear >= clearTellings
 	}
 	return nil
+}
+
+// packed are ids one after the other, as messages have them.
+func packed(ids []schedule.ID) []byte {
+	out := make([]byte, 0, len(ids)*len(schedule.ID{}))
+	for _, id := range ids {
+		out = append(out, id[:]...)
+	}
+	return out
+}
+
+func unpacked(from []byte) (map[schedule.ID]bool, error) {
+	ids := map[schedule.ID]bool{}
+	for one := range slices.Chunk(from, len(schedule.ID{})) {
+		if len(one) < len(schedule.ID{}) {
+			return nil, fault.New(fault.Internal, "the cell named no whole uuid")
+		}
+		ids[schedule.ID(one)] = true
+	}
+	return ids, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/fault"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
@@ -100,8 +101,8 @@ type inputs struct {
 
 // New makes an importer. It has no goroutines, and nothing to close.
 func New(c Config) (*Importer, error) {
-	if err := c.check(); err != nil {
-		return nil, err
+	if c.Cell == "" {
+		return nil, fault.Invalid("cell", "is empty")
 	}
 	c = c.withDefaults()
 	return &Importer{

@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -60,29 +61,21 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
 	all := m.placed(x)
-	ids := make([]schedule.ID, 0, len(all))
-	for id := range all {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(all))
 	found, at := map[schedule.ID]*missing{}, time.Time{}
 	for part := range slices.Chunk(ids, findAtOnce) {
-		in := &cellv1.FindUnclaimedRequest{Instances: make([]byte, 0, len(part)*len(schedule.ID{}))}
-		for _, id := range part {
-			in.Instances = append(in.Instances, id[:]...)
-		}
-		out, err := f.FindUnclaimed(ctx, in)
+		out, err := f.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{Instances: packed(part)})
 		if err != nil {
 			return Unclaimed{}, err
 		}
 		if t := out.GetAt().AsTime(); at.IsZero() || t.Before(at) {
 			at = t
 		}
-		for rest := out.GetUnclaimed(); len(rest) > 0; {
-			var id schedule.ID
-			if n := copy(id[:], rest); n < len(id) {
-				return Unclaimed{}, fault.New(fault.Internal, "the cell named no whole uuid")
-			}
-			rest = rest[len(id):]
+		unclaimed, err := unpacked(out.GetUnclaimed())
+		if err != nil {
+			return Unclaimed{}, err
+		}
+		for id := range unclaimed {
 			was := m.unclaimed[id]
 			if was == nil {
 				was = &missing{before: m.lookedAt}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -227,12 +228,7 @@ func aggregateUUID(id int64) string {
 }
 
 func (a *apiData) join(all map[int64]*schedule.Aggregate, members map[int64][]string) {
-	ids := make([]int64, 0, len(all))
-	for id := range all {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		for _, host := range members[id] {
 			a.aggregates[host] = append(a.aggregates[host], *all[id])
 		}

@@ -114,15 +114,6 @@ func (c *Config) check() error {
 			say(path+".url", "%s", problem)
 		}
 	}
-	for path, n := range map[string]int64{
-		"max_rows": int64(c.MaxRows), "page_size": int64(c.PageSize), "max_left_out": int64(c.MaxLeftOut),
-		"connections": int64(c.Connections), "service_down_time": int64(c.ServiceDownTime), "query_timeout": int64(c.QueryTimeout),
-		"load_timeout": int64(c.LoadTimeout), "overlap": int64(c.Overlap),
-	} {
-		if n < 0 {
-			say(path, "is negative")
-		}
-	}
 	for path, r := range map[string]float64{
 		"cpu_allocation_ratio": c.Ratios.CPU, "ram_allocation_ratio": c.Ratios.RAM, "disk_allocation_ratio": c.Ratios.Disk,
 		"initial_cpu_allocation_ratio": c.Ratios.InitialCPU, "initial_ram_allocation_ratio": c.Ratios.InitialRAM,

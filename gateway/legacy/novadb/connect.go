@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,16 @@ func open(role string, d Database, c Config) (*database, error) {
 	db.SetMaxIdleConns(c.Connections)
 	db.SetConnMaxLifetime(10 * c.LoadTimeout)
 	return db, nil
+}
+
+// OpenPool makes a pool of read-only connections to a database, for queries of the caller's own, each of which may take
+// as long as most. The URL may have a password. It connects to nothing yet.
+func OpenPool(d Database, most time.Duration) (*sql.DB, error) {
+	db, err := open("", d, Config{QueryTimeout: most, LoadTimeout: most}.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	return db.DB, nil
 }
 
 // sessions makes connections that have been told what sessions are like.
@@ -85,8 +96,11 @@ func mysqlConnector(d Database, c Config) (driver.Connector, error) {
 	// A connection whose server is silent ends even where no context watches.
 	m.Timeout, m.ReadTimeout, m.WriteTimeout = c.QueryTimeout, 2*c.QueryTimeout, 2*c.QueryTimeout
 	m.Logger = quiet{}
+	m.Passwd, _ = u.User.Password()
 	err = m.Apply(mysql.BeforeConnect(func(_ context.Context, m *mysql.Config) (err error) {
-		m.Passwd, err = d.password()
+		if d.PasswordFile != "" {
+			m.Passwd, err = d.password()
+		}
 		return err
 	}))
 	if err != nil {
@@ -123,9 +137,6 @@ func postgresConnector(d Database, c Config) (driver.Connector, error) {
 
 // password reads the file.
 func (d *Database) password() (string, error) {
-	if d.PasswordFile == "" {
-		return "", nil
-	}
 	b, err := os.ReadFile(d.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("the password of the database: %w", err)

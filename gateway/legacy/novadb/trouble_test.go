@@ -30,7 +30,7 @@ func unavailable(t *testing.T, err error, role string, want Trouble) {
 
 func TestConfigIsChecked(t *testing.T) {
 	_, err := Open(t.Context(), Config{
-		Database: Database{URL: "mysql://nova:s3cret@db/nova"}, API: Database{URL: "mysql://db/nova?timeout=3s"}, PageSize: -1,
+		Database: Database{URL: "mysql://nova:s3cret@db/nova"}, API: Database{URL: "mysql://db/nova?timeout=3s"},
 	})
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Kind != fault.InvalidRequest || strings.Contains(err.Error(), "s3cret") {
@@ -40,7 +40,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for _, f := range e.Fields {
 		paths[f.Path] = true
 	}
-	for _, p := range []string{"cell", "database.url", "api.url", "page_size"} {
+	for _, p := range []string{"cell", "database.url", "api.url"} {
 		if !paths[p] {
 			t.Errorf("%s is not named: %v", p, e.Fields)
 		}

@@ -21,7 +21,7 @@ const (
 	postgreSQL kind = "PostgreSQL"
 )
 
-func (k kind) server(dir string) (server, error) {
+func (k kind) server(dir string) (*server, error) {
 	if k == postgreSQL {
 		return newPostgres(dir)
 	}
@@ -81,7 +81,7 @@ func openDump(file string) (*dump, error) {
 }
 
 // load has a server run a dump, and tells how far it is.
-func load(ctx context.Context, s server, database, file string, progress Loading) error {
+func load(ctx context.Context, s *server, database, file string, progress Loading) error {
 	d, err := openDump(file)
 	if err != nil {
 		return err

@@ -4,33 +4,29 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 type mariaServer struct{ dir, server, install, client string }
 
-func newMariaDB(dir string) (server, error) {
-	m := &mariaServer{dir: dir}
-	for _, p := range []struct {
-		to   *string
-		name string
-	}{{&m.server, "mariadbd"}, {&m.install, "mariadb-install-db"}, {&m.client, "mariadb"}} {
-		path, there := program([]string{p.name}, []string{"/usr/sbin", "/usr/libexec"})
-		if !there {
-			return nil, fmt.Errorf("%s is not on this machine: install MariaDB's server (apt-get install mariadb-server), or load the dump into a server of yours and give --database", p.name)
-		}
-		*p.to = path
+func newMariaDB(dir string) (*server, error) {
+	paths, err := programs("MariaDB's server (apt-get install mariadb-server)", []string{"/usr/sbin", "/usr/libexec"}, "mariadbd", "mariadb-install-db", "mariadb")
+	if err != nil {
+		return nil, err
 	}
-	return m, nil
+	m := &mariaServer{dir, paths[0], paths[1], paths[2]}
+	return &server{
+		prepare: m.prepare, load: m.load, home: "information_schema", stop: syscall.SIGTERM,
+		url: func(database string) string {
+			return "mysql://root@localhost/" + database + "?unix_socket=" + m.socket()
+		},
+		databases: "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1",
+	}, nil
 }
 
 func (m *mariaServer) socket() string { return filepath.Join(m.dir, "s") }
@@ -49,15 +45,6 @@ func (m *mariaServer) prepare(ctx context.Context, dir string) (*exec.Cmd, error
 	return exec.Command(m.server, append(args, "--skip-networking", "--socket="+m.socket(), "--pid-file="+filepath.Join(dir, "pid"),
 		"--skip-log-bin", "--performance-schema=OFF", "--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0",
 		"--max-allowed-packet=1G", "--character-set-server=utf8mb3")...), nil
-}
-
-func (m *mariaServer) ping(ctx context.Context) error {
-	db, err := m.open("")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }() // nothing was written
-	return db.PingContext(ctx)
 }
 
 func (m *mariaServer) load(ctx context.Context, database string, dump io.Reader) error {
@@ -95,51 +82,3 @@ func (c *collated) Read(b []byte) (int, error) {
 	c.rest = c.rest[n:]
 	return n, nil
 }
-
-func (m *mariaServer) databases(ctx context.Context) ([]string, error) {
-	db, err := m.open("")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }() // it was read
-	rows, err := db.QueryContext(ctx, "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1")
-	return namesOf(rows, err)
-}
-
-func (m *mariaServer) open(database string) (*sql.DB, error) {
-	c := mysql.NewConfig()
-	c.User, c.Net, c.Addr, c.DBName = "root", "unix", m.socket(), database
-	c.Logger = quiet{}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
-}
-
-func (m *mariaServer) url(database string) string {
-	return "mysql://root@localhost/" + database + "?unix_socket=" + m.socket()
-}
-
-// quiet drops the driver's own lines: what they say is in the error as well.
-type quiet struct{}
-
-func (quiet) Print(...any) {}
-
-// namesOf reads a column of names.
-func namesOf(rows *sql.Rows, err error) (names []string, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // Err says what there is to say
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
-}
-
-func (m *mariaServer) stopSignal() os.Signal { return syscall.SIGTERM }

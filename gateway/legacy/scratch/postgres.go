@@ -2,7 +2,6 @@ package scratch
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -12,29 +11,24 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 type postgresServer struct{ dir, server, initdb, client string }
 
-func newPostgres(dir string) (server, error) {
+func newPostgres(dir string) (*server, error) {
 	if os.Getuid() == 0 {
 		return nil, errors.New("PostgreSQL's server does not run as root: call cellgate try as another user, or load the dump into a server of yours and give --database")
 	}
-	p := &postgresServer{dir: dir}
-	for _, x := range []struct {
-		to   *string
-		name string
-	}{{&p.server, "postgres"}, {&p.initdb, "initdb"}, {&p.client, "psql"}} {
-		path, there := program([]string{x.name}, []string{"/usr/lib/postgresql/*/bin"})
-		if !there {
-			return nil, fmt.Errorf("%s is not on this machine: install PostgreSQL's server (apt-get install postgresql), or load the dump into a server of yours and give --database", x.name)
-		}
-		*x.to = path
+	paths, err := programs("PostgreSQL's server (apt-get install postgresql)", []string{"/usr/lib/postgresql/*/bin"}, "postgres", "initdb", "psql")
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
+	p := &postgresServer{dir, paths[0], paths[1], paths[2]}
+	return &server{
+		prepare: p.prepare, load: p.load, home: "postgres", stop: syscall.SIGINT,
+		url:       func(database string) string { return "postgres://postgres@/" + database + "?host=" + dir },
+		databases: "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres' ORDER BY 1",
+	}, nil
 }
 
 func (p *postgresServer) prepare(ctx context.Context, dir string) (*exec.Cmd, error) {
@@ -45,15 +39,6 @@ func (p *postgresServer) prepare(ctx context.Context, dir string) (*exec.Cmd, er
 		return nil, err
 	}
 	return exec.Command(p.server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"), nil
-}
-
-func (p *postgresServer) ping(ctx context.Context) error {
-	db, err := p.open("postgres")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }() // nothing was written
-	return db.PingContext(ctx)
 }
 
 // noRole is the one error that a dump may raise: it gives its tables to roles that are not here.
@@ -79,27 +64,3 @@ func (p *postgresServer) load(ctx context.Context, database string, dump io.Read
 	}
 	return nil
 }
-
-func (p *postgresServer) databases(ctx context.Context) ([]string, error) {
-	db, err := p.open("postgres")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close() }() // it was read
-	rows, err := db.QueryContext(ctx, "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres' ORDER BY 1")
-	return namesOf(rows, err)
-}
-
-func (p *postgresServer) open(database string) (*sql.DB, error) {
-	c, err := pgx.ParseConfig(p.url(database))
-	if err != nil {
-		return nil, err
-	}
-	return stdlib.OpenDB(*c), nil
-}
-
-func (p *postgresServer) url(database string) string {
-	return "postgres://postgres@/" + database + "?host=" + p.dir
-}
-
-func (p *postgresServer) stopSignal() os.Signal { return syscall.SIGINT }

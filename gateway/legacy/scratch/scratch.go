@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cellgate/gateway/legacy/novadb"
 )
 
 // Databases are what was found in the dumps, as URLs that package novadb takes; "" for none.
@@ -28,20 +30,55 @@ type Databases struct {
 type Loading func(file string, done, total int64)
 
 // server is a kind of database server.
-type server interface {
+type server struct {
 	// prepare makes what the server needs in its folder, and gives the command that runs it.
-	prepare(ctx context.Context, dir string) (*exec.Cmd, error)
-	// ping fails until it answers.
-	ping(ctx context.Context) error
+	prepare func(ctx context.Context, dir string) (*exec.Cmd, error)
 	// load runs a dump, in a database made for it unless the dump names others.
-	load(ctx context.Context, database string, dump io.Reader) error
-	// databases are the names of all that have tables of their own.
-	databases(ctx context.Context) ([]string, error)
-	// open gives a pool of connections to a database, and url what says where it is.
-	open(database string) (*sql.DB, error)
-	url(database string) string
-	// stopSignal is the signal with which it ends at once, whoever is connected.
-	stopSignal() os.Signal
+	load func(ctx context.Context, database string, dump io.Reader) error
+	// url says where a database is. home is one that every server has.
+	url  func(database string) string
+	home string
+	// databases is the query for the names of all that have tables of their own.
+	databases string
+	// stop is the signal with which it ends at once, whoever is connected.
+	stop os.Signal
+}
+
+// open gives a pool of connections to a database.
+func (s *server) open(database string) (*sql.DB, error) {
+	return novadb.OpenPool(novadb.Database{URL: s.url(database)}, time.Minute)
+}
+
+// ping fails until the server answers.
+func (s *server) ping(ctx context.Context) error {
+	db, err := s.open(s.home)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	return db.PingContext(ctx)
+}
+
+// names are those of all databases that have tables of their own.
+func (s *server) names(ctx context.Context) (names []string, err error) {
+	db, err := s.open(s.home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // it was read
+	rows, err := db.QueryContext(ctx, s.databases)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err says what there is to say
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }
 
 // Load starts a server for dumps of one kind, plain or compressed by gzip, and loads them. An
@@ -97,7 +134,7 @@ func (d *Databases) Close() error {
 	return os.RemoveAll(d.dir)
 }
 
-func (d *Databases) start(ctx context.Context, s server) error {
+func (d *Databases) start(ctx context.Context, s *server) error {
 	cmd, err := s.prepare(ctx, d.dir)
 	if err != nil {
 		return err
@@ -112,7 +149,7 @@ func (d *Databases) start(ctx context.Context, s server) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	d.server, d.end, d.ended = cmd, s.stopSignal(), make(chan error, 1)
+	d.server, d.end, d.ended = cmd, s.stop, make(chan error, 1)
 	go func() { d.ended <- cmd.Wait() }() // ends with the server, which Close waits for
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -143,8 +180,8 @@ func lastLines(file string) string {
 }
 
 // find looks for the databases that a trial reads.
-func (d *Databases) find(ctx context.Context, s server) error {
-	names, err := s.databases(ctx)
+func (d *Databases) find(ctx context.Context, s *server) error {
+	names, err := s.names(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,20 +220,21 @@ func (d *Databases) find(ctx context.Context, s server) error {
 	return nil
 }
 
-// program finds one of the programs, on the path or in folders that packages use.
-func program(names, folders []string) (string, bool) {
+// programs finds programs, on the path or in folders that packages use. install says how they come to the machine.
+func programs(install string, folders []string, names ...string) (paths []string, err error) {
 	for _, n := range names {
-		if p, err := exec.LookPath(n); err == nil {
-			return p, true
-		}
+		p, err := exec.LookPath(n)
 		for _, pattern := range folders {
-			found, _ := filepath.Glob(filepath.Join(pattern, n)) // the pattern is a good one
-			if len(found) > 0 {
-				return found[len(found)-1], true
+			if found, _ := filepath.Glob(filepath.Join(pattern, n)); err != nil && len(found) > 0 { // the pattern is a good one
+				p, err = found[len(found)-1], nil
 			}
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is not on this machine: install %s, or load the dump into a server of yours and give --database", n, install)
+		}
+		paths = append(paths, p)
 	}
-	return "", false
+	return paths, nil
 }
 
 // run runs a command to its end; its error has the last that it said.

@@ -5,20 +5,18 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
+	"time"
 
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/schedule/nova"
 )
+
+// queryTimeout bounds a query: dumps of large clouds are read by one each.
+const queryTimeout = 10 * time.Minute
 
 // apiRows are what is read of the API database.
 type apiRows struct {
@@ -33,7 +31,7 @@ type requestSpec struct{ instance, spec string }
 // readAPI reads the flavors and the newest request specs, each in a read-only transaction. A table that the user may not
 // read is left out and noted.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
-	db, err := openDatabase(d)
+	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
 		return rows, err
 	}
@@ -103,7 +101,7 @@ func FindCell(ctx context.Context, api novadb.Database, cell string) (string, er
 	if err != nil {
 		return "", failed("cell", errors.New("the URL cannot be read")) // not shown: it may have a password
 	}
-	db, err := openDatabase(api)
+	db, err := novadb.OpenPool(api, queryTimeout)
 	if err != nil {
 		return "", failed("api", err)
 	}
@@ -146,46 +144,4 @@ func eachRow(ctx context.Context, tx *sql.Tx, query string, do func(*sql.Rows) e
 		}
 	}
 	return errors.Join(rows.Err(), rows.Close())
-}
-
-// openDatabase makes a pool for a URL as gateway.legacy has it.
-func openDatabase(d novadb.Database) (*sql.DB, error) {
-	u, err := url.Parse(d.URL)
-	if err != nil {
-		return nil, errors.New("the URL cannot be read") // not shown: it may have a password
-	}
-	password, _ := u.User.Password()
-	if d.PasswordFile != "" {
-		text, err := os.ReadFile(d.PasswordFile)
-		if err != nil {
-			return nil, err
-		}
-		password = strings.TrimRight(string(text), "\r\n")
-	}
-	if !strings.HasPrefix(u.Scheme, "mysql") && !strings.HasPrefix(u.Scheme, "mariadb") {
-		c, err := pgx.ParseConfig("postgres://" + strings.SplitN(d.URL, "://", 2)[1])
-		if err != nil {
-			return nil, errors.New("the URL cannot be read")
-		}
-		if password != "" {
-			c.Password = password
-		}
-		if d.TLS != nil {
-			c.TLSConfig, c.Fallbacks = d.TLS, nil
-		}
-		return stdlib.OpenDB(*c), nil
-	}
-	c := mysql.NewConfig()
-	c.User, c.Passwd, c.DBName, c.Net, c.Addr, c.TLS = u.User.Username(), password, strings.Trim(u.Path, "/"), "tcp", u.Host, d.TLS
-	if u.Port() == "" {
-		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
-	}
-	if path := u.Query().Get("unix_socket"); path != "" {
-		c.Net, c.Addr = "unix", path
-	}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
 }

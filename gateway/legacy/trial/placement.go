@@ -92,7 +92,7 @@ type take struct {
 
 // readPlacement reads the providers and what the specs' instances take, in one read-only transaction.
 func readPlacement(ctx context.Context, d novadb.Database, specs []requestSpec) (*placementRows, error) {
-	db, err := openDatabase(d)
+	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
 		return nil, err
 	}
