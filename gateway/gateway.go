@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -185,23 +186,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) Ready() <-chan struct{} { return g.ready }
 
 func withDefaults(cfg Config) Config {
-	setDefault(&cfg.ProposeBudget, 250*time.Millisecond)
-	setDefault(&cfg.ClaimBudget, 2*time.Second)
-	setDefault(&cfg.MaxDeadline, 30*time.Second)
-	setDefault(&cfg.MaxInFlight, 1024)
-	setDefault(&cfg.DecisionQueue, 4096)
-	setDefault(&cfg.Breaker.Failures, 5)
-	setDefault(&cfg.Breaker.OpenFor, time.Second)
-	setDefault(&cfg.Breaker.ProbeEvery, 500*time.Millisecond)
-	setDefault(&cfg.Breaker.ProbeBudget, 500*time.Millisecond)
-	setDefault(&cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
+	cfg.ProposeBudget = cmp.Or(cfg.ProposeBudget, 250*time.Millisecond)
+	cfg.ClaimBudget = cmp.Or(cfg.ClaimBudget, 2*time.Second)
+	cfg.MaxDeadline = cmp.Or(cfg.MaxDeadline, 30*time.Second)
+	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, 1024)
+	cfg.DecisionQueue = cmp.Or(cfg.DecisionQueue, 4096)
+	cfg.Breaker.Failures = cmp.Or(cfg.Breaker.Failures, 5)
+	cfg.Breaker.OpenFor = cmp.Or(cfg.Breaker.OpenFor, time.Second)
+	cfg.Breaker.ProbeEvery = cmp.Or(cfg.Breaker.ProbeEvery, 500*time.Millisecond)
+	cfg.Breaker.ProbeBudget = cmp.Or(cfg.Breaker.ProbeBudget, 500*time.Millisecond)
+	cfg.Breaker.Window = cmp.Or(cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
 	cfg.Config = cfg.Config.WithDefaults()
 	return cfg
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

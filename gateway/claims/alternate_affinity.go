@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -93,33 +92,25 @@ func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, erro
 	}
 	request := &schedule.Request{Group: &schedule.Group{UUID: group, Policy: schedule.Affinity}}
 	query := &cellv1.Query{Placement: wire.EncodePlacement(request, svc.rules), Limit: 1}
-	var lock sync.Mutex
 	var hosts, lost, names []string
-	var all sync.WaitGroup
-	for _, c := range svc.cells.All {
-		if c.Disabled() {
-			continue
+	enabled := slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled)
+	for _, r := range cellclient.AskAll(ctx, enabled, func(ctx context.Context, c *cellclient.Cell) (*cellv1.Proposal, error) {
+		p, _, err := c.Propose(ctx, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+		return p, err
+	}) {
+		if r.Err != nil {
+			lost, names = append(lost, r.Cell.Name()+" ("+cellclient.ReasonOf(r.Err)+")"), append(names, r.Cell.Name())
 		}
-		all.Go(func() {
-			p, _, err := c.Propose(ctx, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
-			lock.Lock()
-			defer lock.Unlock()
-			if err != nil {
-				lost, names = append(lost, c.Name()+" ("+cellclient.ReasonOf(err)+")"), append(names, c.Name())
-				return
+		for _, m := range r.Got.GetGroupHosts() {
+			members := m.GetMembers()
+			if r.Cell == h.in && m.GetHostUuid() == h.claim.GetHostUuid() {
+				members--
 			}
-			for _, m := range p.GetGroupHosts() {
-				members := m.GetMembers()
-				if c == h.in && m.GetHostUuid() == h.claim.GetHostUuid() {
-					members--
-				}
-				if members > 0 {
-					hosts = append(hosts, m.GetServiceHost())
-				}
+			if members > 0 {
+				hosts = append(hosts, m.GetServiceHost())
 			}
-		})
+		}
 	}
-	all.Wait()
 	slices.Sort(hosts)
 	if ctx.Err() != nil {
 		return hosts, ctx.Err()

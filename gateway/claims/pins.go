@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"cellgate/gateway/cellclient"
@@ -16,13 +17,7 @@ const PinMargin = 10 * time.Second
 // choice of the enabled cells by name, the same on every gateway of one
 // configuration. Nil when no cell is enabled.
 func (svc *Service) Arbiter(group string) *cellclient.Cell {
-	var enabled []*cellclient.Cell
-	for _, c := range svc.cells.All {
-		if !c.Disabled() {
-			enabled = append(enabled, c)
-		}
-	}
-	return cellclient.Rendezvous(group, enabled)
+	return cellclient.Rendezvous(group, slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled))
 }
 
 // UnpinIn takes holds away, if there are any; group is "" when none was pinned.

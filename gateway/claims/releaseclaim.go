@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -23,7 +24,8 @@ func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseCla
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid())}
 	in, found := svc.find(ctx, named, ref.GetClaimId())
 	if in == nil && len(named) < len(svc.cells.All) {
-		in, found = svc.find(ctx, without(svc.cells.All, named[0]), ref.GetClaimId())
+		others := slices.DeleteFunc(slices.Clone(svc.cells.All), func(c *cellclient.Cell) bool { return c == named[0] })
+		in, found = svc.find(ctx, others, ref.GetClaimId())
 	}
 	cells := svc.cells.All
 	if in != nil {
@@ -68,15 +70,4 @@ func (svc *Service) find(ctx context.Context, cells []*cellclient.Cell, claimID 
 		}
 	}
 	return nil, nil
-}
-
-// without gives cells but for one.
-func without(cells []*cellclient.Cell, one *cellclient.Cell) []*cellclient.Cell {
-	var out []*cellclient.Cell
-	for _, c := range cells {
-		if c != one {
-			out = append(out, c)
-		}
-	}
-	return out
 }

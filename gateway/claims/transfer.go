@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -44,23 +45,11 @@ func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimR
 		}
 	}
 	if in == nil || req.GetCell() != "" && in != cells[0] {
-		return nil, cellclient.NotFound(within(replies, cells), fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
+		replies = slices.DeleteFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Claim]) bool { return !slices.Contains(cells, r.Cell) })
+		return nil, cellclient.NotFound(replies, fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
 	}
 	out, err := in.ChangeClaim(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
 		ClaimId: req.GetClaimId(), ConsumerUuid: from, ToConsumer: to,
 	}}})
 	return out.GetClaim(), err
-}
-
-// within narrows replies to those of some cells.
-func within[T any](replies []cellclient.Reply[T], cells []*cellclient.Cell) []cellclient.Reply[T] {
-	var out []cellclient.Reply[T]
-	for _, r := range replies {
-		for _, c := range cells {
-			if r.Cell == c {
-				out = append(out, r)
-			}
-		}
-	}
-	return out
 }

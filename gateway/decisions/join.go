@@ -2,6 +2,8 @@ package decisions
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"cellgate/gateway/cellclient"
@@ -23,22 +25,13 @@ func (r *Recorder) join(ctx context.Context, d *cellgatev1.Decision) {
 	n := 0
 	for _, x := range d.GetDestinations() {
 		sel := x.GetSelected()
-		if sel.GetClaimId() == "" || n == maxJoined {
-			continue
+		if c := r.cells.Named(sel.GetCell()); c != nil && sel.GetClaimId() != "" && n < maxJoined {
+			byCell[c] = append(byCell[c], sel.GetClaimId())
+			n++
 		}
-		for _, c := range r.cells.All {
-			if c.Name() == sel.GetCell() {
-				byCell[c] = append(byCell[c], sel.GetClaimId())
-				n++
-			}
-		}
-	}
-	var cells []*cellclient.Cell
-	for c := range byCell {
-		cells = append(cells, c)
 	}
 	found := map[string]*cellgatev1.Claim{}
-	for _, reply := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
+	for _, reply := range cellclient.AskAll(ctx, slices.Collect(maps.Keys(byCell)), func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
 		got, err := cellclient.Call(ctx, c, joinBudget, &cellv1.ListClaimsRequest{ClaimIds: byCell[c]}, cellv1.CellSchedulerClient.ListClaims)
 		return got.GetClaims(), err
 	}) {

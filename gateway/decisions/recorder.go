@@ -3,7 +3,6 @@ package decisions
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,11 +24,7 @@ import (
 // configured.
 func (r *Recorder) KeeperOf(id string) *cellclient.Cell {
 	name, _ := splitDecision(id)
-	i := slices.IndexFunc(r.cells.All, func(c *cellclient.Cell) bool { return c.Name() == name })
-	if i < 0 {
-		return nil
-	}
-	return r.cells.All[i]
+	return r.cells.Named(name)
 }
 
 // splitDecision gives the cell and the ulid of a decision_id.
