@@ -33,10 +33,6 @@ type sign struct {
 	down  bool
 	// marked: the host's row says that its agent is silent. downByMark: it is down for that alone.
 	marked, downByMark bool
-	// denied counts how often the row came to say otherwise while the host was down here:
-	// another replica hears it. markAgain is when the row may be marked once more.
-	denied    uint
-	markAgain time.Time
 	// agents: the host's row is an agent's. registered is when the newest of those came,
 	// from whatever replica.
 	agents     bool
@@ -79,7 +75,7 @@ func (l *Tracker) NoteHeard(host string) {
 		l.hosts[host] = s
 	}
 	s.at, s.heard = l.now(), true
-	s.downByMark, s.denied, s.markAgain = false, 0, time.Time{}
+	s.downByMark = false
 	delete(l.toMark, host)
 	if s.marked {
 		l.toClear[host] = struct{}{}

@@ -6,12 +6,10 @@ import (
 	"cellgate/shard"
 )
 
-// maxDenied bounds the doubling of the wait: 2^6 times.
-const maxDenied = 6
-
 // FollowMark takes what a host's row says of its agent, and gives whether the host is down. It
 // counts while this replica has not heard the host itself: a silence that others saw ends
-// its time at once, and their hearing it begins it again.
+// its time at once, and their hearing it begins it again. A host that is down here and heard by
+// another replica is not marked again before it was heard here, or has a new row.
 func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,18 +30,13 @@ func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 		}
 	case s.downByMark:
 		s.down, s.downByMark, s.at = false, false, l.now()
-	case s.down:
-		s.denied++
-		s.markAgain = l.now().Add(l.downAfter << min(s.denied, maxDenied))
-		l.toMark[host] = struct{}{}
 	}
 	return s.down
 }
 
 // PendingMarks gives at most limit hosts whose rows are to be marked as silent, or not any more:
 // first those that were heard since their row says so, then those that are down.
-// One whose silence another replica denied waits, twice as long each time; one that
-// registered at another replica has its time from then on.
+// One that registered at another replica has its time from then on.
 func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +49,7 @@ func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 		switch s := l.hosts[host]; {
 		case !s.agents:
 			delete(l.toMark, host)
-		case !now.Before(s.markAgain) && now.Sub(s.registered) >= l.downAfter:
+		case now.Sub(s.registered) >= l.downAfter:
 			silent = append(silent, host)
 		}
 	}
