@@ -152,7 +152,6 @@ func TestOldDecisionsAreDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		left(ulidText(4), ulidText(3), ulidText(2)) // at once
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		left(ulidText(4), ulidText(3), ulidText(2))
