@@ -39,11 +39,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	out, err := s.queue.DoOne(ctx, shard.Op{SetAdminState: set}, false)
-	if err == nil {
-		err = errorOfRefusal(&out)
-	}
-	if err != nil {
+	if _, err := s.commit(ctx, shard.Op{SetAdminState: set}); err != nil {
 		return nil, err
 	}
 	row := s.rows.Host(set.HostUUID)

@@ -270,7 +270,7 @@ func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 				t.Errorf("consumer %d is at %v, in the shard at %v", n, g, w)
 			}
 		}
-		if live := len(cold.cell.rows.LiveIDs()); live != 6 {
+		if live := len(cold.cell.rows.LiveClaims()); live != 6 {
 			t.Errorf("%d claims are live, want 6", live)
 		}
 	})
@@ -336,7 +336,7 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 		if err := r.cell.journal.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		live = len(r.cell.rows.LiveIDs())
+		live = len(r.cell.rows.LiveClaims())
 		if p := r.propose(query(1)); live != len(placed) || p.GetPassed() != 0 {
 			t.Errorf("%s knows %d claims of %d, and proposes %v", r.cell.cfg.Replica, live, len(placed), p)
 		}

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -73,7 +74,7 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-replica.MaxBehind))}
 	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
 		copy(id[:], in)
-		if !s.rows.HasClaim(id.String()) {
+		if len(s.rows.ClaimsOfInstance(id.String())) == 0 {
 			out.Unclaimed = append(out.Unclaimed, id[:]...)
 		}
 	}
@@ -124,7 +125,7 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 	why, do := "", ""
 	switch {
-	case state == shard.GateNative && !c.rows.AnyHostOfAgent() && len(c.agents.Streams.Hosts()) == 0:
+	case state == shard.GateNative && !slices.ContainsFunc(c.rows.HostsInService(), func(row *replica.HostRow) bool { return !row.Host.Imported }) && len(c.agents.Streams.Hosts()) == 0:
 		why, do = "no agent reports a host", "start the agents first"
 	case state != shard.GateNative && !read:
 		why, do = "no gateway reads Nova's tables for it", "set gateway.legacy of the gateways first, and see that their database answers"

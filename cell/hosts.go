@@ -181,11 +181,7 @@ func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostReques
 	if s.agents.Streams.HasStream(remove.HostUUID) {
 		return nil, fault.New(fault.FailedPrecondition, "the agent of host %s still reports to replica %s: stop it first", service, s.cfg.Replica)
 	}
-	out, err := s.queue.DoOne(ctx, shard.Op{RemoveHost: remove}, false)
-	if err == nil {
-		err = errorOfRefusal(&out)
-	}
-	if err != nil {
+	if _, err := s.commit(ctx, shard.Op{RemoveHost: remove}); err != nil {
 		return nil, err
 	}
 	s.log.Info("audit: a host was removed", "host", service, "host_uuid", remove.HostUUID, "reason", req.GetReason(), "who", orSomebody(req.GetBy()))

@@ -60,7 +60,7 @@ func TestALoadThatBreaksOffIsBegunAnew(t *testing.T) {
 				ended = true
 			}
 		}}, named("r2"))
-		if ids := two.cell.rows.LiveIDs(); len(ids) != 1 || ids[0] != "k2" || !ended {
+		if ids := two.cell.rows.LiveClaims(); len(ids) != 1 || ids[0].ClaimID != "k2" || !ended {
 			t.Errorf("the claims that are known to live are %v", ids)
 		}
 	})

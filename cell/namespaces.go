@@ -30,10 +30,7 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	done, err := s.queue.DoOne(ctx, shard.Op{PutFacts: put}, false)
-	if err == nil {
-		err = errorOfRefusal(&done)
-	}
+	done, err := s.commit(ctx, shard.Op{PutFacts: put})
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +41,22 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	return out, nil
 }
 
-// errorOfRefusal is the error of an outcome that is a refusal, nil for another; what is invalid
-// begins with its field.
-func errorOfRefusal(o *shard.Outcome) error {
+// commit does a background operation. A refusal is an error; that of something invalid begins
+// with its field.
+func (c *Cell) commit(ctx context.Context, op shard.Op) (shard.Outcome, error) {
+	o, err := c.queue.DoOne(ctx, op, false)
 	r := o.Refusal
-	if r == nil {
-		return nil
+	if err != nil || r == nil {
+		return o, err
 	}
 	if field, problem, ok := strings.Cut(r.Message, ": "); ok && r.Kind == fault.InvalidRequest {
-		return fault.Invalid(field, "%s", problem)
+		return o, fault.Invalid(field, "%s", problem)
 	}
-	err := fault.New(r.Kind, "%s", r.Message)
+	refusal := fault.New(r.Kind, "%s", r.Message)
 	if o.Newest > 0 {
-		err = err.With("generation", strconv.FormatInt(o.Newest, 10))
+		refusal = refusal.With("generation", strconv.FormatInt(o.Newest, 10))
 	}
-	return err
+	return o, refusal
 }
 
 // namespaceMessages are a host's namespaces as people see them, by name.

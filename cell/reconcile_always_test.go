@@ -34,7 +34,7 @@ func TestAClaimReleasedWhileItsHostIsAuditedStaysReleased(t *testing.T) {
 			}
 		}
 		calm()
-		if live := r.cell.rows.LiveIDs(); len(live) != 3 {
+		if live := r.cell.rows.LiveClaims(); len(live) != 3 {
 			t.Errorf("%d of %d claims are in the table: %v", len(live), n, live)
 		}
 		r.stand()

@@ -267,7 +267,7 @@ func (r *testCell) asTheShard(store shard.Store) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if n := len(r.cell.rows.LiveIDs()); n != claims {
+	if n := len(r.cell.rows.LiveClaims()); n != claims {
 		r.t.Errorf("%s: the table has %d claims, the shard %d", r.cell.cfg.Replica, n, claims)
 	}
 }

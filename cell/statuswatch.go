@@ -53,11 +53,7 @@ func (w *statusWatch) write(ctx context.Context) error {
 		for i := range at {
 			ops[i] = shard.Op{SetNovaState: &at[i]}
 		}
-		answers, err := w.queue.Do(ctx, ops, false)
-		if err != nil {
-			return err
-		}
-		if err := replica.FirstFailure(answers); err != nil {
+		if _, err := w.queue.DoAll(ctx, ops); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,14 @@ func ReadHost(in *agentv1.FullState, read func(*shard.Host) *replica.Facts) (*sh
 	return put, facts, nil
 }
 
+// once notes an item of a list, and a problem when the list has it already.
+func once[K comparable](r *stateReader, seen map[K]struct{}, item K, path, name string) {
+	if _, is := seen[item]; is {
+		r.Problem(path, "%s stands there already", name)
+	}
+	seen[item] = struct{}{}
+}
+
 // providers: the root first, which is the host itself; each child after its
 // parent, which is in the same tree.
 func (r *stateReader) providers(host string, in []*agentv1.Provider) []shard.Provider {
@@ -84,10 +92,7 @@ func (r *stateReader) providers(host string, in []*agentv1.Provider) []shard.Pro
 				r.Problem(path+".parent_uuid", "%s is no provider before this one", parent)
 			}
 		}
-		if _, ok := known[out[i].UUID]; ok {
-			r.Problem(path+".uuid", "%s stands there already", out[i].UUID)
-		}
-		known[out[i].UUID] = struct{}{}
+		once(r, known, out[i].UUID, path+".uuid", out[i].UUID)
 		out[i].Inventories = r.inventories(path, p.GetInventories())
 	}
 	return out
@@ -98,10 +103,7 @@ func (r *stateReader) inventories(path string, in []*agentv1.Inventory) []shard.
 	seen := map[string]struct{}{}
 	for i, v := range in {
 		path := fmt.Sprintf("%s.inventories[%d]", path, i)
-		if _, ok := seen[v.GetResourceClass()]; ok {
-			r.Problem(path+".resource_class", "%s stands there already", v.GetResourceClass())
-		}
-		seen[v.GetResourceClass()] = struct{}{}
+		once(r, seen, v.GetResourceClass(), path+".resource_class", v.GetResourceClass())
 		out[i] = shard.Inventory{
 			ResourceClass:   v.GetResourceClass(),
 			Total:           int64(v.GetTotal()),
@@ -130,10 +132,7 @@ func (r *stateReader) aggregates(in []*agentv1.Aggregate) []shard.Aggregate {
 	for i, a := range in {
 		path := fmt.Sprintf("aggregates[%d].uuid", i)
 		out[i] = shard.Aggregate{UUID: r.UUID(path, a.GetUuid()), Name: a.GetName(), Metadata: a.GetMetadata()}
-		if _, ok := seen[out[i].UUID]; ok {
-			r.Problem(path, "%s stands there already", out[i].UUID)
-		}
-		seen[out[i].UUID] = struct{}{}
+		once(r, seen, out[i].UUID, path, out[i].UUID)
 	}
 	return out
 }
@@ -156,10 +155,7 @@ func (r *stateReader) instances(providers []shard.Provider, in []*agentv1.Instan
 			ProjectID: v.GetProjectId(),
 			UserID:    v.GetUserId(),
 		}
-		if _, ok := seen[out[i].UUID]; ok {
-			r.Problem(path+".instance_uuid", "%s stands there already", out[i].UUID)
-		}
-		seen[out[i].UUID] = struct{}{}
+		once(r, seen, out[i].UUID, path+".instance_uuid", out[i].UUID)
 		used := map[place]struct{}{}
 		for n, u := range v.GetUsages() {
 			path := fmt.Sprintf("%s.usages[%d]", path, n)
@@ -167,10 +163,7 @@ func (r *stateReader) instances(providers []shard.Provider, in []*agentv1.Instan
 			if _, ok := has[at]; !ok {
 				r.Problem(path, "provider %s has no inventory of %s", at.provider, at.class)
 			}
-			if _, ok := used[at]; ok {
-				r.Problem(path, "%s of that provider stands there already", at.class)
-			}
-			used[at] = struct{}{}
+			once(r, used, at, path, at.class+" of that provider")
 			out[i].Allocations = append(out[i].Allocations, shard.Used{
 				ProviderUUID: at.provider, ResourceClass: at.class, Amount: int64(u.GetAmount()),
 			})

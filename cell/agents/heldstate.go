@@ -2,8 +2,8 @@ package agents
 
 import (
 	"fmt"
-	"slices"
 
+	"cellgate/cell/gate"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -87,7 +87,7 @@ func (s *Service) InstanceDifference(uuid string, rep *Report) string {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", firstAndCount(lacks))
+		return fmt.Sprintf("Nova has instance %s on it, its agent does not list that", gate.FirstOf(lacks))
 	}
 	var more []string
 	for id := range has {
@@ -96,7 +96,7 @@ func (s *Service) InstanceDifference(uuid string, rep *Report) string {
 		}
 	}
 	if len(more) > 0 {
-		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", firstAndCount(more))
+		return fmt.Sprintf("its agent lists instance %s, Nova has none such on it", gate.FirstOf(more))
 	}
 	return ""
 }
@@ -111,13 +111,4 @@ func (s *Service) ReportLacks(claim *shard.Claim) (said shard.Registration, lack
 	_, has := InstancesOf(rep)
 	_, there := has[claim.Instance()]
 	return rep.Registration(), !there
-}
-
-// firstAndCount names the first of some ids, and how many more there are.
-func firstAndCount(ids []string) string {
-	first := slices.Min(ids)
-	if more := len(ids) - 1; more > 0 {
-		return fmt.Sprintf("%s (and %d more)", first, more)
-	}
-	return first
 }

@@ -35,12 +35,10 @@ func validate(m proto.Message) error {
 	})
 }
 
-// The limits of agent.proto.
+// Limits of agent.proto; maxProviders and maxInstances are too.
 const (
-	plainProviders   = 256
 	plainTraits      = 64 // more are compared by the schema's rules
 	plainInventories = 64
-	plainInstances   = 10_000
 	plainUsages      = 256
 	plainText        = 255
 	plainRatio       = 100_000
@@ -77,7 +75,7 @@ func isPlainProviders(of []*agentv1.Provider) bool {
 			}
 		}
 	}
-	return len(of) <= plainProviders
+	return len(of) <= maxProviders
 }
 
 func isPlainInventory(i *agentv1.Inventory) bool {
@@ -99,7 +97,7 @@ func isPlainInstances(of []*agentv1.Instance) bool {
 			}
 		}
 	}
-	return len(of) <= plainInstances
+	return len(of) <= maxInstances
 }
 
 // isPlainName reports whether a text can be a trait or a resource class.

@@ -215,27 +215,13 @@ func (t *registration) write(ctx context.Context, put *shard.PutHost) (other str
 			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.Reason)
 		}
 	}
-	answers, err := t.queue.Do(ctx, ops, false)
+	answers, err := t.queue.DoAll(ctx, ops)
 	if err != nil {
 		return "", err
 	}
-	if err := answers[0].Err; err != nil {
-		return "", err
-	}
 	out := answers[0].Outcome
-	if out.Refusal != nil {
-		return "", fault.New(out.Refusal.Kind, "%s", out.Refusal.Message)
-	}
 	if out.CurrentBootID != "" {
 		return out.CurrentBootID, nil
-	}
-	if len(answers) > 1 {
-		if err := answers[1].Err; err != nil {
-			return "", err
-		}
-		if refusal := answers[1].Outcome.Refusal; refusal != nil {
-			return "", fault.New(refusal.Kind, "%s", refusal.Message)
-		}
 	}
 	if out.ClaimedElsewhere > 0 || out.Overcommitted > 0 {
 		t.log.Warn("a host's instances do not fit the shard's claims", "host", put.Host.ServiceHost,

@@ -34,8 +34,8 @@ func (r Rules) Lacking(h *shard.Host) string {
 	return ""
 }
 
-// firstOf names the first of some ids, and how many more there are.
-func firstOf(ids []string) string {
+// FirstOf names the first of some ids, and how many more there are.
+func FirstOf(ids []string) string {
 	first := slices.Min(ids)
 	if more := len(ids) - 1; more > 0 {
 		return fmt.Sprintf("%s (and %d more)", first, more)
@@ -152,10 +152,10 @@ func unequal[T comparable](format string, a, b T) string {
 func supportedDifference(row, said *shard.Host) string {
 	a, b := supportedBy(row), supportedBy(said)
 	if lacks := missingIn(b, a); len(lacks) > 0 {
-		return fmt.Sprintf("row supports %s, its agent reports none such", firstOf(lacks))
+		return fmt.Sprintf("row supports %s, its agent reports none such", FirstOf(lacks))
 	}
 	if more := missingIn(a, b); len(more) > 0 {
-		return fmt.Sprintf("its agent reports that it supports %s, row has none such", firstOf(more))
+		return fmt.Sprintf("its agent reports that it supports %s, row has none such", FirstOf(more))
 	}
 	return ""
 }

@@ -39,18 +39,11 @@ func (s *Service) WritePlacement(ctx context.Context, req *cellv1.WritePlacement
 
 // apply does one operation; a refusal that is not the Placement API's is an error.
 func (s *Service) apply(ctx context.Context, op shard.Op) (shard.Outcome, error) {
-	answers, err := s.state.Queue.Do(ctx, []shard.Op{op}, true)
-	if err == nil {
-		err = answers[0].Err
+	o, err := s.state.Queue.DoOne(ctx, op, true)
+	if err == nil && o.Refusal != nil && o.Refusal.Placement == nil {
+		err = fault.New(o.Refusal.Kind, "%s", o.Refusal.Message)
 	}
-	if err != nil {
-		return shard.Outcome{}, err
-	}
-	o := answers[0].Outcome
-	if o.Refusal != nil && o.Refusal.Placement == nil {
-		return o, fault.New(o.Refusal.Kind, "%s", o.Refusal.Message)
-	}
-	return o, nil
+	return o, err
 }
 
 // providerWrite says which trees a change is of, and refuses a name or uuid that another provider of the cell has.

@@ -127,7 +127,7 @@ func (r *Reconciler) repairHosts(l *lookResult) {
 	asked, kind := map[string]bool{}, kindName(cellgatev1.Finding_UNCLAIMED_INSTANCE)
 	for _, key := range r.standing(cellgatev1.Finding_UNCLAIMED_INSTANCE, l.now) {
 		rep := l.compared[key.host]
-		if rep == nil || !rep.Writes || r.rows.HasClaimOfConsumer(key.instance) {
+		if rep == nil || !rep.Writes || len(r.rows.ClaimsOfConsumers([]string{key.instance})) > 0 {
 			continue
 		}
 		if r.cfg.ReportOnly {

@@ -40,7 +40,7 @@ type keeper struct {
 // leases ends leases until ctx ends. Several replicas may: Expire does nothing
 // the second time.
 func (k *keeper) leases(ctx context.Context) error {
-	return k.repeat(ctx, k.cfg.LeaseScan, "leases could not be ended", k.expire)
+	return Repeat(ctx, k.cfg.LeaseScan, k.log, "leases could not be ended", k.expire)
 }
 
 // journalKeep is how long journal entries are kept.
@@ -48,7 +48,7 @@ const journalKeep = time.Hour
 
 // journal trims until ctx ends.
 func (k *keeper) journal(ctx context.Context) error {
-	return k.repeat(ctx, TrimEvery, "the journal could not be trimmed", func(ctx context.Context) error {
+	return Repeat(ctx, TrimEvery, k.log, "the journal could not be trimmed", func(ctx context.Context) error {
 		now, err := k.store.Now(ctx)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (k *keeper) journal(ctx context.Context) error {
 
 // decisions trims until ctx ends.
 func (k *keeper) decisions(ctx context.Context) error {
-	return k.repeat(ctx, TrimEvery, "old decisions could not be dropped", func(ctx context.Context) error {
+	return Repeat(ctx, TrimEvery, k.log, "old decisions could not be dropped", func(ctx context.Context) error {
 		now, err := k.store.Now(ctx)
 		if err != nil {
 			return err
@@ -101,11 +101,6 @@ func (k *keeper) expire(ctx context.Context) error {
 	}
 }
 
-// repeat does a task at every tick until ctx ends, or the store breaks.
-func (k *keeper) repeat(ctx context.Context, every time.Duration, failure string, task func(context.Context) error) error {
-	return Repeat(ctx, every, k.log, failure, task)
-}
-
 // Repeat does a task at every tick until ctx ends, or the store breaks. A failure is logged once
 // until the task works again, and the task tried again at the next tick.
 func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure string, task func(context.Context) error) error {
@@ -131,19 +126,6 @@ func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure 
 	}
 }
 
-// FirstFailure is why one of some operations was not done, nil for none; a refusal is a failure.
-func FirstFailure(answers []Answer) error {
-	for _, a := range answers {
-		if a.Err != nil {
-			return a.Err
-		}
-		if r := a.Outcome.Refusal; r != nil {
-			return fault.New(r.Kind, "%s", r.Message)
-		}
-	}
-	return nil
-}
-
 // SilenceBatch is how many hosts' rows are marked at once as silent, or heard again, and
 // silenceEvery how often: when all agents of 10,000 hosts go at once, the marking takes 40 s,
 // and claims have their turn in between.
@@ -155,7 +137,7 @@ const (
 // silences keeps in the shard which hosts' agents are silent, until ctx ends, so that a
 // replica that starts knows. Every replica says what it sees; see ADR 20.
 func (k *keeper) silences(ctx context.Context) error {
-	return k.repeat(ctx, SilenceEvery, "which hosts are silent could not be written", func(ctx context.Context) error {
+	return Repeat(ctx, SilenceEvery, k.log, "which hosts are silent could not be written", func(ctx context.Context) error {
 		list := k.live.PendingMarks(SilenceBatch)
 		if len(list) == 0 {
 			return nil
@@ -164,11 +146,8 @@ func (k *keeper) silences(ctx context.Context) error {
 		for i := range list {
 			ops[i] = shard.Op{SetSilent: &list[i]}
 		}
-		answers, err := k.queue.Do(ctx, ops, false)
+		answers, err := k.queue.DoAll(ctx, ops)
 		if err != nil {
-			return err
-		}
-		if err := FirstFailure(answers); err != nil {
 			return err
 		}
 		for i, a := range answers {
@@ -183,7 +162,7 @@ func (k *keeper) silences(ctx context.Context) error {
 // maintenances writes the ends of maintenances until ctx ends. Several replicas may, as
 // with leases.
 func (k *keeper) maintenances(ctx context.Context) error {
-	return k.repeat(ctx, k.cfg.LeaseScan, "maintenances could not be ended", func(ctx context.Context) error {
+	return Repeat(ctx, k.cfg.LeaseScan, k.log, "maintenances could not be ended", func(ctx context.Context) error {
 		if !k.rows.mayEnd() {
 			return nil
 		}

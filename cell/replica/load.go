@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -93,17 +94,15 @@ func (f *follower) reload(ctx context.Context) error {
 		return err
 	}
 	var missing []string
-	for _, id := range f.rows.LiveIDs() {
-		if _, ok := live[id]; !ok {
-			missing = append(missing, id)
+	for _, c := range f.rows.LiveClaims() {
+		if _, ok := live[c.ClaimID]; !ok {
+			missing = append(missing, c.ClaimID)
 		}
 	}
-	for len(missing) > 0 {
-		n := min(len(missing), 1000)
-		if err := f.lookUp(ctx, missing[:n]); err != nil {
+	for ids := range slices.Chunk(missing, 1000) {
+		if err := f.lookUp(ctx, ids); err != nil {
 			return err
 		}
-		missing = missing[n:]
 	}
 	f.moveTo(cursor)
 	return nil

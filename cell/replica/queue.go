@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -132,6 +133,19 @@ func (q *Queue) DoOne(ctx context.Context, op shard.Op, urgent bool) (shard.Outc
 		return shard.Outcome{}, err
 	}
 	return answers[0].Outcome, answers[0].Err
+}
+
+// DoAll is Do for background operations that must all be done: the first failure is the error,
+// and so is a refusal.
+func (q *Queue) DoAll(ctx context.Context, ops []shard.Op) ([]Answer, error) {
+	answers, err := q.Do(ctx, ops, false)
+	for _, a := range answers {
+		if r := a.Outcome.Refusal; err == nil && r != nil {
+			err = fault.New(r.Kind, "%s", r.Message)
+		}
+		err = cmp.Or(err, a.Err)
+	}
+	return answers, err
 }
 
 // put queues a job. A full queue is an Overloaded fault, a closed one

@@ -137,23 +137,24 @@ func (r *Rows) apply(changes []shard.Change, d *dirty) (err error) {
 	return err
 }
 
-func (r *Rows) applyHost(h *shard.Host, d *dirty) error {
-	next, old := HostRow{Host: h, Facts: r.readLocked(h)}, r.hosts[h.UUID]
-	if old != nil {
-		if was := old.Row(); was != nil && h.Generation <= was.Generation {
-			return nil
-		}
-		next.id, next.Usage, next.Namespaces = old.id, old.Usage, old.Namespaces
-		next.texts, next.Admin = old.texts, old.Admin
-	} else {
-		id, err := schedule.ParseID(h.UUID)
-		if err != nil {
-			return err
-		}
-		next.id = id
+// next is a copy of what is known of a host, to be changed.
+func (r *Rows) next(uuid string) (HostRow, error) {
+	if old := r.hosts[uuid]; old != nil {
+		return *old, nil
 	}
+	id, err := schedule.ParseID(uuid)
+	return HostRow{id: id}, err
+}
+
+func (r *Rows) applyHost(h *shard.Host, d *dirty) error {
+	next, err := r.next(h.UUID)
+	was := next.Row()
+	if err != nil || was != nil && h.Generation <= was.Generation {
+		return err
+	}
+	next.Host, next.Gone, next.Facts = h, nil, r.readLocked(h)
 	// What was read of them stays as long as they do.
-	if old == nil || old.Row() == nil || ownNamespaces(old.Row()) != ownNamespaces(h) {
+	if was == nil || ownNamespaces(was) != ownNamespaces(h) {
 		next.texts = schedule.NewNamespaces(next.FactTexts())
 	}
 	r.put(h.UUID, &next)
@@ -216,22 +217,12 @@ func (r *Rows) AwaitHost(uuid string) <-chan struct{} {
 }
 
 func (r *Rows) applyUsage(u *shard.Usage, d *dirty) error {
-	next, same := HostRow{Usage: u}, false
-	if old := r.hosts[u.HostUUID]; old != nil {
-		if old.Usage != nil && u.Generation <= old.Usage.Generation {
-			return nil
-		}
-		same = shard.SameUse(old.Usage, u)
-		next = *old
-		next.Usage = u
-	} else {
-		id, err := schedule.ParseID(u.HostUUID)
-		if err != nil {
-			return err
-		}
-		next.id = id
+	next, err := r.next(u.HostUUID)
+	if err != nil || next.Usage != nil && u.Generation <= next.Usage.Generation {
+		return err
 	}
-	was := r.hosts[u.HostUUID]
+	was, same := r.hosts[u.HostUUID], shard.SameUse(next.Usage, u)
+	next.Usage = u
 	r.put(u.HostUUID, &next)
 	// One that comes back, or goes, with what it holds is another as a whole.
 	turned := was != nil && (was.Host == nil) != (next.Host == nil)

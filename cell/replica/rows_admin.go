@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -22,18 +21,9 @@ func (r *Rows) Conditions(row *HostRow, silent bool) shard.Conditions {
 }
 
 func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {
-	next := HostRow{}
-	if old := r.hosts[a.HostUUID]; old != nil {
-		if old.Admin != nil && a.Generation <= old.Admin.Generation {
-			return nil
-		}
-		next = *old
-	} else {
-		id, err := schedule.ParseID(a.HostUUID)
-		if err != nil {
-			return err
-		}
-		next.id = id
+	next, err := r.next(a.HostUUID)
+	if err != nil || next.Admin != nil && a.Generation <= next.Admin.Generation {
+		return err
 	}
 	next.Admin = a
 	r.hosts[a.HostUUID] = &next

@@ -9,20 +9,12 @@ import (
 )
 
 func (r *Rows) applyNamespace(n *shard.Namespace, d *dirty) error {
-	next, same := HostRow{}, false
-	if old := r.hosts[n.HostUUID]; old != nil {
-		was := old.Namespaces[n.Name]
-		if was != nil && n.Generation <= was.Generation {
-			return nil
-		}
-		next, same = *old, was != nil && n.Facts != "" && was.Facts == n.Facts
-	} else {
-		id, err := schedule.ParseID(n.HostUUID)
-		if err != nil {
-			return err
-		}
-		next.id = id
+	next, err := r.next(n.HostUUID)
+	was := next.Namespaces[n.Name]
+	if err != nil || was != nil && n.Generation <= was.Generation {
+		return err
 	}
+	same := was != nil && n.Facts != "" && was.Facts == n.Facts
 	next.Namespaces = maps.Clone(next.Namespaces)
 	if next.Namespaces == nil {
 		next.Namespaces = map[string]*shard.Namespace{}

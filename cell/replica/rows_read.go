@@ -126,15 +126,11 @@ func (r *Rows) EndedState(id string) string {
 	return ""
 }
 
-// LiveIDs gives the claim_ids of all live claims.
-func (r *Rows) LiveIDs() []string {
+// LiveClaims gives all live claims, in no order.
+func (r *Rows) LiveClaims() []*shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ids := make([]string, 0, len(r.claims))
-	for id := range r.claims {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Collect(maps.Values(r.claims))
 }
 
 // HostsInService gives every registered host's row, in no order.
@@ -170,37 +166,6 @@ func (r *Rows) SomeClaims(most int) iter.Seq[*shard.Claim] {
 			}
 		}
 	}
-}
-
-// HasClaimOfConsumer reports whether a consumer has a live claim, of whatever instance.
-func (r *Rows) HasClaimOfConsumer(consumer string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return consumer != "" && len(r.byConsumer[consumer]) > 0
-}
-
-// AnyHostOfAgent reports whether an agent has registered a host that the shard has.
-func (r *Rows) AnyHostOfAgent() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, row := range r.hosts {
-		if row != nil && row.Host != nil && !row.Host.Imported {
-			return true
-		}
-	}
-	return false
-}
-
-// HasClaim reports whether an instance has a live claim.
-func (r *Rows) HasClaim(instance string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, c := range r.byConsumer[instance] {
-		if c.TransferredFrom == "" {
-			return true
-		}
-	}
-	return len(r.transferred[instance]) > 0
 }
 
 // Each calls with each host's row, nil while there is none, and what stands beside it.

@@ -126,10 +126,3 @@ func (r *Rows) CustomNames(kind shard.NameKind) []string {
 	slices.Sort(out)
 	return out
 }
-
-// LiveClaims gives all live claims, in no order.
-func (r *Rows) LiveClaims() []*shard.Claim {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Collect(maps.Values(r.claims))
-}

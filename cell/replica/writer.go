@@ -143,7 +143,10 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		}
 	}
 	for uuid := range d.hardware {
-		w.editHardware(e, uuid)
+		if row := w.rows.Host(uuid); row != nil && row.Host != nil {
+			// What its report does not have yet.
+			e.SetAssigned(row.id, w.rows.assignedOf(uuid))
+		}
 	}
 	for uuid, down := range turned {
 		if row := w.rows.Host(uuid); row != nil && row.Host != nil {
@@ -163,16 +166,6 @@ func (w *Writer) silent(d *dirty, row *HostRow) bool {
 		w.live.NoteRow(row.Host.UUID, row.Host.Imported)
 	}
 	return w.live.FollowMark(row.Host.UUID, row.Admin.SaidSilent())
-}
-
-// editHardware takes of a host's NUMA cells and devices what its claims take, which
-// its report does not have yet.
-func (w *Writer) editHardware(e *schedule.Edit, uuid string) {
-	row := w.rows.Host(uuid)
-	if row == nil || row.Host == nil {
-		return
-	}
-	e.SetAssigned(row.id, w.rows.assignedOf(uuid))
 }
 
 // editInstance puts an instance where its claims are: on two hosts while it is
