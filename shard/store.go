@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -127,6 +128,16 @@ type ClaimQuery struct {
 	After string
 	// Limit is the page's size; 0 means 1,000.
 	Limit int
+}
+
+// Matches reports whether a claim is one that the query asks for, but for the limit.
+func (q *ClaimQuery) Matches(c *Claim) bool {
+	return c.ClaimID > q.After &&
+		(len(q.ClaimIDs) == 0 || slices.Contains(q.ClaimIDs, c.ClaimID)) &&
+		(len(q.ConsumerUUIDs) == 0 || slices.Contains(q.ConsumerUUIDs, c.ConsumerUUID)) &&
+		(q.HostUUID == "" || c.HostUUID == q.HostUUID) &&
+		(q.ProjectID == "" || c.ProjectID == q.ProjectID) &&
+		(q.Ended || c.State.Live())
 }
 
 // ClaimPage is a page of FindClaims.

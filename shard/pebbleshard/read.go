@@ -22,75 +22,61 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 		s.mu.Unlock()
 		return nil, err
 	}
-	hosts := slices.Collect(maps.Values(s.rows.hosts))
-	usages := slices.Collect(maps.Values(s.rows.usages))
-	claims := slices.Collect(maps.Values(s.rows.claims))
-	pins := slices.Collect(maps.Values(s.rows.pins))
-	gate := s.rows.gate
-	var namespaces []*shard.Namespace
-	for _, of := range s.rows.namespaces {
-		for _, n := range of {
+	kinds := [][]keyed{
+		rowsOf(s.rows.hosts, func(h *shard.Host) shard.Change { return shard.Change{Host: h} }),
+		rowsOf(s.rows.usages, func(u *shard.Usage) shard.Change { return shard.Change{Usage: u} }),
+		rowsOf(s.rows.claims, func(c *shard.Claim) shard.Change { return shard.Change{Claim: c} }),
+		rowsOf(s.rows.pins, func(p *shard.Pin) shard.Change { return shard.Change{Pin: p} }),
+		nil,
+		rowsOf(s.rows.admins, func(a *shard.AdminState) shard.Change { return shard.Change{AdminState: a} }),
+		nil,
+	}
+	for host, of := range s.rows.namespaces {
+		for name, n := range of {
 			if n.Facts != "" {
-				namespaces = append(namespaces, n)
+				kinds[4] = append(kinds[4], keyed{host + " " + name, shard.Change{Namespace: n}})
 			}
 		}
 	}
-	admins := slices.Collect(maps.Values(s.rows.admins))
-	names := slices.Collect(maps.Keys(s.rows.names))
-	at := s.position()
-	seen := s.last
+	for ref := range s.rows.names {
+		kinds[6] = append(kinds[6], keyed{string(ref.Kind) + " " + ref.Name, shard.Change{Name: &shard.CustomName{NameRef: ref}}})
+	}
+	gate, at, seen := s.rows.gate, s.position(), s.last
 	s.mu.Unlock()
 	if err := s.durable(ctx, seen); err != nil {
 		return nil, err
 	}
-
 	if gate != nil {
 		if err := visit(shard.Change{Gate: gate}); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(hosts, func(a, b *shard.Host) int { return cmp.Compare(a.UUID, b.UUID) })
-	slices.SortFunc(usages, func(a, b *shard.Usage) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
-	slices.SortFunc(claims, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
-	slices.SortFunc(pins, func(a, b *shard.Pin) int { return cmp.Compare(a.GroupUUID, b.GroupUUID) })
-	err := visitAll(ctx, hosts, func(h *shard.Host) error { return visit(shard.Change{Host: h}) })
-	if err == nil {
-		err = visitAll(ctx, usages, func(u *shard.Usage) error { return visit(shard.Change{Usage: u}) })
-	}
-	if err == nil {
-		err = visitAll(ctx, claims, func(c *shard.Claim) error { return visit(shard.Change{Claim: c}) })
-	}
-	if err == nil {
-		err = visitAll(ctx, pins, func(p *shard.Pin) error { return visit(shard.Change{Pin: p}) })
-	}
-	if err == nil {
-		shard.SortNamespaces(namespaces)
-		err = visitAll(ctx, namespaces, func(n *shard.Namespace) error { return visit(shard.Change{Namespace: n}) })
-	}
-	if err == nil {
-		slices.SortFunc(admins, func(a, b *shard.AdminState) int { return cmp.Compare(a.HostUUID, b.HostUUID) })
-		err = visitAll(ctx, admins, func(a *shard.AdminState) error { return visit(shard.Change{AdminState: a}) })
-	}
-	if err == nil {
-		slices.SortFunc(names, func(a, b shard.NameRef) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
-		err = visitAll(ctx, names, func(n shard.NameRef) error { return visit(shard.Change{Name: &shard.CustomName{NameRef: n}}) })
-	}
-	if err != nil {
-		return nil, err
+	for _, rows := range kinds {
+		slices.SortFunc(rows, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+		for _, r := range rows {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if err := visit(r.change); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return at, nil
 }
 
-func visitAll[T any](ctx context.Context, rows []T, visit func(T) error) error {
-	for _, r := range rows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := visit(r); err != nil {
-			return err
-		}
+// keyed is a row and what rows of its kind are ordered by.
+type keyed struct {
+	key    string
+	change shard.Change
+}
+
+func rowsOf[T any](rows map[string]T, change func(T) shard.Change) []keyed {
+	list := make([]keyed, 0, len(rows))
+	for key, row := range rows {
+		list = append(list, keyed{key, change(row)})
 	}
-	return nil
+	return list
 }
 
 // position is the end of the journal. The caller holds s.mu.
@@ -174,7 +160,7 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 func findClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, named []string, byName bool) (shard.ClaimPage, error) {
 	var page shard.ClaimPage
 	take := func(c *shard.Claim) bool {
-		if !matches(q, c) {
+		if !q.Matches(c) {
 			return true
 		}
 		if len(page.Claims) == q.Limit {
@@ -205,15 +191,6 @@ func findClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, named 
 		}
 	}
 	return page, ctx.Err()
-}
-
-func matches(q shard.ClaimQuery, c *shard.Claim) bool {
-	return c.ClaimID > q.After &&
-		(len(q.ClaimIDs) == 0 || slices.Contains(q.ClaimIDs, c.ClaimID)) &&
-		(len(q.ConsumerUUIDs) == 0 || slices.Contains(q.ConsumerUUIDs, c.ConsumerUUID)) &&
-		(q.HostUUID == "" || c.HostUUID == q.HostUUID) &&
-		(q.ProjectID == "" || c.ProjectID == q.ProjectID) &&
-		(q.Ended || c.State.Live())
 }
 
 // readClaim finds one claim by id; nil when there is none.

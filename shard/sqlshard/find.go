@@ -72,7 +72,7 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 			}
 			list = append(list, more...)
 		}
-		list = slices.DeleteFunc(list, func(c *shard.Claim) bool { return !matches(&q, c) })
+		list = slices.DeleteFunc(list, func(c *shard.Claim) bool { return !q.Matches(c) })
 		slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
 		page.More = len(list) > q.Limit
 		page.Claims = list[:min(q.Limit, len(list))]
@@ -83,15 +83,6 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 
 // keepableOf gives those of a list that can be in a database.
 func keepableOf(list []string) []string { return slices.DeleteFunc(slices.Clone(list), unkeepable) }
-
-func matches(q *shard.ClaimQuery, c *shard.Claim) bool {
-	return c.ClaimID > q.After &&
-		(len(q.ClaimIDs) == 0 || slices.Contains(q.ClaimIDs, c.ClaimID)) &&
-		(len(q.ConsumerUUIDs) == 0 || slices.Contains(q.ConsumerUUIDs, c.ConsumerUUID)) &&
-		(q.HostUUID == "" || c.HostUUID == q.HostUUID) &&
-		(q.ProjectID == "" || c.ProjectID == q.ProjectID) &&
-		(q.Ended || c.State.Live())
-}
 
 // pageOfKeys gives the keys of a page and one more, if there is one, from the heads
 // of all slots.

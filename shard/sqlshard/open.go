@@ -97,8 +97,7 @@ func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pg
 	if err := opts.withSecrets(ctx, one); err != nil {
 		return nil, err
 	}
-	c, err := pgx.ConnectConfig(ctx, one)
-	return c, plainly(err)
+	return pgx.ConnectConfig(ctx, one)
 }
 
 // createDatabase makes the database that a URL names, if it is not there. Another

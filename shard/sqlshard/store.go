@@ -123,7 +123,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && s.pool.Stat().AcquiredConns() >= s.pool.Config().MaxConns {
 		return nil, s.poolEmpty(err)
 	}
-	return nil, plainly(err)
+	return nil, err
 }
 
 // read runs what only reads, each statement for itself.
