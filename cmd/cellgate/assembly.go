@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"cellgate/internal/health"
@@ -39,7 +40,7 @@ func (a *assembly) listen(addr, flag string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.open = append(a.open, closeOnce(l))
+	a.open = append(a.open, listenerCloser{l})
 	return l, nil
 }
 
@@ -48,18 +49,9 @@ func (a *assembly) own(name string, c io.Closer) {
 	a.open = append(a.open, c)
 	a.add(lifecycle.Part{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()
-		a.forget(c)
+		a.open = slices.DeleteFunc(a.open, func(o io.Closer) bool { return o == c })
 		return c.Close()
 	}})
-}
-
-func (a *assembly) forget(c io.Closer) {
-	for i, o := range a.open {
-		if o == c {
-			a.open = append(a.open[:i], a.open[i+1:]...)
-			return
-		}
-	}
 }
 
 // reportHealth adds a part that keeps a server's health service to what the monitor
@@ -104,9 +96,7 @@ func (a *assembly) close() error {
 	return errors.Join(errs...)
 }
 
-// closeOnce makes closing a listener that its server has closed no error.
-func closeOnce(l net.Listener) io.Closer { return listenerCloser{l} }
-
+// listenerCloser closes a listener; that its server has closed it is no error.
 type listenerCloser struct{ net.Listener }
 
 func (c listenerCloser) Close() error {

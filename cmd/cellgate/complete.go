@@ -30,6 +30,9 @@ var completedFlags = map[string]values{
 	"decision": decisionIDs,
 }
 
+// completedArgs are the arguments whose values a gateway is asked for.
+var completedArgs = map[string]values{"HOST": hostNames, "CELL": cellNames, "DECISION": decisionIDs}
+
 // sortedLists show a list with a row, by command, for the columns that --sort takes.
 var sortedLists = map[string]func(*page){
 	"cellgate cells":       func(p *page) { showCells(p, []*cellgatev1.Cell{{}}) },
@@ -80,14 +83,11 @@ func completeTree(cmd *cobra.Command) {
 		if len(args) >= len(takes) && !strings.HasSuffix(last, "...") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		switch name := strings.Trim(takes[min(len(args), len(takes)-1)], "[]."); {
-		case name == "HOST":
-			return values(hostNames).complete(cmd, args, begin)
-		case name == "CELL":
-			return values(cellNames).complete(cmd, args, begin)
-		case name == "DECISION":
-			return values(decisionIDs).complete(cmd, args, begin)
-		case strings.Contains(name, "|"):
+		name := strings.Trim(takes[min(len(args), len(takes)-1)], "[].")
+		if names := completedArgs[name]; names != nil {
+			return names.complete(cmd, args, begin)
+		}
+		if strings.Contains(name, "|") {
 			return strings.Split(name, "|"), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -213,28 +213,13 @@ func freeWhileIdle(ctx context.Context) {
 	}
 }
 
-// progressAfter is how long registration, or an answer, may take without a word.
-const progressAfter = 2 * time.Second
-
-// awaitHosts waits until every host is registered and tells how far it is when
-// that takes long; false when ctx ended first.
+// awaitHosts waits until every host is registered; false when ctx ended first.
 func (d *dev) awaitHosts(ctx context.Context) bool {
-	tick := time.NewTicker(progressAfter)
-	defer tick.Stop()
 	for _, f := range d.fleets {
-		for done := false; !done; {
-			select {
-			case <-f.Ready():
-				done = true
-			case <-tick.C:
-				n := 0
-				for _, f := range d.fleets {
-					n += f.Accepted()
-				}
-				_, _ = fmt.Fprintf(d.t.err, "registering hosts: %d of %d\n", n, len(d.fleets)*d.cfg.Dev.Hosts)
-			case <-ctx.Done():
-				return false
-			}
+		select {
+		case <-f.Ready():
+		case <-ctx.Done():
+			return false
 		}
 	}
 	return true

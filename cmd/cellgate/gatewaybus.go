@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 
@@ -69,16 +68,12 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 // busTLS reads the files of TLS.
 func busTLS(c config.Bus) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	var err error
-	switch c.CA {
-	case "":
-	case config.SystemCA:
-		out.RootCAs, err = x509.SystemCertPool()
-	default:
-		out.RootCAs, err = readCAs(c.CA)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("gateway.bus.ca: %w", err)
+	if c.CA != "" {
+		roots, err := readCAs(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("gateway.bus.ca: %w", err)
+		}
+		out.RootCAs = roots
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)

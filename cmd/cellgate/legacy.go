@@ -77,16 +77,15 @@ func databaseTLS(database, ca string) (*tls.Config, error) {
 	if err != nil {
 		return nil, errors.New("the database's URL is none") // not shown: it may have a password
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
-	if ca == config.SystemCA {
-		return c, nil
-	}
-	c.RootCAs, err = readCAs(ca)
-	return c, err
+	roots, err := readCAs(ca)
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), RootCAs: roots}, err
 }
 
-// readCAs reads the CAs of a PEM file.
+// readCAs reads the CAs of a PEM file, or gives those that this machine trusts.
 func readCAs(path string) (*x509.CertPool, error) {
+	if path == config.SystemCA {
+		return x509.SystemCertPool()
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -88,8 +88,8 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, differ []stri
 		return err
 	}
 	defer func() { _ = conn.Close() }() // its calls are over
-	rest := &restClient{base: "http://" + web, http: &http.Client{Transport: &http.Transport{}}}
-	defer rest.http.CloseIdleConnections()
+	rest := &http.Client{Transport: &http.Transport{}}
+	defer rest.CloseIdleConnections()
 	start := time.Now()
 	outcomes := make([]outcome, 0, len(all))
 	for i, s := range all {
@@ -100,7 +100,7 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, differ []stri
 		within, cancel := context.WithTimeout(ctx, sampleDeadline)
 		if i%2 == 0 {
 			o.via = "REST"
-			o.answer, o.err = rest.selectDestinations(within, s)
+			o.answer, o.err = postSample(within, rest, "http://"+web, s)
 		} else {
 			o.answer, o.err = cellgatev1.NewSchedulerClient(conn).SelectDestinations(within, s.Request)
 		}
@@ -195,27 +195,21 @@ func refusalText(err error, whole bool) string {
 	return fmt.Sprintf("0 of %d hosts: %s", detail.GetHosts(), rejectCounts(detail.GetRejects(), most))
 }
 
-// restClient sends requests as a client without gRPC would.
-type restClient struct {
-	base string
-	http *http.Client
-}
-
 var readForm = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-// selectDestinations posts the sample's file as it is. Its errors are the
+// postSample posts the sample's file as it is, as a client without gRPC would. Its errors are the
 // *fault.Error that a gRPC client would get.
-func (c *restClient) selectDestinations(ctx context.Context, s samples.Sample) (*cellgatev1.SelectDestinationsResponse, error) {
+func postSample(ctx context.Context, client *http.Client, base string, s samples.Sample) (*cellgatev1.SelectDestinationsResponse, error) {
 	body, err := samples.Requests.ReadFile(s.File)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/v1/select_destinations", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/select_destinations", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fault.Wrap(fault.CellUnavailable, err, "no answer from the REST API")
 	}

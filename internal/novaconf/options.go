@@ -49,16 +49,13 @@ const (
 	notifications = "notifications"
 )
 
-func in(group, name string, old ...string) (place, []place) {
-	var places []place
-	for _, o := range old {
-		places = append(places, place{"DEFAULT", o})
+// opt is an option; old are its names in [DEFAULT] in older releases.
+func opt(group, name string, k kind, standard string, old ...string) option {
+	o := option{place: place{group, name}, kind: k, standard: standard}
+	for _, name := range old {
+		o.old = append(o.old, place{"DEFAULT", name})
 	}
-	return place{group, name}, places
-}
-
-func opt(p place, old []place, k kind, standard string) option {
-	return option{place: p, old: old, kind: k, standard: standard}
+	return o
 }
 
 func (o option) from(n float64) option        { o.least = &n; return o }
@@ -71,27 +68,22 @@ func (o option) notYet(what string) option    { o.missing = what; return o }
 
 // multiplier is the option of a weigher's multiplier.
 func multiplier(weigher, name, standard string, old ...string) option {
-	p, places := in(filters, name, old...)
-	return opt(p, places, number, standard).weighs(weigher)
+	return opt(filters, name, number, standard, old...).weighs(weigher)
 }
 
 // tableOfOptions has every option of the sections that Nova's scheduler reads,
 // today's and those of older releases that configurations still carry.
 func tableOfOptions() []option {
-	o := func(group, name string, k kind, standard string, old ...string) option {
-		p, places := in(group, name, old...)
-		return opt(p, places, k, standard)
-	}
 	removed := func(group, name, why string, old ...string) option {
-		return o(group, name, text, "", old...).noEffect(why)
+		return opt(group, name, text, "", old...).noEffect(why)
 	}
 	elsewhere := func(name, standard, why string) option {
-		return o("DEFAULT", name, text, standard).noEffect(why)
+		return opt("DEFAULT", name, text, standard).noEffect(why)
 	}
 	return []option{
-		o(filters, "available_filters", several, "nova.scheduler.filters.all_filters", "scheduler_available_filters"),
-		o(filters, "enabled_filters", list, strings.Join(novarelease.Release(0).DefaultFilters(), ","), "scheduler_default_filters"),
-		o(filters, "weight_classes", list, allWeighers, "scheduler_weight_classes"),
+		opt(filters, "available_filters", several, "nova.scheduler.filters.all_filters", "scheduler_available_filters"),
+		opt(filters, "enabled_filters", list, strings.Join(novarelease.Release(0).DefaultFilters(), ","), "scheduler_default_filters"),
+		opt(filters, "weight_classes", list, allWeighers, "scheduler_weight_classes"),
 
 		multiplier("RAMWeigher", "ram_weight_multiplier", "1.0", "ram_weight_multiplier"),
 		multiplier("CPUWeigher", "cpu_weight_multiplier", "1.0"),
@@ -105,21 +97,21 @@ func tableOfOptions() []option {
 		multiplier("ServerGroupSoftAntiAffinityWeigher", "soft_anti_affinity_weight_multiplier", "1.0", "soft_anti_affinity_weight_multiplier").from(0),
 		multiplier("BuildFailureWeigher", "build_failure_weight_multiplier", "1000000.0"),
 		multiplier("CrossCellWeigher", "cross_cell_move_weight_multiplier", "1000000.0"),
-		o(metrics, "weight_multiplier", number, "1.0").weighs("MetricsWeigher"),
+		opt(metrics, "weight_multiplier", number, "1.0").weighs("MetricsWeigher"),
 
-		o(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).upTo(limits.Subset),
-		o(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0),
-		o(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1),
-		o(filters, "isolated_images", list, "", "isolated_images"),
-		o(filters, "isolated_hosts", list, "", "isolated_hosts"),
-		o(filters, "restrict_isolated_hosts_to_isolated_images", boolean, "true", "restrict_isolated_hosts_to_isolated_images"),
-		o(filters, "aggregate_image_properties_isolation_namespace", text, "", "aggregate_image_properties_isolation_namespace"),
-		o(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator"),
-		o(filters, "image_properties_default_architecture", text, "").oneOf(architectures),
-		o(filters, "image_props_weight_setting", list, "").ofFactors(),
-		o(metrics, "weight_setting", list, "").ofFactors(),
-		o(metrics, "required", boolean, "true"),
-		o(metrics, "weight_of_unavailable", number, "-10000.0"),
+		opt(filters, "host_subset_size", integer, "1", "scheduler_host_subset_size").from(1).upTo(limits.Subset),
+		opt(filters, "max_io_ops_per_host", integer, "8", "max_io_ops_per_host").from(0),
+		opt(filters, "max_instances_per_host", integer, "50", "max_instances_per_host").from(1),
+		opt(filters, "isolated_images", list, "", "isolated_images"),
+		opt(filters, "isolated_hosts", list, "", "isolated_hosts"),
+		opt(filters, "restrict_isolated_hosts_to_isolated_images", boolean, "true", "restrict_isolated_hosts_to_isolated_images"),
+		opt(filters, "aggregate_image_properties_isolation_namespace", text, "", "aggregate_image_properties_isolation_namespace"),
+		opt(filters, "aggregate_image_properties_isolation_separator", text, ".", "aggregate_image_properties_isolation_separator"),
+		opt(filters, "image_properties_default_architecture", text, "").oneOf(architectures),
+		opt(filters, "image_props_weight_setting", list, "").ofFactors(),
+		opt(metrics, "weight_setting", list, "").ofFactors(),
+		opt(metrics, "required", boolean, "true"),
+		opt(metrics, "weight_of_unavailable", number, "-10000.0"),
 		{place: place{"DEFAULT", "default_availability_zone"}, standard: "nova", needed: true},
 		elsewhere("service_down_time", "60", "a cell says when a host counts as down: its cell.service_down_time"),
 		elsewhere("report_interval", "10", "agents say how often they report"),
@@ -127,50 +119,50 @@ func tableOfOptions() []option {
 		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 
-		o("DEFAULT", "transport_url", text, "rabbit://"),
+		opt("DEFAULT", "transport_url", text, "rabbit://"),
 		{place: place{"DEFAULT", "control_exchange"}, standard: "nova", needed: true},
-		o(rabbit, "amqp_durable_queues", boolean, "false"),
-		o(rabbit, "amqp_auto_delete", boolean, "false"),
-		o(rabbit, "rabbit_ha_queues", boolean, "false"),
-		o(rabbit, "rabbit_quorum_queue", boolean, "false"),
-		o(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0),
-		o(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0),
-		o(rabbit, "rabbit_quroum_max_memory_bytes", integer, "0").from(0),
-		o(rabbit, "rabbit_transient_queues_ttl", integer, "1800").from(1),
-		o(rabbit, "heartbeat_timeout_threshold", integer, "60").from(0).upTo(3600),
-		o(rabbit, "ssl", boolean, "false"),
-		o(rabbit, "ssl_ca_file", text, ""),
-		o(rabbit, "ssl_cert_file", text, ""),
-		o(rabbit, "ssl_key_file", text, ""),
-		o(rabbit, "ssl_enforce_hostname_verification", boolean, "false"),
+		opt(rabbit, "amqp_durable_queues", boolean, "false"),
+		opt(rabbit, "amqp_auto_delete", boolean, "false"),
+		opt(rabbit, "rabbit_ha_queues", boolean, "false"),
+		opt(rabbit, "rabbit_quorum_queue", boolean, "false"),
+		opt(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0),
+		opt(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0),
+		opt(rabbit, "rabbit_quroum_max_memory_bytes", integer, "0").from(0),
+		opt(rabbit, "rabbit_transient_queues_ttl", integer, "1800").from(1),
+		opt(rabbit, "heartbeat_timeout_threshold", integer, "60").from(0).upTo(3600),
+		opt(rabbit, "ssl", boolean, "false"),
+		opt(rabbit, "ssl_ca_file", text, ""),
+		opt(rabbit, "ssl_cert_file", text, ""),
+		opt(rabbit, "ssl_key_file", text, ""),
+		opt(rabbit, "ssl_enforce_hostname_verification", boolean, "false"),
 
 		{place: place{notifying, "driver"}, kind: several},
-		o(notifying, "topics", list, "notifications"),
-		o(notifying, "transport_url", text, ""),
-		o(notifications, "notification_format", text, "unversioned").oneOf([]string{"both", "versioned", "unversioned"}),
+		opt(notifying, "topics", list, "notifications"),
+		opt(notifying, "transport_url", text, ""),
+		opt(notifications, "notification_format", text, "unversioned").oneOf([]string{"both", "versioned", "unversioned"}),
 
 		{place: place{pci, "alias"}, kind: several},
-		o(filters, "pci_in_placement", boolean, "false"),
-		o(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false"),
-		o(scheduler, "placement_aggregate_required_for_tenants", boolean, "false"),
-		o(scheduler, "enable_isolated_aggregate_filtering", boolean, "false"),
-		o(scheduler, "query_placement_for_image_type_support", boolean, "false"),
-		o(scheduler, "image_metadata_prefilter", boolean, "false"),
-		o(workarounds, "disable_fallback_pcpu_query", boolean, "false"),
-		o(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false"),
+		opt(filters, "pci_in_placement", boolean, "false"),
+		opt(scheduler, "limit_tenants_to_placement_aggregate", boolean, "false"),
+		opt(scheduler, "placement_aggregate_required_for_tenants", boolean, "false"),
+		opt(scheduler, "enable_isolated_aggregate_filtering", boolean, "false"),
+		opt(scheduler, "query_placement_for_image_type_support", boolean, "false"),
+		opt(scheduler, "image_metadata_prefilter", boolean, "false"),
+		opt(workarounds, "disable_fallback_pcpu_query", boolean, "false"),
+		opt(scheduler, "query_placement_for_routed_network_aggregates", boolean, "false"),
 
-		o(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
+		opt(filters, "track_instance_changes", boolean, "true", "scheduler_tracks_instance_changes").
 			noEffect("computes cast to schedulers by their own option: a gateway on the message bus reads Nova's tables at each cast"),
-		o(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
+		opt(filters, "shuffle_best_same_weighed_hosts", boolean, "false").
 			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
-		o(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1),
-		o(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
+		opt(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1),
+		opt(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
 			noEffect("a host is known once its agent has reported to its cell"),
-		o(scheduler, "max_placement_results", integer, "1000").
+		opt(scheduler, "max_placement_results", integer, "1000").
 			noEffect("every host is looked at"),
-		o(scheduler, "workers", integer, "").
+		opt(scheduler, "workers", integer, "").
 			noEffect("a gateway uses all processors; run more gateways instead"),
-		o(scheduler, "query_placement_for_availability_zone", boolean, "true").
+		opt(scheduler, "query_placement_for_availability_zone", boolean, "true").
 			noEffect("AvailabilityZoneFilter always runs, over the zones of aggregates"),
 
 		removed(scheduler, "driver", "there is one scheduler", "scheduler_driver"),
@@ -178,7 +170,7 @@ func tableOfOptions() []option {
 		removed(scheduler, "periodic_task_interval", "nothing is refreshed periodically", "scheduler_driver_task_period"),
 		removed(scheduler, "scheduler_topic", "there is no message queue", "scheduler_topic"),
 		removed(filters, "baremetal_enabled_filters", "Nova removed it in 16.0.0", "baremetal_scheduler_default_filters"),
-		o(filters, "use_baremetal_filters", boolean, "false", "scheduler_use_baremetal_filters").
+		opt(filters, "use_baremetal_filters", boolean, "false", "scheduler_use_baremetal_filters").
 			notYet("filters of bare metal, which Nova removed in 16.0.0"),
 	}
 }

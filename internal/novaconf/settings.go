@@ -42,17 +42,17 @@ type Weigher struct {
 	Multiplier float64
 }
 
-// PCIAlias is an entry of [pci] alias; fields that it does not have are empty.
+// PCIAlias is an entry of [pci] alias, as Nova's JSON has it; fields that it does not have are empty.
 type PCIAlias struct {
-	Name           string
-	VendorID       string
-	ProductID      string
-	DeviceType     string
-	NUMAPolicy     string
-	CapabilityType string
-	LiveMigratable string
-	ResourceClass  string
-	Traits         string
+	Name           string `json:"name"`
+	VendorID       string `json:"vendor_id"`
+	ProductID      string `json:"product_id"`
+	DeviceType     string `json:"device_type"`
+	NUMAPolicy     string `json:"numa_policy"`
+	CapabilityType string `json:"capability_type"`
+	LiveMigratable string `json:"live_migratable"`
+	ResourceClass  string `json:"resource_class"`
+	Traits         string `json:"traits"`
 }
 
 // Note is something about the files that is not an error.

@@ -14,11 +14,9 @@ import (
 type Account string
 
 // Attributes make a process that is a group of its own, is the account's, and gets
-// the signal when the tests are gone (on Linux; elsewhere it outlives tests that are
-// killed).
+// the signal when the tests are gone.
 func (a Account) Attributes(last syscall.Signal) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	endsWithUs(attr, last)
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: last}
 	if uid, gid, err := a.ids(); err == nil && os.Getuid() == 0 {
 		attr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	}

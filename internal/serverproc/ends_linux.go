@@ -1,5 +1,0 @@
-package serverproc
-
-import "syscall"
-
-func endsWithUs(a *syscall.SysProcAttr, last syscall.Signal) { a.Pdeathsig = last }

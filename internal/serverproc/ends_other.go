@@ -1,7 +1,0 @@
-//go:build !linux
-
-package serverproc
-
-import "syscall"
-
-func endsWithUs(*syscall.SysProcAttr, syscall.Signal) {}
