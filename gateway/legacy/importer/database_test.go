@@ -60,7 +60,7 @@ func heldOn(t *testing.T, d *legacytest.Database, h *novadb.Host) map[string]int
 // The hosts of Nova's own sample, with instances on them, on real servers: the shard has
 // what a query finds, after a load, after changes, and after the importer died.
 func TestSampleOfNova(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
 		d.Sample(t)
 		reader := readerOf(t, d)
@@ -173,7 +173,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 		{name: "counters without bounds", column: "stats", value: `{"io_workload": "99999999999", "failed_builds": "-3", "num_instances": "-1"}`},
 		{name: "words that are not ASCII", column: "hypervisor_hostname", value: "Zürich-Höngg-ノード"},
 	}
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
 		now := d.Now(t).Truncate(time.Second)
 		wrong, rows := map[string]int{}, 0
@@ -236,7 +236,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 // A table of instances that is locked, or that is not there: no host is imported, and the
 // error says that the database did not give it.
 func TestInstancesThatCannotBeRead(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
 		d.Sample(t)
 		reader := readerOf(t, d)
@@ -293,7 +293,7 @@ func TestInstancesThatCannotBeRead(t *testing.T) {
 // Instances whose root disks are volumes, and whose rows name an image all the same: the
 // shard has as much room for disks as their hosts' rows, whatever their flavors say.
 func TestRootDisksThatAreVolumes(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
 		d.Sample(t)
 		reader := readerOf(t, d)

@@ -28,7 +28,7 @@ const aMoment = 30 * time.Second
 
 // A server that is frozen, killed and started again, and the one of the API.
 func TestFaultsOfServers(t *testing.T) {
-	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		s := k.New(t)
 		w := worldOn(t, k, s, 20, func(c *Config) { c.QueryTimeout = 2 * time.Second })
 		x := w.load()

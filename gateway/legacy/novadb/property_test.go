@@ -3,18 +3,18 @@ package novadb
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/testlong"
 )
 
 // Random sequences of changes, several between refreshes: a chain of refreshes gives
 // what a load gives, at every step.
 func TestRefreshIsLoad(t *testing.T) {
-	steps := 60
-	if os.Getenv("CELLGATE_LONG") != "" {
+	steps := 25
+	if testlong.On() {
 		steps = 1000
 	}
 	seed := uint64(time.Now().UnixNano())
