@@ -100,8 +100,10 @@ func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 		h.ServeHTTP(w, r)
 	})
 	return Part{Name: name, Drain: func() { draining.Store(true) }, Run: func(ctx context.Context) error {
+		all := newConns()
 		s := &http.Server{
 			Handler:           closing,
+			ConnState:         all.saw,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       30 * time.Second,
 			WriteTimeout:      60 * time.Second,
@@ -110,17 +112,29 @@ func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		g, ctx := errgroup.WithContext(ctx)
+		shut := make(chan struct{})
 		g.Go(func() error {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				return err
+			defer close(shut)
+			err := s.Serve(l)
+			if ctx.Err() != nil && errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
+				return nil
 			}
-			return nil
+			return err
 		})
 		g.Go(func() error {
 			<-ctx.Done()
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime(ctx))
 			defer cancel()
 			draining.Store(true)
+			// Nobody new; then an answer for everybody who came; then the idle ones.
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			select {
+			case <-shut:
+				all.settle(within)
+			case <-within.Done():
+			}
 			if err := s.Shutdown(within); err != nil {
 				return s.Close()
 			}
