@@ -115,6 +115,19 @@ func (k *keystone) ask(ctx context.Context, token string) (validToken, error) {
 	return validToken{who, until}, nil
 }
 
+// Authenticate has Keystone give a token of the account.
+func (c KeystoneConfig) Authenticate(ctx context.Context, transport http.RoundTripper) (*gophercloud.ProviderClient, error) {
+	provider, err := openstack.NewClient(c.AuthURL)
+	if err != nil {
+		return nil, err
+	}
+	provider.HTTPClient = http.Client{Timeout: keystoneTimeout, Transport: transport}
+	return provider, openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
+		IdentityEndpoint: c.AuthURL, Username: c.Username, Password: c.Password, DomainName: c.UserDomain, AllowReauth: true,
+		Scope: &gophercloud.AuthScope{ProjectName: c.ProjectName, DomainName: c.ProjectDomain},
+	})
+}
+
 // connect gives a client with the gateway's own token, which is renewed when it expires.
 func (k *keystone) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	k.mu.Lock()
@@ -123,15 +136,7 @@ func (k *keystone) connect(ctx context.Context) (*gophercloud.ServiceClient, err
 	if client != nil {
 		return client, nil
 	}
-	provider, err := openstack.NewClient(k.cfg.AuthURL)
-	if err != nil {
-		return nil, err
-	}
-	provider.HTTPClient = http.Client{Timeout: keystoneTimeout, Transport: k.transport}
-	err = openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
-		IdentityEndpoint: k.cfg.AuthURL, Username: k.cfg.Username, Password: k.cfg.Password, DomainName: k.cfg.UserDomain, AllowReauth: true,
-		Scope: &gophercloud.AuthScope{ProjectName: k.cfg.ProjectName, DomainName: k.cfg.ProjectDomain},
-	})
+	provider, err := k.cfg.Authenticate(ctx, k.transport)
 	if err != nil {
 		return nil, err
 	}

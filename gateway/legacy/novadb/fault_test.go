@@ -79,18 +79,18 @@ func TestFaultsOfServers(t *testing.T) {
 func TestFaultsOfConnections(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		s := k.Shared(t)
-		cell, api := legacytest.NewProxy(t, s.Addr()), legacytest.NewProxy(t, s.Addr())
+		cell, api := newProxy(t, s.Addr()), newProxy(t, s.Addr())
 		w := newWorld(t, k, 40, func(c *Config) {
-			c.Database.URL, c.API.URL = at(t, c.Database.URL, cell.Addr()), at(t, c.API.URL, api.Addr())
+			c.Database.URL, c.API.URL = at(t, c.Database.URL, cell.address()), at(t, c.API.URL, api.address())
 			c.ServiceDownTime = time.Hour // no host is down before the end, however slow the machine
 		})
 		x := w.load()
-		for role, p := range map[string]*legacytest.Proxy{"cell": cell, "api": api} {
+		for role, p := range map[string]*proxy{"cell": cell, "api": api} {
 			failed := 0
 			for _, bytes := range []int{0, 1, 30, 77, 200, 500, 1000, 1500, 3000, 6000, 12000, 18000, 24000} {
-				p.CutAfter(bytes)
+				p.cutAfter(bytes)
 				y, err := w.Load(t.Context())
-				if p.Cuts() > 0 && err == nil || (err == nil) != (y != nil) {
+				if p.countCuts() > 0 && err == nil || (err == nil) != (y != nil) {
 					t.Errorf("%s database cut after %d bytes: %v, a snapshot: %t", role, bytes, err, y != nil)
 				}
 				if err != nil {
@@ -99,7 +99,7 @@ func TestFaultsOfConnections(t *testing.T) {
 				} else if diff := differ(x, y); diff != "" {
 					t.Errorf("cut after %d bytes: %s", bytes, diff)
 				}
-				p.CutAfter(-1)
+				p.cutAfter(-1)
 				if y, err = w.Refresh(t.Context(), x); err != nil {
 					t.Errorf("the refresh after a cut: %v", err)
 				} else if diff := differ(x, y); diff != "" {

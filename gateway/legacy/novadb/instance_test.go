@@ -113,8 +113,8 @@ func TestInstances(t *testing.T) {
 
 func TestFaultsOfInstances(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
-		proxy := legacytest.NewProxy(t, k.Shared(t).Addr())
-		w := newWorld(t, k, 0, func(c *Config) { c.Database.URL = at(t, c.Database.URL, proxy.Addr()) })
+		proxy := newProxy(t, k.Shared(t).Addr())
+		w := newWorld(t, k, 0, func(c *Config) { c.Database.URL = at(t, c.Database.URL, proxy.address()) })
 		var rows []legacytest.Row
 		for i := 1; i <= 30; i++ {
 			rows = append(rows, w.instance(i))
@@ -131,12 +131,12 @@ func TestFaultsOfInstances(t *testing.T) {
 				continue
 			}
 			seen += len(p.Instances)
-			proxy.CutAfter(100)
+			proxy.cutAfter(100)
 		}
 		if !ended || seen == 0 || seen == 30 {
 			t.Errorf("%d of 30 rows, an error: %t", seen, ended)
 		}
-		proxy.CutAfter(-1)
+		proxy.cutAfter(-1)
 		if all, _ := w.pass(InstancePoint{After: int64(seen)}); len(all) != 30-seen {
 			t.Errorf("the rest is %d, %d were seen", len(all), seen)
 		}

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-
 	"cellgate/gateway/placement"
 )
 
@@ -27,15 +24,8 @@ func KeystoneToken(cfg placement.KeystoneConfig, transport http.RoundTripper) fu
 		if time.Now().Before(until) {
 			return token, nil
 		}
-		provider, err := openstack.NewClient(cfg.AuthURL)
+		provider, err := cfg.Authenticate(ctx, transport)
 		if err != nil {
-			return "", err
-		}
-		provider.HTTPClient = http.Client{Transport: transport, Timeout: 10 * time.Second}
-		if err := openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
-			IdentityEndpoint: cfg.AuthURL, Username: cfg.Username, Password: cfg.Password, DomainName: cfg.UserDomain,
-			Scope: &gophercloud.AuthScope{ProjectName: cfg.ProjectName, DomainName: cfg.ProjectDomain},
-		}); err != nil {
 			return "", fmt.Errorf("keystone at %s: %w", cfg.AuthURL, err)
 		}
 		token, until = provider.Token(), time.Now().Add(tokenFor)

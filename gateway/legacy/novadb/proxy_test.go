@@ -1,4 +1,4 @@
-package legacytest
+package novadb
 
 import (
 	"net"
@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Proxy passes bytes between clients and a server, and cuts connections after so
+// proxy passes bytes between clients and a server, and cuts connections after so
 // many bytes of the server's. It knows no protocol.
-type Proxy struct {
+type proxy struct {
 	listener net.Listener
 	to       string
 	wg       sync.WaitGroup
@@ -22,14 +22,14 @@ type Proxy struct {
 	ended bool
 }
 
-// NewProxy starts a proxy in front of a server's address; the test stops it.
-func NewProxy(t testing.TB, to string) *Proxy {
+// newProxy starts a proxy in front of a server's address; the test stops it.
+func newProxy(t testing.TB, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: l, to: to, left: -1, open: map[net.Conn]bool{}}
+	p := &proxy{listener: l, to: to, left: -1, open: map[net.Conn]bool{}}
 	p.wg.Go(p.serve)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
@@ -46,25 +46,25 @@ func NewProxy(t testing.TB, to string) *Proxy {
 	return p
 }
 
-// Addr is where it listens.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+// address is where it listens.
+func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// CutAfter ends every connection once the server has sent so many more bytes, and
+// cutAfter ends every connection once the server has sent so many more bytes, and
 // those that come later after none; a negative number lets all pass.
-func (p *Proxy) CutAfter(bytes int) {
+func (p *proxy) cutAfter(bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left, p.cuts = bytes, 0
 }
 
-// Cuts is how many connections were cut since CutAfter.
-func (p *Proxy) Cuts() int {
+// countCuts is how many connections were cut since cutAfter.
+func (p *proxy) countCuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
 }
 
-func (p *Proxy) serve() {
+func (p *proxy) serve() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -84,7 +84,7 @@ func (p *Proxy) serve() {
 }
 
 // keep notes the ends of a connection; false when the proxy has ended.
-func (p *Proxy) keep(ends ...net.Conn) bool {
+func (p *proxy) keep(ends ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range ends {
@@ -98,7 +98,7 @@ func (p *Proxy) keep(ends ...net.Conn) bool {
 }
 
 // pass copies until one end closes or the bytes are used up, and closes both.
-func (p *Proxy) pass(from, to net.Conn, counted bool) {
+func (p *proxy) pass(from, to net.Conn, counted bool) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Proxy) pass(from, to net.Conn, counted bool) {
 }
 
 // allow gives how many of n bytes may pass.
-func (p *Proxy) allow(n int) int {
+func (p *proxy) allow(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left < 0 {
