@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,12 +125,12 @@ func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
 func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 	raced.Skip(t, whatDevShows)
 	if testing.Short() {
-		t.Skip("3 cells of 1,000 hosts")
+		t.Skip("3 cells of 300 hosts")
 	}
 	data := t.TempDir()
 	var tables [2]string
 	for i := range tables {
-		out, stderr, status := typed(t.Context(), "", "dev", "--cells", "3", "--hosts", "1000", "--data", data, "--sample", "--once",
+		out, stderr, status := typed(t.Context(), "", "dev", "--cells", "3", "--hosts", strconv.Itoa(samples.MinHosts), "--data", data, "--sample", "--once",
 			"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")
 		if status != exitDone || !strings.Contains(out, " 0 unexpected\n") || !strings.Contains(out, "(48 REST, 48 gRPC)") {
 			t.Fatalf("run %d: status %d\n%s\n%s", i+1, status, out, stderr)
