@@ -40,10 +40,8 @@ func (g *Gateway) ReadNova(cell string) {
 // NovaTransport gives the transport_url of a cell's own message bus by cell_mappings; "" while
 // that is not known.
 func (g *Gateway) NovaTransport(cell string) string {
-	for c, w := range g.gates {
-		if c.Name() == cell {
-			return w.TransportURL()
-		}
+	if w := g.gates[g.cells.Named(cell)]; w != nil {
+		return w.TransportURL()
 	}
 	return ""
 }

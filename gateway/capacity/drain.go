@@ -153,10 +153,8 @@ func (d *drain) plan(ctx context.Context) error {
 // planCell finds hosts for a cell's instances, in their order. Cells do not bear on each other: an instance stays in its cell.
 func (d *drain) planCell(ctx context.Context, c *asked, list []*evacuee) error {
 	shapes, number := d.shapesOf(list)
-	m := &mixture{
-		question: d.question, shapes: shapes, exact: true, built: true, expected: make([]*schedule.GlobalStats, len(shapes)),
-		cells: []*mixedCell{{asked: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))}},
-	}
+	m := d.newMixture(shapes, c)
+	m.built = true
 	explained := make([]bool, len(shapes))
 	for i, e := range list {
 		switch {

@@ -23,12 +23,15 @@ func (q *question) mix(ctx context.Context, shapes []*shape, most int) ([]*cellg
 			return nil, false, fault.New(fault.CellUnavailable, "members of the server group may be in cell %s, which does not answer: %s", c.Name(), cellclient.ReasonOf(c.err)).With("cells", c.Name())
 		}
 	}
-	m := &mixture{question: q, shapes: shapes, cells: make([]*mixedCell, 0, len(q.cells)), exact: true}
-	for _, c := range q.answering() {
+	return q.newMixture(shapes, q.answering()...).place(ctx, most)
+}
+
+func (q *question) newMixture(shapes []*shape, cells ...*asked) *mixture {
+	m := &mixture{question: q, shapes: shapes, expected: make([]*schedule.GlobalStats, len(shapes)), exact: true}
+	for _, c := range cells {
 		m.cells = append(m.cells, &mixedCell{asked: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))})
 	}
-	m.expected = make([]*schedule.GlobalStats, len(shapes))
-	return m.place(ctx, most)
+	return m
 }
 
 // mixture is the work of mix.
@@ -111,15 +114,11 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 	plan := schedule.NewPlan(schedule.PlanConfig{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Expected: m.expected[i]})
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		answers, errs := make([]*schedule.Proposal, len(asks)), make([]error, len(asks))
-		if len(asks) == 1 {
-			answers[0], errs[0] = m.ask(ctx, i, &asks[0])
-		} else {
-			var all sync.WaitGroup
-			for k := range asks {
-				all.Go(func() { answers[k], errs[k] = m.ask(ctx, i, &asks[k]) })
-			}
-			all.Wait()
+		var all sync.WaitGroup
+		for k := range asks {
+			all.Go(func() { answers[k], errs[k] = m.ask(ctx, i, &asks[k]) })
 		}
+		all.Wait()
 		for k, a := range asks {
 			if errs[k] != nil {
 				return nil, m.failed(ctx, a.Cell, errs[k])

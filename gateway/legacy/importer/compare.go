@@ -97,10 +97,7 @@ func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*
 		return nil, err
 	}
 	var r Report
-	p := planning{Importer: m, x: x, r: &r, services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
-	for i := range x.Hosts {
-		p.nodes[x.Hosts[i].ServiceHost]++
-	}
+	p := m.newPlanning(x, &r)
 	for i := range x.Hosts {
 		row := &x.Hosts[i]
 		at := place{row.ServiceHost, row.NodeName}

@@ -30,10 +30,10 @@ func (m *Importer) plan(x *novadb.Snapshot, r *Report) []work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.steps++
-	p := planning{Importer: m, x: x, r: r, version: m.nextVersion(x), services: servicesOf(x), nodes: map[string]int{}, used: map[place]bool{}}
+	p := m.newPlanning(x, r)
+	p.version = m.nextVersion(x)
 	rows := make(map[schedule.ID]struct{}, len(x.Hosts))
 	for i := range x.Hosts {
-		p.nodes[x.Hosts[i].ServiceHost]++
 		rows[x.Hosts[i].UUID] = struct{}{}
 	}
 	p.former = m.formerOf(rows)
@@ -85,12 +85,12 @@ func (m *Importer) formerOf(rows map[schedule.ID]struct{}) map[place]bool {
 	return at
 }
 
-func servicesOf(x *novadb.Snapshot) map[int64]*novadb.Service {
-	services := make(map[int64]*novadb.Service, len(x.Services))
-	for i := range x.Services {
-		services[x.Services[i].ID] = &x.Services[i]
+func (m *Importer) newPlanning(x *novadb.Snapshot, r *Report) planning {
+	p := planning{Importer: m, x: x, r: r, services: x.ServicesByID(), nodes: map[string]int{}, used: map[place]bool{}}
+	for i := range x.Hosts {
+		p.nodes[x.Hosts[i].ServiceHost]++
 	}
-	return services
+	return p
 }
 
 func (p *planning) host(row *novadb.Host) {

@@ -118,10 +118,7 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 func (m *Importer) placed(x *novadb.Snapshot) map[schedule.ID]*novadb.Host {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := planning{Importer: m, x: x, nodes: map[string]int{}}
-	for i := range x.Hosts {
-		p.nodes[x.Hosts[i].ServiceHost]++
-	}
+	p := m.newPlanning(x, nil)
 	hosts, named := map[place]*novadb.Host{}, map[string]*novadb.Host{}
 	for i := range x.Hosts {
 		h := &x.Hosts[i]

@@ -132,7 +132,7 @@ func (x *Snapshot) Reader() *Reader { return x.of }
 
 // names are the hosts of the live rows; those of ancient ones are their services'.
 func (x *Snapshot) names() []string {
-	byID := x.servicesByID()
+	byID := x.ServicesByID()
 	seen := map[string]bool{}
 	var names []string
 	for i := range x.nodes {
@@ -144,7 +144,8 @@ func (x *Snapshot) names() []string {
 	return names
 }
 
-func (x *Snapshot) servicesByID() map[int64]*Service {
+// ServicesByID are the Services by the ids of their rows.
+func (x *Snapshot) ServicesByID() map[int64]*Service {
 	m := make(map[int64]*Service, len(x.Services))
 	for i := range x.Services {
 		m[x.Services[i].ID] = &x.Services[i]
@@ -165,7 +166,7 @@ func (n *node) hostName(services map[int64]*Service) string {
 
 // join makes Hosts and LeftOut of what was read.
 func (x *Snapshot) join(most int) {
-	byID := x.servicesByID()
+	byID := x.ServicesByID()
 	byHost := make(map[string]*Service, len(x.Services))
 	for i := range x.Services {
 		byHost[x.Services[i].Host] = &x.Services[i]

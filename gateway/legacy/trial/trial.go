@@ -264,10 +264,7 @@ const serviceDownTime = time.Minute
 
 // upAt says which hosts are down at a moment.
 func upAt(x *novadb.Snapshot, at time.Time) {
-	services := map[int64]*novadb.Service{}
-	for i := range x.Services {
-		services[x.Services[i].ID] = &x.Services[i]
-	}
+	services := x.ServicesByID()
 	for i := range x.Hosts {
 		if s := services[x.Hosts[i].ServiceID]; s != nil {
 			x.Hosts[i].Down = !s.Up(at, serviceDownTime)
