@@ -193,6 +193,7 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 		return nil, err
 	}
 	r := newBenchReport(b, target)
+	r.Memory = memoryOf(target.pid)
 	if r.Yardstick, err = bench.MeasureYardstick(ctx); err != nil {
 		return nil, fmt.Errorf("yardstick: %w", err)
 	}

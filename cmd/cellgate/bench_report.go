@@ -26,7 +26,10 @@ type benchReport struct {
 	SyncMS float64 `json:"sync_median_ms,omitempty"`
 	// Yardstick is the machine's own speed, before the first step.
 	Yardstick bench.Yardstick `json:"yardstick"`
-	Steps     []benchStep     `json:"steps"`
+	// Memory is what a system of bench's own has in use before the first step: its gateway, cells
+	// and agents are in one process. 0: not known.
+	Memory int64       `json:"memory_bytes,omitempty"`
+	Steps  []benchStep `json:"steps"`
 }
 
 // benchStep is one number of callers.
@@ -66,14 +69,20 @@ func (r *benchReport) unexpected() error {
 }
 
 func (r *benchReport) show(p *page) {
-	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n\n",
+	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n",
 		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, cmp.Or(r.LoadAvg, "-"), syncText(r.SyncMS), r.Yardstick)
-	t := p.table("CALLERS", "SHAPE", "REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", "INEXACT", "PARTIAL", "ERRORS", "SERVER CPU", "CLIENT CPU")
+	if r.Memory > 0 && r.Hosts > 0 {
+		p.printf("memory of gateway, cells and agents before: %d MiB, %d KiB a host\n", r.Memory>>20, r.Memory/int64(r.Hosts)>>10)
+	}
+	p.printf("\n")
+	t := p.table("CALLERS", wideOnly+"SHAPE", wideOnly+"REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", wideOnly+"INEXACT",
+		"PARTIAL", "ERRORS", "CPU MS", wideOnly+"SERVER CPU", wideOnly+"CLIENT CPU")
 	releases := p.table("CALLERS", "RELEASES/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "ERRORS")
 	for _, s := range r.Steps {
 		t.row(s.Callers, s.Shape, fmt.Sprintf("%.0f", s.RequestsPerSecond), fmt.Sprintf("%.0f", s.SelectionsPerSecond),
 			ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max),
-			s.Refused, s.Inexact, s.Partial, counts(s.Errors), cores(s.CPU.Server, s.Seconds), cores(s.CPU.Client, s.Seconds))
+			s.Refused, s.Inexact, s.Partial, counts(s.Errors),
+			cpuEach(s.CPU.Server, s.Requests), cores(s.CPU.Server, s.Seconds), cores(s.CPU.Client, s.Seconds))
 		if c := s.Release; c != nil {
 			releases.row(s.Callers, fmt.Sprintf("%.0f", c.PerSecond), ms(c.Latency.P50), ms(c.Latency.P95), ms(c.Latency.P99), ms(c.Latency.Max), counts(c.Errors))
 		}
@@ -104,6 +113,14 @@ func (r *benchReport) showCells(p *page) {
 }
 
 func ms(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// cpuEach is the processor time of a request, in milliseconds.
+func cpuEach(cpu float64, requests int) string {
+	if cpu < 0 || requests == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", 1e3*cpu/float64(requests))
+}
 
 // cores is how many CPUs were busy.
 func cores(cpu, seconds float64) string {

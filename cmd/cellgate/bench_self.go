@@ -155,3 +155,16 @@ func cpuOf(pid int) cpuTimes {
 	}
 	return t
 }
+
+// memoryOf gives the resident memory of a process in bytes; 0 when it is not known.
+func memoryOf(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0 // not Linux, or nobody's pid
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}
