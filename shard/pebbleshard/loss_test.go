@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -139,11 +140,20 @@ func allOrRefused(t *testing.T, fs vfs.FS, n int, what string) (refusal error) {
 	return nil
 }
 
+// sampled is how many places of a file are damaged: a quarter of all for most runs.
+func sampled(all int) int {
+	if testlong.On() {
+		return all
+	}
+	return all / 4
+}
+
 // TestOpen_OneByteInverted_HasAllClaimsOrIsRefused inverts a byte of each file of a
 // store: at every offset of the small ones, and at random ones of the others.
 func TestOpen_OneByteInverted_HasAllClaimsOrIsRefused(t *testing.T) {
 	raced.Skip(t, manyOpens)
-	const claims, samples = 240, 120
+	const claims = 240
+	samples := sampled(120)
 	whole := confirmed(t, claims)
 	if err := allOrRefused(t, kill(whole), claims, "the whole store"); err != nil {
 		t.Fatal(err)
@@ -182,7 +192,8 @@ func TestOpen_OneByteInverted_HasAllClaimsOrIsRefused(t *testing.T) {
 // TestOpen_AFileCutShort_HasAllClaimsOrIsRefused cuts each file of a store.
 func TestOpen_AFileCutShort_HasAllClaimsOrIsRefused(t *testing.T) {
 	raced.Skip(t, manyOpens)
-	const claims, samples = 240, 40
+	const claims = 240
+	samples := sampled(40)
 	whole := confirmed(t, claims)
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, name := range filesOf(t, whole) {
