@@ -58,6 +58,9 @@ type Config struct {
 	// importer.Importable is one. It is asked when a row changed, of a host without its
 	// service's state and its aggregates.
 	Importable func(*schedule.Host) (column, problem string)
+	// KeepUnreadable keeps rows that Nova fails a request for, or takes for empty, as
+	// hosts whose Facts say so: for comparing with Nova.
+	KeepUnreadable bool
 
 	// MaxRows bounds the live rows of a table (of aggregate_hosts ten times as many):
 	// 100,000. A table with more is an error, not a part of it.

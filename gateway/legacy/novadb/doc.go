@@ -37,8 +37,10 @@
 // # What is left out
 //
 // A row that cannot be a host is left out and listed with its reason; the others
-// are there all the same (Nova fails the whole request). A load that did not read
-// everything gives an error and no snapshot: see Trouble.
+// are there all the same (Nova fails the whole request). With
+// Config.KeepUnreadable such rows stay hosts whose Facts say what cannot be read,
+// for comparing with Nova. A load that did not read everything gives an error and
+// no snapshot: see Trouble.
 //
 // Tests that hold this: TestTraps…, TestRefreshIsLoad, TestFaults…, TestTroubles, and TestGoldenFromDatabases of
 // schedule/nova.

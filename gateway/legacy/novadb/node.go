@@ -116,7 +116,7 @@ func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
 // see join.
 func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	n := &node{row: row, revision: revision}
-	if n.why = n.row.unusable(); n.why != nil {
+	if n.why = r.unusable(&n.row); n.why != nil {
 		n.row.dropTexts()
 		return n
 	}
@@ -136,7 +136,10 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 		return n
 	}
 	n.host = host
-	if n.why = row.unreadable(host.Facts); n.why == nil && r.conf.Importable != nil {
+	if !r.conf.KeepUnreadable {
+		n.why = row.unreadable(host.Facts)
+	}
+	if n.why == nil && r.conf.Importable != nil {
 		if column, problem := r.conf.Importable(&n.host); problem != "" {
 			n.why = row.leave(NotImportable, column, "%s", problem)
 		}
@@ -144,8 +147,8 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	return n
 }
 
-// unusable says why the numbers and names of a row cannot be those of a host.
-func (n *nodeRow) unusable() *LeftOut {
+// unusable says why a row cannot be a host in any mode.
+func (r *Reader) unusable(n *nodeRow) *LeftOut {
 	_, err := schedule.ParseID(n.uuid.String)
 	switch {
 	case err != nil:
@@ -158,6 +161,8 @@ func (n *nodeRow) unusable() *LeftOut {
 		return n.leave(NullColumn, "free_ram_mb", "is NULL")
 	case !finite(n.cpuRatio) || !finite(n.ramRatio) || !finite(n.diskRatio):
 		return n.leave(Unreadable, "cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio", "one is not finite")
+	case r.conf.KeepUnreadable:
+		return nil
 	case n.vcpus < 0:
 		return n.leave(NegativeTotal, "vcpus", "is %d", n.vcpus)
 	case n.memoryMB < 0:

@@ -23,6 +23,7 @@ func TestRefreshIsLoad(t *testing.T) {
 		m := &mutator{rnd: rand.New(rand.NewPCG(seed, 0)), next: 1000}
 		m.world = newWorld(t, k, 40, func(c *Config) {
 			c.PageSize = 1 + m.rnd.IntN(15)
+			c.KeepUnreadable = m.rnd.IntN(2) == 0
 		})
 		x := m.load()
 		full := 0

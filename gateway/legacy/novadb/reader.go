@@ -81,7 +81,7 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 	ctx, cancel := context.WithTimeout(ctx, r.conf.LoadTimeout)
 	defer cancel()
 	x := &Snapshot{
-		Cell: r.conf.Cell, CellUUID: r.conf.CellUUID, of: r, revision: r.revisions.Add(1), down: r.conf.ServiceDownTime,
+		CellUUID: r.conf.CellUUID, of: r, revision: r.revisions.Add(1), down: r.conf.ServiceDownTime,
 	}
 	var before []tracked
 	if since != nil {

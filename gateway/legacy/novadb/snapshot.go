@@ -12,7 +12,6 @@ import (
 // Snapshot is what a cell's databases said. It never changes, and shares with the
 // one before it what stayed the same.
 type Snapshot struct {
-	Cell     string
 	CellUUID string
 	// CellDisabled is the word of cell_mappings.
 	CellDisabled bool
@@ -66,8 +65,6 @@ type Host struct {
 	schedule.Host
 	// NodeID is the id of its compute_nodes row, ServiceID that of its services row.
 	NodeID, ServiceID int64
-	// Changed is the row's updated_at, else its created_at, in UTC, to the second.
-	Changed time.Time
 	// Revision differs from that in the snapshot before, and is greater, when the row
 	// was found to be another. It says nothing of service and aggregates.
 	Revision uint64
@@ -180,7 +177,7 @@ func (x *Snapshot) join(most int) {
 		service := byHost[name]
 		misplaced := x.misplaced(n, name, service)
 		why := cmp.Or(misplaced, n.why)
-		if why == nil && x.api != nil {
+		if why == nil && x.api != nil && !x.of.conf.KeepUnreadable {
 			why = n.tooManyAggregates(x.api.aggregates[name])
 		}
 		if why == nil {
@@ -197,7 +194,7 @@ func (x *Snapshot) join(most int) {
 		}
 		rows[n.host.UUID] = n.row.id
 		h := Host{
-			Host: n.host, NodeID: n.row.id, ServiceID: service.ID, Changed: n.row.stamp.changed(),
+			Host: n.host, NodeID: n.row.id, ServiceID: service.ID,
 			Revision: n.revision, service: service,
 		}
 		h.Cell = x.CellUUID
