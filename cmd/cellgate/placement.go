@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -264,7 +263,7 @@ func tapParts(log *slog.Logger, tap *mirror.Tap) []lifecycle.Part {
 		st := tap.Status()
 		log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
 			"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
-		for _, d := range slices.Backward(st.Differing[max(0, len(st.Differing)-1):]) {
+		if d := st.LastDiffering; d != nil {
 			log.Warn("The last read that both sides answered differently.", "path", d.Path, "microversion", d.Microversion, "from", d.Source, "to", d.Target)
 		}
 	}

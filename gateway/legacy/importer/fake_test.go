@@ -310,7 +310,7 @@ func (n *nova) touch(i int64) {
 // snapshot is compute_nodes as it is now; it takes a moment.
 func (n *nova) snapshot() *novadb.Snapshot {
 	n.now = n.now.Add(time.Second)
-	x := &novadb.Snapshot{Cell: "cell1", At: n.now}
+	x := &novadb.Snapshot{At: n.now}
 	for _, i := range slices.Sorted(maps.Keys(n.hosts)) {
 		x.Hosts = append(x.Hosts, *n.hosts[i])
 		if s := n.services[i]; s != nil {

@@ -58,8 +58,6 @@ type host struct {
 	inputs  inputs
 	sum     digest
 	settled bool
-	// version is the greatest that the cell answered for it.
-	version uint64
 	// agents: the cell left it to its agent. refused is why the cell did not take it.
 	agents bool
 	// taken: its agent does not know its instances, and the cell took those that were sent.

@@ -101,7 +101,6 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	defer m.mu.Unlock()
 	h := w.host
 	r.Sent++
-	h.version = w.state.GetVersion()
 	if f := o.GetFailure(); newerThere(f) {
 		h.settled, h.outdated, h.inputs, h.sum = true, true, w.inputs, w.sum
 		h.sendAgain(m.steps)

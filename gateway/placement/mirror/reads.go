@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,9 +16,6 @@ import (
 
 // maxCompared bounds the answers that are compared, in bytes.
 const maxCompared = 1 << 20
-
-// maxDiffering bounds the differing reads that are kept to be shown.
-const maxDiffering = 20
 
 // read is a read that the source answered.
 type read struct {
@@ -31,15 +29,14 @@ type Status struct {
 	// Writes were answered by the source; Copied and CopyFailed are copies of what they wrote, Pending those to come.
 	Writes, Copied, CopyFailed, Pending int
 	LastError                           string `json:",omitempty"`
-	// ReadsCompared had the same answer from both sides, but for those that ReadsDiffer counts by path; ReadsLeft were
-	// too many or too long to be compared, or met writes each time.
-	ReadsCompared, ReadsLeft int
-	ReadsDiffer              map[string]int
-	// Differing are the last of these.
-	Differing []DifferingRead
-	// Passes have compared everything; LastPass is what the last one found.
-	Passes   int
-	LastPass *Report
+	// ReadsCompared had the same answer from both sides, but for those that ReadsDiffer counts by path. Reads that were too
+	// many or too long to be compared, or met writes each time, are in neither.
+	ReadsCompared int
+	ReadsDiffer   map[string]int
+	// LastDiffering is the last of these; nil for none.
+	LastDiffering *DifferingRead
+	// Passes have compared everything.
+	Passes int
 }
 
 // DifferingRead is a read that both sides answered differently.
@@ -54,11 +51,7 @@ func (t *Tap) Status() Status {
 	defer t.mu.Unlock()
 	s := t.status
 	s.Pending = t.queue.pending()
-	s.ReadsDiffer = map[string]int{}
-	for path, n := range t.status.ReadsDiffer {
-		s.ReadsDiffer[path] = n
-	}
-	s.Differing = slices.Clone(t.status.Differing)
+	s.ReadsDiffer = maps.Clone(t.status.ReadsDiffer)
 	return s
 }
 
@@ -77,13 +70,9 @@ func (t *Tap) forwardRead(w http.ResponseWriter, r *http.Request, path string) {
 	if answer.keep > 0 {
 		select {
 		case t.reads <- one:
-			return
 		default: // too many
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.status.ReadsLeft++
 }
 
 func (t *Tap) compareReads(ctx context.Context) {
@@ -122,7 +111,6 @@ func (t *Tap) compareRead(ctx context.Context, one *read) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !equal && !quiet {
-		t.status.ReadsLeft++
 		return
 	}
 	t.status.ReadsCompared++
@@ -130,10 +118,7 @@ func (t *Tap) compareRead(ctx context.Context, one *read) {
 		return
 	}
 	t.status.ReadsDiffer[pattern(one.path)]++
-	t.status.Differing = append(t.status.Differing, DifferingRead{one.path + "?" + one.query, one.version, shorten(one), shorten(target)})
-	if n := len(t.status.Differing) - maxDiffering; n > 0 {
-		t.status.Differing = slices.Delete(t.status.Differing, 0, n)
-	}
+	t.status.LastDiffering = &DifferingRead{one.path + "?" + one.query, one.version, shorten(one), shorten(target)}
 }
 
 // writes are those that began, and those that are not answered yet.

@@ -238,7 +238,6 @@ func (t *Tap) passOver(ctx context.Context) error {
 			t.log.Info("Compared with Placement.", "providers", report.Providers, "consumers", report.Consumers, "differences", report.Counts, "not_put_right", report.Failed)
 			t.mu.Lock()
 			t.status.Passes++
-			t.status.LastPass = report
 			t.mu.Unlock()
 		}
 		timer := time.NewTimer(wait)
