@@ -36,7 +36,7 @@ func settingsOf(t *testing.T) settings {
 		}
 		return n
 	}
-	s := settings{first: 1, seeds: 30, runs: 1, length: 1}
+	s := settings{first: 1, seeds: 20, runs: 1, length: 1}
 	if os.Getenv("CELLGATE_LONG") != "" {
 		s.seeds, s.length = 1000, 2
 	}
@@ -185,7 +185,7 @@ func TestSettings(t *testing.T) {
 		env  map[string]string
 		want settings
 	}{
-		"none":                {want: settings{first: 1, seeds: 30, runs: 1, length: 1}},
+		"none":                {want: settings{first: 1, seeds: 20, runs: 1, length: 1}},
 		"all":                 {map[string]string{"SEEDS": "3000"}, settings{first: 1, seeds: 3000, runs: 1, length: 1}},
 		"long":                {map[string]string{"LONG": "1"}, settings{first: 1, seeds: 1000, runs: 1, length: 2}},
 		"one seed":            {map[string]string{"SEED": "7"}, settings{first: 7, seeds: 1, runs: 1, length: 1, trace: true}},
