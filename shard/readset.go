@@ -67,6 +67,9 @@ func ReadSetOf(ops []Op) ReadSet {
 			namespaces.add(&f.Namespaces, op.PutFacts.HostUUID)
 		case op.SetAdminState != nil:
 			hosts.add(&f.Hosts, op.SetAdminState.HostUUID)
+			if op.SetAdminState.EndsNova { // what claims take of its devices is assigned anew
+				hostClaims.add(&f.HostClaims, op.SetAdminState.HostUUID)
+			}
 		case op.SetNovaState != nil:
 			hosts.add(&f.Hosts, op.SetNovaState.HostUUID)
 		case op.SetSilent != nil:
