@@ -147,10 +147,7 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 // combination of all changes costs less than the first; and each condition that would do alone is listed with the least cost.
 func TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller(t *testing.T) {
 	raced.Skip(t, raced.Pure)
-	want := 400
-	if testlong.On() {
-		want = 10000
-	}
+	want := testlong.Or(250, 10000)
 	refused, tried, several := 0, 0, 0
 	by := map[string]int{}
 	for seed := uint64(1); refused < want; seed++ {

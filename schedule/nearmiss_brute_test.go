@@ -78,10 +78,7 @@ func changesOf(r *Request) [][]Miss {
 func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	const most = 50_000 // combinations tried of a request; one with more is left out
-	want := 60
-	if testlong.On() {
-		want = 1000
-	}
+	want := testlong.Or(30, 1000)
 	propChecks(t, 2*want)
 	var refused, tried, several, hopeless, skipped int
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 )
 
 // The naive way: every host is a fleet of its own, every condition is judged alone, and every smaller set of changes is
@@ -15,7 +16,7 @@ import (
 func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
 	raced.Skip(t, raced.Pure)
 	var refused, changed, several, amounts int
-	propChecks(t, 400)
+	propChecks(t, testlong.Or(200, 400))
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFleet(t)
 		table := f.table()

@@ -114,10 +114,7 @@ func randomWhole(rng *rand.Rand, minUnits bool) *wholeRequest {
 // where hosts have a min_unit: less of a class can then drop the host that hard affinity would have chosen.
 func TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange(t *testing.T) {
 	raced.Skip(t, raced.Pure)
-	want := 1000
-	if testlong.On() {
-		want = 20000
-	}
+	want := testlong.Or(400, 20000)
 	refused, tried, later, several := 0, 0, 0, 0
 	byPolicy := map[Policy]int{}
 	for seed := uint64(1); refused < want; seed++ {

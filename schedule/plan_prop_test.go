@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/raced"
+	"cellgate/internal/testlong"
 )
 
 // checkPicks compares a plan's picks with the one scheduler's.
@@ -102,8 +103,8 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 		checks int
 		cells  func(*scenario) []proposer
 	}{
-		{"naive cells", 800, (*scenario).naiveCells},
-		{"table cells", 2000, (*scenario).tableCells},
+		{"naive cells", testlong.Or(400, 800), (*scenario).naiveCells},
+		{"table cells", testlong.Or(1000, 2000), (*scenario).tableCells},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			propChecks(t, of.checks)
@@ -136,7 +137,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 // Requests for many instances, most of whose picks the cells foretell.
 func TestI5_ManyInstancesEqualOneScheduler(t *testing.T) {
 	raced.Skip(t, raced.Pure)
-	propChecks(t, 2000)
+	propChecks(t, testlong.Or(1000, 2000))
 	var share mergeShare
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t)

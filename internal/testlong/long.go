@@ -15,3 +15,11 @@ func Only(t testing.TB, short string) {
 		t.Skip("make test-long runs it; make test has " + short)
 	}
 }
+
+// Or gives how often something is tried: by `make test`, and by `make test-long`.
+func Or(short, long int) int {
+	if On() {
+		return long
+	}
+	return short
+}

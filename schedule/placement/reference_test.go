@@ -374,10 +374,7 @@ func TestCandidates_RealPlacement_SameAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: Placement takes seconds to start")
 	}
-	seed, fleets := rand.Uint64(), 8
-	if testlong.On() {
-		fleets = 400
-	}
+	seed, fleets := rand.Uint64(), testlong.Or(4, 400)
 	cases := referenceCases(t, seed, fleets, 10)
 	askPlacement(t, cases)
 	var n counts
