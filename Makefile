@@ -175,15 +175,10 @@ sim: ## Simulate the whole in virtual time, under 3,000 seeds' faults (20 minute
 	@CELLGATE_SIM_SEEDS=$(or $(SIM_SEEDS),$(if $(SEED),1,3000)) CELLGATE_SIM_SEED=$(SEED) CELLGATE_SIM_RUNS=$(RUNS) CELLGATE_SIM_LENGTH=$(SIM_LENGTH) \
 	go test -count=1 -timeout 6h -v -run '_Simulation$$' ./systemtest/simulation | grep --line-buffered -v '^=== \|^ *--- PASS'
 
-BENCH_TIME ?= 5s
-
 .PHONY: bench-store
-bench-store: needs ## Measure claims a second on PostgreSQL and Pebble, one factor at a time (six minutes), and print the tables. BENCH_TIME=5s a run, BENCH_ONLY=TEXT; CockroachDB: CELLGATE_TEST_COCKROACH_URL.
-	@mkdir -p .cellgate $(BIN)
-	@go test -c -o $(BIN)/store-bench.test ./shard/sqlshard
-	@cd shard/sqlshard && CELLGATE_BENCH_STORE=$(BENCH_TIME) CELLGATE_BENCH_STORE_ONLY='$(BENCH_ONLY)' CELLGATE_BENCH_STORE_OUT=$(CURDIR)/.cellgate/bench-store.md \
-	CELLGATE_BENCH_COMMIT="$$(git describe --always --dirty 2>/dev/null || echo none), $$(go version | cut -d' ' -f3)" \
-	$(BIN)/store-bench.test -test.run '^TestI1_StoreBenchmark$$' -test.timeout 30m
+bench-store: needs ## Measure claims a second on a PostgreSQL of its own and on Pebble with cellgate bench store (ten minutes). BENCH_TIME=5s a run. A server of yours: bin/cellgate bench store --store postgres://USER@HOST/.
+	@echo "commit $$(git describe --always --dirty 2>/dev/null || echo none), $$(go version | cut -d' ' -f3)"
+	@CELLGATE_BENCH_STORE=$(or $(BENCH_TIME),5s) go test -count=1 -timeout 1h -v -run '^TestBenchStore_Measured$$' ./cmd/cellgate | grep -v '^=== '
 
 .PHONY: shard-doc
 shard-doc: needs ## Write the tables and plans of docs/reference/shard.md, from a real PostgreSQL.

@@ -80,6 +80,7 @@ var rules = []rule{
 	{folder: "internal/ingress", may: []string{"internal/fault"}, why: "bytes and connections know no service"},
 	{folder: "internal/rpc", may: []string{"internal/fault", "internal/ingress", "internal/spell"}, why: "transport knows no service"},
 	{folder: "internal/bench", may: []string{"internal/fault", "proto"}, why: "a load client knows the public API only"},
+	{folder: "internal/storebench", may: []string{"internal/fault", "shard"}, stdOnly: true, why: "a benchmark of claims knows the contract of a store only: who runs it opens the stores"},
 	{folder: "internal/security", may: []string{"internal/fault", "internal/ingress", "internal/rpc", "internal/throttle"}, why: "who may call what is data about names; it knows no service"},
 	{folder: "internal/config", may: []string{"internal/fault", "internal/limits", "internal/novarelease", "internal/python", "internal/spell"}, why: "configuration is plain data"},
 	{folder: "internal/celltest", may: []string{"cell", "internal/rpc", "proto", "shard", "shard/pebbleshard"}, why: "a cell for tests knows nothing of who calls it"},

@@ -63,13 +63,20 @@ process, and ends it afterwards.`,
 		if form == "json" {
 			err = encode(t.out, report)
 		} else {
-			err = show(t.out, report.show)
+			err = show(t.out, func(p *page) { p.wide = form == "wide"; report.show(p) })
 		}
 		if err != nil {
 			return err
 		}
 		return report.unexpected()
 	}
+	// Flags of a gateway's client are no flags of what is below.
+	own := cmd.Flags()
+	own.AddFlagSet(cmd.PersistentFlags())
+	cmd.ResetFlags()
+	cmd.Flags().SortFlags = false
+	cmd.Flags().AddFlagSet(own)
+	cmd.AddCommand(newBenchStore(t))
 	return cmd
 }
 
@@ -192,10 +199,13 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 	if err != nil {
 		return nil, err
 	}
-	r := newBenchReport(b, target)
+	r := &benchReport{Target: target.addr, Conns: b.conns, Release: b.release, Steps: []benchStep{}}
+	if b.self {
+		r.Target += " (started for it)"
+	}
 	r.Memory = memoryOf(target.pid)
-	if r.Yardstick, err = bench.MeasureYardstick(ctx); err != nil {
-		return nil, fmt.Errorf("yardstick: %w", err)
+	if r.benchMachine, err = measureMachine(ctx, target.data); err != nil {
+		return nil, err
 	}
 	for _, c := range cells.GetCells() {
 		if !c.GetAvailable() {
@@ -203,13 +213,6 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 		}
 		r.Cells++
 		r.Hosts += int(c.GetHosts())
-	}
-	if target.data != "" {
-		d, err := bench.SyncMedian(target.data, 200)
-		if err != nil {
-			return nil, fmt.Errorf("--data: %w", err)
-		}
-		r.SyncMS = float64(d) / float64(time.Millisecond)
 	}
 	return r, nil
 }

@@ -2,30 +2,60 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"cellgate/internal/bench"
 )
 
-// benchReport is what was measured, and where.
-type benchReport struct {
+// benchMachine is where and by what was measured, before the first step.
+type benchMachine struct {
 	Build   build  `json:"build"`
 	CPUs    int    `json:"cpus"`
 	LoadAvg string `json:"load_average,omitempty"`
+	// SyncMS is the disk's median time to make 4 KiB durable; 0: not measured.
+	SyncMS float64 `json:"sync_median_ms,omitempty"`
+	// Yardstick is the machine's own speed.
+	Yardstick bench.Yardstick `json:"yardstick"`
+}
+
+// measureMachine measures the machine, and the disk of a directory unless that is "".
+func measureMachine(ctx context.Context, dir string) (m benchMachine, err error) {
+	m = benchMachine{Build: buildOf(), CPUs: runtime.NumCPU()}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil { // Linux only
+		m.LoadAvg = strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	if m.Yardstick, err = bench.MeasureYardstick(ctx); err != nil {
+		return m, fmt.Errorf("yardstick: %w", err)
+	}
+	if dir != "" {
+		d, err := bench.SyncMedian(dir, 200)
+		if err != nil {
+			return m, fmt.Errorf("--data: %w", err)
+		}
+		m.SyncMS = float64(d) / float64(time.Millisecond)
+	}
+	return m, nil
+}
+
+func (m benchMachine) String() string {
+	return fmt.Sprintf("%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s", m.CPUs, cmp.Or(m.LoadAvg, "-"), syncText(m.SyncMS), m.Yardstick)
+}
+
+// benchReport is what was measured, and where.
+type benchReport struct {
+	benchMachine
 	Target  string `json:"target"`
 	Cells   int    `json:"cells"`
 	Hosts   int    `json:"hosts"`
 	Conns   int    `json:"connections"`
 	Release string `json:"release"`
-	// SyncMS is the disk's median time to make 4 KiB durable; 0: not measured.
-	SyncMS float64 `json:"sync_median_ms,omitempty"`
-	// Yardstick is the machine's own speed, before the first step.
-	Yardstick bench.Yardstick `json:"yardstick"`
 	// Memory is what a system of bench's own has in use before the first step: its gateway, cells
 	// and agents are in one process. 0: not known.
 	Memory int64       `json:"memory_bytes,omitempty"`
@@ -36,19 +66,6 @@ type benchReport struct {
 type benchStep struct {
 	bench.Result
 	CPU cpuTimes `json:"cpu"`
-}
-
-func newBenchReport(b *benchFlags, target benchTarget) *benchReport {
-	r := &benchReport{
-		Build: buildOf(), CPUs: runtime.NumCPU(), Target: target.addr, Conns: b.conns, Release: b.release, Steps: []benchStep{},
-	}
-	if b.self {
-		r.Target += " (started for it)"
-	}
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil { // Linux only
-		r.LoadAvg = strings.Join(strings.Fields(string(text))[:3], " ")
-	}
-	return r
 }
 
 // unexpected is an error when an answer was not the expected one.
@@ -69,8 +86,8 @@ func (r *benchReport) unexpected() error {
 }
 
 func (r *benchReport) show(p *page) {
-	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s\n",
-		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.CPUs, cmp.Or(r.LoadAvg, "-"), syncText(r.SyncMS), r.Yardstick)
+	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%v\n",
+		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.benchMachine)
 	if r.Memory > 0 && r.Hosts > 0 {
 		p.printf("memory of gateway, cells and agents before: %d MiB, %d KiB a host\n", r.Memory>>20, r.Memory/int64(r.Hosts)>>10)
 	}

@@ -204,6 +204,7 @@ func (s *helpSystem) substitute() {
 	// Databases: a shard's, those of dev, and Nova's, which /etc/cellgate/gateway.yaml names.
 	srv := pgtest.Start(t)
 	add("postgres://cellgate@127.0.0.1:5432/cell1", is(srv.NewDatabase(t)))
+	add("postgres://postgres@127.0.0.1:5432/ ", is(srv.URL("")+" "))
 	add("postgres://postgres@127.0.0.1:5432/cellgate", is(srv.URL("examples")))
 	t.Cleanup(func() {
 		for n := 1; n <= 3; n++ {
@@ -227,6 +228,7 @@ func (s *helpSystem) substitute() {
 	add("--cells 10", is("--cells 1"))
 	add("--callers 1,8,64", is("--callers 1,2"))
 	add("--callers 64", is("--callers 2"))
+	add("--duration 3s", is("--duration 20ms"))
 	add("--duration 10s", is("--duration 200ms --warmup 0s --shape same"))
 
 	// An agent of this machine serves its claims, beside those of the examples.

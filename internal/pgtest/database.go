@@ -28,15 +28,8 @@ var databases atomic.Int64
 // NewDatabase makes an empty database, that the test drops, and gives its URL.
 func (s *Server) NewDatabase(t testing.TB) string {
 	t.Helper()
-	return s.Clone(t, "template0")
-}
-
-// Clone makes a database that is a copy of another one, to which nobody is
-// connected. The test drops it.
-func (s *Server) Clone(t testing.TB, template string) string {
-	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	s.Exec(t, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	s.Exec(t, "CREATE DATABASE "+name+" TEMPLATE template0")
 	t.Cleanup(func() { s.Exec(t, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
 	return s.URL(name)
 }

@@ -39,7 +39,7 @@ func alive(pid int) bool {
 
 // parentOf gives a process's parent and state; 0 for a process that is gone.
 func parentOf(pid int) (parent int, state string) {
-	f := Stat(pid)
+	f := stat(pid)
 	if len(f) < 2 {
 		return 0, ""
 	}
@@ -50,9 +50,9 @@ func parentOf(pid int) (parent int, state string) {
 	return parent, f[0]
 }
 
-// Stat gives the fields of a process's stat after its name, from its state on; none for
+// stat gives the fields of a process's stat after its name, from its state on; none for
 // a process that is gone.
-func Stat(pid int) []string {
+func stat(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil

@@ -136,6 +136,25 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config, d
 	return err
 }
 
+// Drop drops the database that a URL names, if it is there. Whoever has stores of it closes
+// them first.
+func Drop(ctx context.Context, opts Options) error {
+	opts, err := opts.complete()
+	if err != nil {
+		return err
+	}
+	config, _, err := parseURL(opts.URL)
+	if err != nil {
+		return err
+	}
+	c, err := connectElsewhere(ctx, opts, config.ConnConfig)
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{config.ConnConfig.Database}.Sanitize())
+	return errors.Join(err, c.Close(ctx))
+}
+
 // connectElsewhere connects to a database that is always there. Which server it is is
 // not known yet: both servers' are tried.
 func connectElsewhere(ctx context.Context, opts Options, config *pgx.ConnConfig) (c *pgx.Conn, err error) {

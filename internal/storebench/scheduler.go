@@ -1,4 +1,4 @@
-package sqlshard
+package storebench
 
 import (
 	"context"
@@ -8,44 +8,42 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"cellgate/shard"
-	"cellgate/shard/shardtest"
 )
 
-// benchScheduler is a replica of a cell: a lane, and what it knows of the hosts. It
+// scheduler is a replica of a cell: a lane, and what it knows of the hosts. It
 // hears of its own claims at once, of others' from the journal.
-type benchScheduler struct {
-	number, of      int
-	store           shard.Store
-	lane            shard.Lane
-	pick, partition string
-	queue           chan shardtest.Asked
-	batch           int
+type scheduler struct {
+	number, of       int
+	store            shard.Store
+	lane             shard.Lane
+	order, partition string
+	queue            chan asked
+	batch            int
 	// cursor is where its reading of the journal stands; one goroutine at a time.
 	cursor shard.Cursor
 
 	mu    sync.Mutex
-	round *benchRound
+	round *round
 	free  []int
 	// mine are the hosts that it picks from, in order; those before from are full.
 	mine []int
 	from int
 	all  bool
-	// width is among how many hosts packAmong picks: wider with each refusal.
+	// width is among how many hosts PackAmong picks: wider with each refusal.
 	width float64
 }
 
 // begin takes over the hosts of a round.
-func (s *benchScheduler) begin(r *benchRound) {
+func (s *scheduler) begin(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.round, s.free, s.mine, s.from = r, make([]int, r.hosts), nil, 0
-	s.all = s.partition != modulo
+	s.all = s.partition != Modulo
 	for i := range s.free {
-		s.free[i] = benchFits
+		s.free[i] = Fits
 		if s.all || i%s.of == s.number {
 			s.mine = append(s.mine, i)
 		}
@@ -54,7 +52,7 @@ func (s *benchScheduler) begin(r *benchRound) {
 
 // choose gives a host that has room as far as is known, but for those tried. Where
 // none of its part has, the scheduler goes on with all.
-func (s *benchScheduler) choose(tried []int) (int, bool) {
+func (s *scheduler) choose(tried []int) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -68,30 +66,24 @@ func (s *benchScheduler) choose(tried []int) (int, bool) {
 	}
 }
 
-func (s *benchScheduler) among(tried []int) (int, bool) {
+func (s *scheduler) among(tried []int) (int, bool) {
 	fits := func(h int) bool { return s.free[h] > 0 && !slices.Contains(tried, h) }
 	n := len(s.mine)
-	if s.pick == packFirst {
-		for s.from < n && s.free[s.mine[s.from]] <= 0 {
-			s.from++
-		}
-		for _, h := range s.mine[s.from:] {
-			if fits(h) {
-				return h, true
-			}
-		}
+	if n == 0 {
 		return 0, false
 	}
-	if s.pick == packAmong {
-		var first []int
+	if s.order == PackFirst || s.order == PackAmong {
 		for s.from < n && s.free[s.mine[s.from]] <= 0 {
 			s.from++
 		}
-		for _, h := range s.mine[s.from:] {
-			if fits(h) {
-				if first = append(first, h); len(first) >= int(s.width) {
-					break
-				}
+		width := 1
+		if s.order == PackAmong {
+			width = max(1, int(s.width))
+		}
+		first := make([]int, 0, 32)
+		for i := s.from; i < n && len(first) < width; i++ {
+			if fits(s.mine[i]) {
+				first = append(first, s.mine[i])
 			}
 		}
 		if len(first) == 0 {
@@ -100,15 +92,12 @@ func (s *benchScheduler) among(tried []int) (int, bool) {
 		return first[rand.IntN(len(first))], true
 	}
 	best, found := 0, false
-	if n == 0 {
-		return 0, false
-	}
 	for i, start := 0, rand.IntN(n); i < n; i++ {
 		h := s.mine[(start+i)%n]
 		if !fits(h) {
 			continue
 		}
-		if s.pick == random {
+		if s.order == Random {
 			return h, true
 		}
 		if !found || s.free[h] > s.free[best] {
@@ -119,14 +108,14 @@ func (s *benchScheduler) among(tried []int) (int, bool) {
 }
 
 // isFull notes a refusal, made a claim. The steps are those of gateway/selection/contention.go.
-func (s *benchScheduler) isFull(host int) {
+func (s *scheduler) isFull(host int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free[host] = 0
 	s.width = min(32, 1.5*max(1, s.width))
 }
 
-func (s *benchScheduler) made() {
+func (s *scheduler) made() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.width = max(1, 0.95*s.width)
@@ -134,7 +123,7 @@ func (s *benchScheduler) made() {
 
 // learn takes over what a journal entry says of hosts. Nothing is given back in a
 // run: the lower number is the newer one.
-func (s *benchScheduler) learn(changes []shard.Change) {
+func (s *scheduler) learn(changes []shard.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ch := range changes {
@@ -142,38 +131,37 @@ func (s *benchScheduler) learn(changes []shard.Change) {
 			continue
 		}
 		if i, ok := s.round.index[ch.Usage.HostUUID]; ok {
-			s.free[i] = min(s.free[i], benchFits-int(ch.Usage.Of(ch.Usage.HostUUID, shardtest.Class)/2))
+			s.free[i] = min(s.free[i], Fits-int(ch.Usage.Of(ch.Usage.HostUUID, "VCPU")/2))
 		}
 	}
 }
 
 // work applies what is queued. A transaction that has no entry changed nothing.
-func (s *benchScheduler) work(ctx context.Context, batches *atomic.Int64) {
-	shardtest.Serve(ctx, s.lane, s.queue, s.batch, func(a shard.Applied) {
+func (s *scheduler) work(ctx context.Context, batches *atomic.Int64) {
+	serve(ctx, s.lane, s.queue, s.batch, func(a shard.Applied) {
 		batches.Add(1)
 		s.learn(a.Entry.Changes)
 	})
 }
 
-// follow reads the journal as often as a cell does (cell.tail_every).
-func (s *benchScheduler) follow(ctx context.Context, t *testing.T) {
+// follow reads the journal as often as a cell does (cell.tail_every), until ctx ends.
+func (s *scheduler) follow(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
-		if err := s.read(ctx); err != nil && ctx.Err() == nil {
-			t.Error(err)
-			return
+		if err := s.read(ctx); err != nil {
+			return err
 		}
 	}
 }
 
 // read reads the journal to its end.
-func (s *benchScheduler) read(ctx context.Context) error {
+func (s *scheduler) read(ctx context.Context) error {
 	for {
 		entries, at, err := s.store.Tail(ctx, s.cursor, 1024)
 		if err != nil || len(entries) == 0 {

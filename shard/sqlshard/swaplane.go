@@ -1,9 +1,11 @@
 package sqlshard
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,9 +18,20 @@ import (
 // Where it is not, the transaction is rolled back, and all is done again. It reads and
 // writes the same rows as the product, and decides by the same rules. For the benchmark
 // only: it makes new claims, and knows nothing of lost commits and fenced lanes.
-type swapLane struct {
-	*lane
-	conflicts *atomic.Int64
+type swapLane struct{ *lane }
+
+// OpenSwapLane is OpenLane for the benchmark of cellgate bench store alone: the lane claims by
+// comparing and swapping the generations of hosts. It runs on PostgreSQL. Counts has its
+// conflicts as Races.
+func (s *Store) OpenSwapLane(ctx context.Context, replica string) (shard.Lane, error) {
+	if s.grammar != postgres {
+		return nil, fmt.Errorf("claims by compare and swap run on PostgreSQL, and the server is %v", s.grammar)
+	}
+	l, err := s.OpenLane(ctx, replica)
+	if err != nil {
+		return nil, err
+	}
+	return &swapLane{l.(*lane)}, nil
 }
 
 const swapHostUsage = `UPDATE host_usages SET generation = $3::int8, pending = $4::int8, confirmed = $5::int8, used = $6::text
@@ -34,7 +47,7 @@ func (l *swapLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, er
 		if err != nil && meaning(err) != race || ctx.Err() != nil {
 			return shard.Applied{}, err
 		}
-		l.conflicts.Add(1)
+		l.store.count.races.Add(1)
 	}
 }
 
@@ -101,14 +114,16 @@ func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture,
 	return p, l.details(ctx, c, p)
 }
 
-// swapHosts begins the transaction with the hosts.
+// swapHosts begins the transaction with the hosts, in the order of their uuids: in any other, two
+// transactions on the same hosts can wait for each other.
 func (l *swapLane) swapHosts(ctx context.Context, c *pgx.Conn, p *picture, changes []shard.Change) (bool, error) {
 	b := &pgx.Batch{}
 	b.Queue(l.store.server.begin(l.store.opts.Isolation))
+	changes = slices.DeleteFunc(slices.Clone(changes), func(ch shard.Change) bool { return ch.Usage == nil })
+	slices.SortFunc(changes, func(a, b shard.Change) int { return cmp.Compare(a.Usage.HostUUID, b.Usage.HostUUID) })
 	for _, ch := range changes {
-		if u := ch.Usage; u != nil {
-			b.Queue(swapHostUsage, u.HostUUID, p.usages[u.HostUUID].Generation, u.Generation, int64(u.Pending), int64(u.Confirmed), usedText(u.Used))
-		}
+		u := ch.Usage
+		b.Queue(swapHostUsage, u.HostUUID, p.usages[u.HostUUID].Generation, u.Generation, int64(u.Pending), int64(u.Confirmed), usedText(u.Used))
 	}
 	r := c.SendBatch(ctx, b)
 	same := true
