@@ -173,7 +173,9 @@ func (b *storeBench) settings() []storebench.Setting {
 	all = times(all, b.claims, func(s *storebench.Setting, v string) { s.Claims = v })
 	if b.single {
 		base := factors(all[0])
-		all = slices.DeleteFunc(all, func(s storebench.Setting) bool { return differing(factors(s), base) > 1 })
+		all = slices.DeleteFunc(all, func(s storebench.Setting) bool {
+			return len(slices.DeleteFunc(factors(s), func(f string) bool { return slices.Contains(base, f) })) > 1
+		})
 	}
 	return all
 }
@@ -195,15 +197,6 @@ func factors(s storebench.Setting) []string {
 		partition = "no partition"
 	}
 	return []string{counted(s.Callers, "caller"), counted(s.Schedulers, "scheduler"), counted(s.Hosts, "host"), s.Order, partition, s.Claims}
-}
-
-func differing(a, b []string) (n int) {
-	for i := range a {
-		if a[i] != b[i] {
-			n++
-		}
-	}
-	return n
 }
 
 // name is a row's: the factors by which runs differ, or this one does from the first.
