@@ -198,7 +198,7 @@ func TestPinnedVersionsAnswerUnchangedForTheirTime(t *testing.T) {
 			t.Errorf("the pinned version changed:\n%v\n%v", first, again)
 		}
 		// take[] is an overlay of the pinned version.
-		pinned.Takes = []*cellv1.Take{
+		pinned.TentativePlacements = []*cellv1.TentativePlacement{
 			{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(8)},
 			{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(9)},
 		}
@@ -216,7 +216,7 @@ func TestOneBadQueryFailsAlone(t *testing.T) {
 	r := start(t, newStore(t))
 	r.register(plainState(1, 8))
 	bad := query(1)
-	bad.Takes = []*cellv1.Take{{HostUuid: "x", InstanceUuid: consumerUUID(1)}}
+	bad.TentativePlacements = []*cellv1.TentativePlacement{{HostUuid: "x", InstanceUuid: consumerUUID(1)}}
 	unknown := query(1)
 	unknown.Placement = serialized(&cellv1.Placement{Rules: &cellv1.Rules{Filters: []string{"NoSuchFilter"}}})
 	queries := []*cellv1.Query{query(1), bad, query(2), unknown}

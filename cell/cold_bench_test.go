@@ -121,7 +121,7 @@ func measureCold(t *testing.T, url string) (run coldRun) {
 			t.Fatalf("a query: %v", p.GetFailure())
 		case cold:
 			if len(each) == 0 {
-				run.cold, run.found, run.cut = time.Since(began), p.GetPassed(), p.GetCut()
+				run.cold, run.found, run.cut = time.Since(began), p.GetPassed(), p.GetTruncated()
 			}
 			each = append(each, time.Since(asked))
 		default:

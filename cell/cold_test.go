@@ -61,7 +61,7 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 		t.Errorf("health: %+v", report)
 	}
 	p := cold.propose(query(3))
-	if p.GetHosts() != 4 || p.GetPassed() != 4 || p.GetCut() || len(wiretest.Hosts(p)) != 4 {
+	if p.GetHosts() != 4 || p.GetPassed() != 4 || p.GetTruncated() || len(wiretest.Hosts(p)) != 4 {
 		t.Fatalf("it proposes %v", p)
 	}
 	cold.must(newClaim("k1", 1, 1, 8))
@@ -121,7 +121,7 @@ func TestALaterRoundIsAnsweredFromTheSameHosts(t *testing.T) {
 	first := cold.propose(query(3))
 	later := query(3)
 	later.TableVersion = first.GetTableVersion()
-	later.Takes = []*cellv1.Take{{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(9)}, {HostUuid: hostUUID(1), InstanceUuid: consumerUUID(8)}}
+	later.TentativePlacements = []*cellv1.TentativePlacement{{HostUuid: hostUUID(1), InstanceUuid: consumerUUID(9)}, {HostUuid: hostUUID(1), InstanceUuid: consumerUUID(8)}}
 	other.must(newClaim("k2", 2, 2, 8))
 	for _, when := range []string{"while it loads", "loaded"} {
 		if p := cold.propose(later); p.GetPassed() != 3 || p.GetTableVersion() != first.GetTableVersion() {
@@ -145,7 +145,7 @@ func TestACutAnswerSaysSo(t *testing.T) {
 		q := query(1)
 		q.Seed = seed
 		p := cold.propose(q)
-		if !p.GetCut() || p.GetPassed() != 5 || p.GetHosts() != 5 {
+		if !p.GetTruncated() || p.GetPassed() != 5 || p.GetHosts() != 5 {
 			t.Fatalf("it proposes %v", p)
 		}
 		seen[fmt.Sprint(p.GetCandidates())] = true

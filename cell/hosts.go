@@ -13,7 +13,7 @@ import (
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
@@ -79,7 +79,7 @@ func (c *Cell) similarHost(name string) string {
 	}
 	name = strings.ToLower(name)
 	sorted := slices.Sorted(maps.Keys(names)) // of several that are as much alike, always the same
-	like := spell.Nearest(name, sorted, 3)
+	like := suggest.Nearest(name, sorted, 3)
 	if i := slices.IndexFunc(sorted, func(s string) bool { return strings.Contains(s, name) }); like == "" && i >= 0 {
 		like = sorted[i]
 	}

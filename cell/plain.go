@@ -50,7 +50,7 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 	size := 0
 	for _, q := range m.GetQueries() {
 		k := q.GetKnown()
-		if len(q.GetPlacement()) < 1 || len(q.GetTakes()) > plainTakes || len(q.GetConsumerUuids()) > plainConsumers ||
+		if len(q.GetPlacement()) < 1 || len(q.GetTentativePlacements()) > plainTakes || len(q.GetConsumerUuids()) > plainConsumers ||
 			len(q.GetTableVersion()) > plainVersion || len(q.GetTraceParent()) > plainTrace ||
 			len(k.GetBounds()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
 			return false
@@ -58,7 +58,7 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 		// More than all fields of fixed size and all tags and lengths take.
 		const fixed, item = 512, 16
 		size += fixed + len(q.GetPlacement()) + item*len(k.GetBounds())
-		for _, t := range q.GetTakes() {
+		for _, t := range q.GetTentativePlacements() {
 			size += 4*item + len(t.GetHostUuid()) + len(t.GetInstanceUuid())
 		}
 		for _, text := range q.GetConsumerUuids() {

@@ -38,11 +38,11 @@ func TestPlainIsRight(t *testing.T) {
 				TableVersion:  strings.Repeat("x", rapid.SampledFrom([]int{0, around(64)}).Draw(t, "version")),
 				TraceParent:   strings.Repeat("x", rapid.SampledFrom([]int{0, around(256)}).Draw(t, "trace")),
 				ConsumerUuids: texts(3, 36),
-				Known:         &cellv1.Knowledge{Passed: rapid.Int64().Draw(t, "passed"), GroupHosts: texts(3, 255), GroupHostsKnown: true},
+				Known:         &cellv1.GlobalStats{Passed: rapid.Int64().Draw(t, "passed"), GroupHosts: texts(3, 255), GroupHostsKnown: true},
 			}
 			q.Known.Bounds = make([]float64, rapid.SampledFrom([]int{0, 20, around(512)}).Draw(t, "bounds"))
 			for range rapid.SampledFrom([]int{0, 1, around(1000)}).Draw(t, "takes") {
-				q.Takes = append(q.Takes, &cellv1.Take{HostUuid: hostA, InstanceUuid: hostA})
+				q.TentativePlacements = append(q.TentativePlacements, &cellv1.TentativePlacement{HostUuid: hostA, InstanceUuid: hostA})
 			}
 			if rapid.IntRange(0, 9).Draw(t, "many consumers") == 0 {
 				q.ConsumerUuids = make([]string, around(1000))

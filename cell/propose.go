@@ -88,12 +88,12 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			return ctx.Err() // Nobody waits: the batch is given up.
 		}
 		if loading {
-			s.tel.Cold(p.GetCut(), failed)
+			s.tel.Cold(p.GetTruncated(), failed)
 		}
 		if failed != nil {
 			p = &cellv1.Proposal{Failure: proposals.FailureOf(failed)}
 		}
-		p.Gate, p.Lags = gate.MessageState(g), lags
+		p.Gate, p.MayBeStale = gate.MessageState(g), lags
 		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
 		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
 		span.Text(telemetry.AttrVersion, p.GetTableVersion())

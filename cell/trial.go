@@ -154,8 +154,8 @@ func (t *trial) fill(in *cellv1.FillTrial) (*cellv1.TryPlacementsResponse, error
 		return nil, t.cell.running()
 	case err != nil:
 		return nil, proposals.QueryFailure(err)
-	case filled.Raised != nil:
-		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", filled.Raised)
+	case filled.NovaException != nil:
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", filled.NovaException)
 	}
 	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Filled{Filled: &cellv1.TrialFilled{
 		Instances: int32(filled.Instances), HostsUsed: int32(filled.HostsUsed), Limited: filled.Limited,
@@ -168,9 +168,9 @@ func (t *trial) ask(in *cellv1.AskTrial) (*cellv1.TryPlacementsResponse, error) 
 	if in.GetReset_() {
 		t.table = t.started
 	}
-	if len(in.GetTakes()) > 0 {
+	if len(in.GetPlacements()) > 0 {
 		e := t.table.Edit()
-		for i, take := range in.GetTakes() {
+		for i, take := range in.GetPlacements() {
 			request, rules, err := t.cell.shapes.Read(take.GetPlacement())
 			if err != nil {
 				return nil, err
@@ -183,7 +183,7 @@ func (t *trial) ask(in *cellv1.AskTrial) (*cellv1.TryPlacementsResponse, error) 
 			if take.GetBuilt() {
 				place = e.PlaceBuilt
 			}
-			if !place(schedule.Take{Host: host, Instance: instance}, request, rules) {
+			if !place(schedule.TentativePlacement{Host: host, Instance: instance}, request, rules) {
 				return nil, fault.Invalid(wire.ItemPath("takes", i, ".host_uuid"), "the cell has no host %s", host)
 			}
 		}

@@ -52,10 +52,10 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 			all[n%2].must(newClaim(id, n, 1, 8))
 			all[1-n%2].propose(upToDateQuery(8)) // its table has the claim
 			all[n%2].must(release(id, n))
-			if p := all[1-n%2].propose(upToDateQuery(8)); p.GetPassed() != 1 || p.GetLags() {
-				t.Fatalf("round %d: %d hosts, lags: %v", n, p.GetPassed(), p.GetLags())
+			if p := all[1-n%2].propose(upToDateQuery(8)); p.GetPassed() != 1 || p.GetMayBeStale() {
+				t.Fatalf("round %d: %d hosts, lags: %v", n, p.GetPassed(), p.GetMayBeStale())
 			}
-			if p := all[1-n%2].propose(query(8)); !p.GetLags() {
+			if p := all[1-n%2].propose(query(8)); !p.GetMayBeStale() {
 				t.Fatalf("round %d: what was not asked to be up to date does not say so", n)
 			}
 		}
@@ -127,7 +127,7 @@ func TestAnUpToDateProposalDoesNotWaitForAJournalThatHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		p, err := two.cells.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{upToDateQuery(8)}})
-		if err != nil || p.GetProposals()[0].GetPassed() != 1 || !p.GetProposals()[0].GetLags() {
+		if err != nil || p.GetProposals()[0].GetPassed() != 1 || !p.GetProposals()[0].GetMayBeStale() {
 			t.Errorf("%v, %v", p, err)
 		}
 	})

@@ -51,7 +51,7 @@ func countFitting(t *rapid.T, hosts []schedule.Host, shapes []*cellgatev1.Capaci
 				}
 				request.Group = request.OfNewMembers().Group
 				e := table.Edit()
-				e.Place(schedule.Take{Host: p.Candidates[0].Host, Instance: testID(0xf, placed)}, &request, use)
+				e.Place(schedule.TentativePlacement{Host: p.Candidates[0].Host, Instance: testID(0xf, placed)}, &request, use)
 				table = e.Table()
 				counts[i]++
 				placed++

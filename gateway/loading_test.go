@@ -117,7 +117,7 @@ func TestACutAnswerIsNotExact(t *testing.T) {
 	w.cells[0].answers(func(_ string, _, resp any) {
 		if batch, ok := resp.(*cellv1.ProposeBatchResponse); ok {
 			for _, p := range batch.GetProposals() {
-				p.Cut = true
+				p.Truncated = true
 			}
 		}
 	})

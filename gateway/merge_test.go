@@ -39,7 +39,7 @@ func single(hosts []schedule.Host, r *schedule.Request, rules *schedule.Rules, s
 		}
 		picks = append(picks, p.Candidates[0])
 		e := t.Edit()
-		e.Take(schedule.Take{Host: p.Candidates[0].Host, Instance: id}, r)
+		e.Take(schedule.TentativePlacement{Host: p.Candidates[0].Host, Instance: id}, r)
 		t = e.Table()
 	}
 	return picks

@@ -14,7 +14,7 @@ import (
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -155,9 +155,9 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 			like = g.cells.SimilarHost(ctx, name)
 		}
 		if f.path == "host_uuid" || silent {
-			return cellclient.NotFound(replies, fmt.Sprintf("host %q%s", name, spell.Meant(like)))
+			return cellclient.NotFound(replies, fmt.Sprintf("host %q%s", name, suggest.Meant(like)))
 		}
-		wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("there is no host %q%s", name, spell.Meant(like))})
+		wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("there is no host %q%s", name, suggest.Meant(like))})
 	}
 	return fault.InvalidFields(wrong)
 }
@@ -205,7 +205,7 @@ func (g *Gateway) resolveAggregates(fields []namedField) error {
 			return fault.New(fault.CellUnavailable, "aggregate %q is not in the cells that answered; these did not: %s", name, strings.Join(silent, ", ")).
 				With("cells", strings.Join(silent, ","))
 		default:
-			like := spell.MeantOf(name, slices.Sorted(maps.Keys(byName)), 2) // names are short
+			like := suggest.MeantOf(name, slices.Sorted(maps.Keys(byName)), 2) // names are short
 			wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("no host is in an aggregate %q%s", name, like)})
 		}
 	}

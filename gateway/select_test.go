@@ -238,7 +238,7 @@ func TestNoHostIsDoubtedInCellsThatLag(t *testing.T) {
 		w.cells[0].answers(func(_ string, _, resp any) {
 			batch, _ := resp.(*cellv1.ProposeBatchResponse)
 			for _, p := range batch.GetProposals() {
-				p.Lags = !read.Load()
+				p.MayBeStale = !read.Load()
 			}
 		})
 		req := ask(1, 1)

@@ -10,7 +10,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -19,7 +19,7 @@ func unknownIn(what string, known []string, names ...string) (out []string) {
 	slices.Sort(known) // of several that are as much alike, always the same
 	for _, name := range names {
 		if name != "" && !slices.Contains(known, name) {
-			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, spell.MeantOf(name, known, 3)))
+			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, suggest.MeantOf(name, known, 3)))
 		}
 	}
 	return out
@@ -56,7 +56,7 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 		}
 		return named.GetUnknownValues()
 	}
-	return []string{fmt.Sprintf("no host has %q in its name%s", name, spell.Meant(g.cells.SimilarHost(ctx, name)))}
+	return []string{fmt.Sprintf("no host has %q in its name%s", name, suggest.Meant(g.cells.SimilarHost(ctx, name)))}
 }
 
 // unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
@@ -94,7 +94,7 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 		}
 		if like := g.cells.SimilarHost(ctx, name); like != name {
 			if !strings.EqualFold(like, name) || name == spec.GetRequestedDestination().GetHost() { // force_hosts are compared without case
-				out = append(out, fmt.Sprintf("no cell has host %q%s", name, spell.Meant(like)))
+				out = append(out, fmt.Sprintf("no cell has host %q%s", name, suggest.Meant(like)))
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (g *Gateway) unknownHost(ctx context.Context, name string) []string {
 	if like == name {
 		return nil
 	}
-	return []string{fmt.Sprintf("no cell has host %q%s", name, spell.Meant(like))}
+	return []string{fmt.Sprintf("no cell has host %q%s", name, suggest.Meant(like))}
 }
 
 // classes are the resource classes that some cell has.
@@ -139,7 +139,7 @@ func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, err error) error 
 	for i, f := range fields {
 		for class := range spec.GetResources() {
 			if strings.Contains(f.Problem, fmt.Sprintf("unknown resource class %q", class)) {
-				fields[i].Problem += spell.MeantOf(class, g.classes(), 3)
+				fields[i].Problem += suggest.MeantOf(class, g.classes(), 3)
 			}
 		}
 	}

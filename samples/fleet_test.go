@@ -178,7 +178,7 @@ func take(t *testing.T, tables []*schedule.Table, res *schedule.Result, s Sample
 	ids := instances(t, s)
 	for i, p := range res.Picks {
 		e := tables[p.Cell].Edit()
-		if !e.Take(schedule.Take{Host: p.Candidate.Host, Instance: ids[i]}, r) {
+		if !e.Take(schedule.TentativePlacement{Host: p.Candidate.Host, Instance: ids[i]}, r) {
 			t.Errorf("%s: %s cannot be taken", s.Name, p.Candidate.ServiceHost)
 		}
 		tables[p.Cell] = e.Table()

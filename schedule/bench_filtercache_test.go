@@ -15,7 +15,7 @@ func BenchmarkFilterCache(b *testing.B) {
 		table := (&fleet{hosts: hosts}).table()
 		rng, e := rand.New(rand.NewPCG(1, 1)), table.Edit()
 		for range 100 {
-			e.Take(Take{Host: hosts[rng.IntN(n)].UUID, Instance: testID('i', rng.IntN(1<<30))}, benchQuery().Request)
+			e.Take(TentativePlacement{Host: hosts[rng.IntN(n)].UUID, Instance: testID('i', rng.IntN(1<<30))}, benchQuery().Request)
 		}
 		changed := e.Table()
 		q := benchQuery()

@@ -73,7 +73,9 @@ func BenchmarkPropose(b *testing.B) {
 			{"trait", func(q *Query) { q.Request.Required = []string{"HW_CPU_X86_AVX2"} }},
 			{"known", func(q *Query) { q.Known = &GlobalStats{Bounds: own.Bounds, Passed: int64(own.Passed)} }},
 			{"pack", func(q *Query) { q.Rules.Weighers = PackWeighers() }},
-			{"take", func(q *Query) { q.Takes = []Take{{Host: own.Candidates[0].Host, Instance: testID('i', 1)}} }},
+			{"take", func(q *Query) {
+				q.TentativePlacements = []TentativePlacement{{Host: own.Candidates[0].Host, Instance: testID('i', 1)}}
+			}},
 		} {
 			b.Run(fmt.Sprintf("%s/hosts=%d", v.name, n), func(b *testing.B) {
 				q := benchQuery()
@@ -128,7 +130,7 @@ func BenchmarkEditClaims(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				e := table.Edit()
 				for k := range 64 {
-					if !e.Take(Take{Host: f.hosts[rng.IntN(n)].UUID, Instance: testID('i', i*64+k)}, r) {
+					if !e.Take(TentativePlacement{Host: f.hosts[rng.IntN(n)].UUID, Instance: testID('i', i*64+k)}, r) {
 						b.Fatal("no host")
 					}
 				}

@@ -201,7 +201,7 @@ func TestPCIGroups_EachFilterOfEachCandidate_IsNaive(t *testing.T) {
 			}
 			passed++
 			hw.assign(c.with(way), c.host.View.CPURatio, c.host.View.RAMRatio, !c.request.Forced())
-			q.Takes = append(q.Takes, Take{Host: c.host.UUID, Instance: testID('i', i)})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: c.host.UUID, Instance: testID('i', i)})
 		}
 	})
 	t.Logf("%d picks, %d refused, %d of them a second instance", passed, refused, second)

@@ -180,17 +180,17 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 // PCI devices used, one instance and one io operation more, the consumer added besides (in the request's
 // group, unless its MembersExact says otherwise). It reports false when there
 // is no such host.
-func (e *Edit) Take(t Take, q *Request) bool {
+func (e *Edit) Take(t TentativePlacement, q *Request) bool {
 	return e.place(t, q, judging{numa: !q.Forced(), pci: !q.Forced()})
 }
 
 // Place is Take of a pick that was made by rules.
-func (e *Edit) Place(t Take, q *Request, rules *Rules) bool {
+func (e *Edit) Place(t TentativePlacement, q *Request, rules *Rules) bool {
 	return e.place(t, q, q.judging(rules))
 }
 
 // PlaceBuilt is Place of an instance that has come to its host: it is no io operation.
-func (e *Edit) PlaceBuilt(t Take, q *Request, rules *Rules) bool {
+func (e *Edit) PlaceBuilt(t TentativePlacement, q *Request, rules *Rules) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
 		return false
@@ -205,7 +205,7 @@ func (e *Edit) PlaceBuilt(t Take, q *Request, rules *Rules) bool {
 }
 
 // place is Take of a host that these filters judged: NUMA cells are taken by the limits of NUMATopologyFilter.
-func (e *Edit) place(t Take, q *Request, by judging) bool {
+func (e *Edit) place(t TentativePlacement, q *Request, by judging) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
 		return false

@@ -127,7 +127,7 @@ func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
 		e.RemoveConsumer(instance)
 		delete(m.consumers, instance)
 	case 9:
-		return e.Take(Take{Host: id, Instance: instance}, takenRequest) == m.placeInstance(id, instance)
+		return e.Take(TentativePlacement{Host: id, Instance: instance}, takenRequest) == m.placeInstance(id, instance)
 	}
 	return true
 }

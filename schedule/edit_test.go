@@ -133,7 +133,7 @@ func TestReadersBesideEditor(t *testing.T) {
 	table := e.Table()
 	q := &Query{
 		Request: takenRequest, Rules: &Rules{}, Limit: 5,
-		Takes: []Take{{Host: fleetHost(1), Instance: fleetInstance(90)}, {Host: fleetHost(100), Instance: fleetInstance(91)}},
+		TentativePlacements: []TentativePlacement{{Host: fleetHost(1), Instance: fleetInstance(90)}, {Host: fleetHost(100), Instance: fleetInstance(91)}},
 	}
 	var readers sync.WaitGroup
 	defer readers.Wait()

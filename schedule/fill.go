@@ -15,8 +15,8 @@ type Filled struct {
 	Limited bool
 	Hosts   int
 	Rejects []Reject
-	// Raised is what Nova raises instead of an answer; only with Options.StrictNova.
-	Raised *NovaException
+	// NovaException is what Nova raises instead of an answer; only with Options.StrictNova.
+	NovaException *NovaException
 }
 
 // fillWork is after how many instances, or chunks looked at, Fill rests.
@@ -33,8 +33,8 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 	q := &Query{Request: r, Rules: rules, Limit: 1}
 	if rules.options().StrictNova {
 		p, err := t.Propose(q)
-		if err != nil || p.Raised != nil {
-			return &Filled{Raised: p.raised()}, err
+		if err != nil || p.NovaException != nil {
+			return &Filled{NovaException: p.raised()}, err
 		}
 	}
 	if err := q.check(); err != nil {
@@ -77,7 +77,7 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 			for ; m != 0 && out.Instances < most; m &= m - 1 {
 				slot := bits.TrailingZeros64(m)
 				if consumers {
-					e.place(Take{Host: t.chunks[i].rows.v[slot].host.UUID, Instance: filler(out.Instances)}, r, judged)
+					e.place(TentativePlacement{Host: t.chunks[i].rows.v[slot].host.UUID, Instance: filler(out.Instances)}, r, judged)
 				} else {
 					e.consume(number(i*chunkSize+slot), r, judged)
 				}
@@ -123,5 +123,5 @@ func (p *Proposal) raised() *NovaException {
 	if p == nil {
 		return nil
 	}
-	return p.Raised
+	return p.NovaException
 }

@@ -23,7 +23,7 @@ func placeOneByOne(t *rapid.T, table *Table, r *Request, rules *Rules, seed uint
 			return n, p
 		}
 		e := table.Edit()
-		e.Place(Take{Host: p.Candidates[0].Host, Instance: testID('n', n)}, r, rules)
+		e.Place(TentativePlacement{Host: p.Candidates[0].Host, Instance: testID('n', n)}, r, rules)
 		table = e.Table()
 	}
 }

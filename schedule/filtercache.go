@@ -91,7 +91,7 @@ func (k *FilterCache) Bytes(hosts int) int {
 
 // Propose answers a query as t does. One of another request is answered too.
 func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
-	if k.never || !k.Of(q) || len(q.Takes) > 0 || q.NearMisses > 0 {
+	if k.never || !k.Of(q) || len(q.TentativePlacements) > 0 || q.NearMisses > 0 {
 		return t.Propose(q)
 	}
 	if k.skip > 0 {

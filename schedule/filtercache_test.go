@@ -36,7 +36,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 		tables := []*Table{edited(NewTable(), 150)}
 		q := drawQuery(t, m.fleet())
 		if rng.IntN(4) > 0 {
-			q.Request.Group, q.Takes = nil, nil
+			q.Request.Group, q.TentativePlacements = nil, nil
 		}
 		if q.Rules.Options != nil {
 			q.Rules.Options.StrictNova = rng.IntN(8) == 0
@@ -64,7 +64,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 			case 0:
 				ask.Known = nil
 			case 1:
-				ask.Known = randomKnowledge(rng, q.Rules, func() string { return "host-1" })
+				ask.Known = randomStats(rng, q.Rules, func() string { return "host-1" })
 			}
 			q.Known = ask.Known // the next one may have the same
 			cache.skip = 0

@@ -31,7 +31,7 @@ func TestOncePerRequest(t *testing.T) {
 				},
 			},
 			Rules: &Rules{Filters: []string{filter}}, Limit: 1,
-			Takes: []Take{{Host: fleetHost(0), Instance: fleetInstance(0)}},
+			TentativePlacements: []TentativePlacement{{Host: fleetHost(0), Instance: fleetInstance(0)}},
 		})
 		if p.Passed != want {
 			t.Errorf("%s passes %d hosts, want %d", filter, p.Passed, want)
@@ -66,23 +66,23 @@ func TestUnreadableHosts(t *testing.T) {
 			Class: "TypeError", Message: "'>' not supported between instances of 'str' and 'int'",
 		},
 	}
-	if got := propose(t, table, q); !reflect.DeepEqual(got.Rejects, want) || got.Raised != nil {
-		t.Errorf("rejects %+v, raised %v", got.Rejects, got.Raised)
+	if got := propose(t, table, q); !reflect.DeepEqual(got.Rejects, want) || got.NovaException != nil {
+		t.Errorf("rejects %+v, raised %v", got.Rejects, got.NovaException)
 	}
 	q.Rules.Options = DefaultOptions()
 	q.Rules.Options.StrictNova = true
-	if got := propose(t, table, q).Raised; got == nil || got.Stage != StageHostStates || got.Host != "c" {
+	if got := propose(t, table, q).NovaException; got == nil || got.Stage != StageHostStates || got.Host != "c" {
 		t.Errorf("raised %v, want host c's stats", got)
 	}
 	e := table.Edit()
 	e.RemoveHost(fleetHost(2))
 	table = e.Table()
-	got := propose(t, table, q).Raised
+	got := propose(t, table, q).NovaException
 	if got == nil || got.Error() != "ComputeCapabilitiesFilter raises ValueError: could not convert string to float: 'QEMU' (host b)" {
 		t.Errorf("raised %v", got)
 	}
 	q.Rules.Filters = []string{JSONFilter, CapabilitiesFilter}
-	if got := propose(t, table, q).Raised; got == nil || got.Filter != JSONFilter || got.Class != "TypeError" {
+	if got := propose(t, table, q).NovaException; got == nil || got.Filter != JSONFilter || got.Class != "TypeError" {
 		t.Errorf("raised %v, want the first filter's", got)
 	}
 }
@@ -137,8 +137,8 @@ func TestMissingMetric(t *testing.T) {
 		plan := NewPlan(PlanConfig{Request: r, Rules: rules, Instances: []ID{fleetInstance(0)}, Cells: 1})
 		drive(t, plan, []proposer{table.Propose}, rand.New(rand.NewPCG(1, 1)))
 		got := plan.Result()
-		if (got.Raised != nil) != want || want && (got.Raised.Class != "ComputeHostMetricNotFound" || len(got.Picks) != 0) {
-			t.Errorf("%d hosts: raised %v, %d picks", hosts, got.Raised, len(got.Picks))
+		if (got.NovaException != nil) != want || want && (got.NovaException.Class != "ComputeHostMetricNotFound" || len(got.Picks) != 0) {
+			t.Errorf("%d hosts: raised %v, %d picks", hosts, got.NovaException, len(got.Picks))
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 		withTree += bit2int(trees)
 		for i, step := range p.Forecast.Steps {
 			of := p.Candidates[step.At]
-			all.Takes = append(all.Takes, Take{Host: of.Host, Instance: testID('i', i)})
+			all.TentativePlacements = append(all.TentativePlacements, TentativePlacement{Host: of.Host, Instance: testID('i', i)})
 			several += bit2int(slices.Contains(picked, of.Host))
 			picked = append(picked, of.Host)
 			now := propose(t, table, &all).Candidates
@@ -64,7 +64,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 		rest := make([]Bounds, len(q.Rules.weighers()))
 		for i, w := range q.Rules.weighers() {
 			rest[i] = NoBounds()
-			all.Takes = nil
+			all.TentativePlacements = nil
 			for _, c := range propose(t, table, &all).Candidates {
 				if !slices.Contains(picked, c.Host) {
 					rest[i].Min, rest[i].Max = min(rest[i].Min, c.Raw[i]), max(rest[i].Max, c.Raw[i])

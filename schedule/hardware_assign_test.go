@@ -62,7 +62,7 @@ func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 			if !whole {
 				break // Nova fails to reckon what is left.
 			}
-			q.Takes = append(q.Takes, Take{Host: h.UUID, Instance: fleetInstance(i)})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: h.UUID, Instance: fleetInstance(i)})
 		}
 	}
 	t.Logf("passes and rejections: %v", counts)

@@ -31,7 +31,7 @@ func FuzzHardware(f *testing.F) {
 			if p.Passed == 1 && len(h.Facts.Failed) > 0 {
 				t.Errorf("a host passes whose report cannot be read: %v", h.Facts.Failed)
 			}
-			q.Takes = append(q.Takes, Take{Host: h.UUID, Instance: fleetInstance(i)})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: h.UUID, Instance: fleetInstance(i)})
 		}
 	})
 }

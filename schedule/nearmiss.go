@@ -73,7 +73,7 @@ type NearMiss struct {
 	Changeable bool
 	// Alike is how many hosts have the same Misses, amounts apart, this one included.
 	Alike int
-	// Placed is how many instances of the request the host has already (Query.Takes).
+	// Placed is how many instances of the request the host has already (Query.TentativePlacements).
 	Placed int
 }
 
@@ -82,7 +82,7 @@ type Miss struct {
 	Filter, Detail string
 	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class: what the request asks, and the most that
 	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would. On a host that has instances
-	// of the request (Query.Takes) it is the most for each of them and one more.
+	// of the request (Query.TentativePlacements) it is the most for each of them and one more.
 	Asked, Most, MostWhenEmpty int64
 	// Bound is the one that Asked does not keep on the host, and BoundAt its value there.
 	Bound   Bound

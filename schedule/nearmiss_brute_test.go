@@ -86,7 +86,7 @@ func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 		f.keep(8)
 		table := f.table()
 		q := drawQuery(t, f)
-		q.Known, q.Takes, q.Request.Fallback = nil, nil, nil
+		q.Known, q.TentativePlacements, q.Request.Fallback = nil, nil, nil
 		// Filters whose conditions are of the kinds listed, and those that a request cannot change.
 		q.Rules.Filters = append(slices.Clone(DefaultFilters()), NUMAFilter, PCIFilter, DifferentHostFilter, SameHostFilter, CIDRFilter, JSONFilter)
 		q.NearMisses = 1 << 30

@@ -31,7 +31,7 @@ type nearMissSearch struct {
 	freed      uint64
 	// alike are the hosts that fail the same checks.
 	alike map[failure]*alikeHosts
-	// placed are the instances of the request on hosts, by Query.Takes. together: each host is asked whether it takes so
+	// placed are the instances of the request on hosts, by Query.TentativePlacements. together: each host is asked whether it takes so
 	// many instances, 0 for one more than it has.
 	placed   map[ID]int
 	together int
@@ -98,7 +98,7 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
 		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, MostOpenings)),
 	}
-	for _, take := range q.Takes {
+	for _, take := range q.TentativePlacements {
 		n.placed[take.Host]++
 	}
 	if together > 0 {
@@ -377,10 +377,10 @@ func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s
 	if placed > 0 {
 		host := h.chunk.rows.v[h.slot].host.UUID
 		onHost := q
-		onHost.Takes = takesOn(host, q.Takes, placed)
+		onHost.TentativePlacements = takesOn(host, q.TentativePlacements, placed)
 		t = n.s.before.taken(&onHost)
 		one = *t.chunks[h.at]
-		q.Takes = append(slices.DeleteFunc(slices.Clone(q.Takes), func(x Take) bool { return x.Host == host }), onHost.Takes...)
+		q.TentativePlacements = append(slices.DeleteFunc(slices.Clone(q.TentativePlacements), func(x TentativePlacement) bool { return x.Host == host }), onHost.TentativePlacements...)
 	}
 	s, err := t.compile(&q, n.s.before)
 	if err != nil {
@@ -391,15 +391,15 @@ func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s
 }
 
 // takesOn gives so many takes of a host: those that there are, then some of instances that are none.
-func takesOn(host ID, takes []Take, placed int) []Take {
-	out := make([]Take, 0, placed)
+func takesOn(host ID, takes []TentativePlacement, placed int) []TentativePlacement {
+	out := make([]TentativePlacement, 0, placed)
 	for _, take := range takes {
 		if take.Host == host && len(out) < placed {
 			out = append(out, take)
 		}
 	}
 	for i := len(out); i < placed; i++ {
-		out = append(out, Take{Host: host, Instance: ID{0xff, 0xff, 0xff, 0xff, byte(i >> 8), byte(i)}})
+		out = append(out, TentativePlacement{Host: host, Instance: ID{0xff, 0xff, 0xff, 0xff, byte(i >> 8), byte(i)}})
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
 		f := drawFleet(t)
 		table := f.table()
 		q := drawQuery(t, f)
-		q.Known, q.Takes = nil, nil
+		q.Known, q.TentativePlacements = nil, nil
 		q.NearMisses = 1 << 30
 		p := propose(t, table, q)
 		got := p.NearMisses

@@ -36,12 +36,12 @@ func TestHardwareIsNaive(t *testing.T) {
 				Rules: &Rules{Filters: some(rng, []string{NUMAFilter, PCIFilter}, 0.8), Weighers: []Weigher{{PCIWeigher, 1}, {IoOpsWeigher, -1}}},
 			}
 			for i := range rng.IntN(12) {
-				q.Takes = append(q.Takes, Take{Host: oneOf(rng, f.hosts).UUID, Instance: fleetInstance(i)})
+				q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: oneOf(rng, f.hosts).UUID, Instance: fleetInstance(i)})
 			}
 			got := propose(t, table, q)
 			sameProposal(t, q, got, naivePropose(f.hosts, f.consumers, q))
 			asked++
-			after += bit2int(got.Passed > 0 && len(q.Takes) > 0 && (n.NUMA != nil || n.PCI != nil))
+			after += bit2int(got.Passed > 0 && len(q.TentativePlacements) > 0 && (n.NUMA != nil || n.PCI != nil))
 			for _, r := range got.Rejects {
 				numa += bit2int(r.Filter == NUMAFilter && got.Passed > 0)
 				pci += bit2int(r.Filter == PCIFilter && got.Passed > 0)

@@ -38,7 +38,7 @@ func (n *nearMissSearch) openings() ([]Opening, error) {
 	if n.s.q.Together > 0 {
 		// Where the first instance goes after a change binds the others: they find room on one host, or with a soft policy.
 		q := *n.s.q
-		q.Takes, q.Known = nil, nil
+		q.TentativePlacements, q.Known = nil, nil
 		together, err := n.again(&q, q.Together, false)
 		if err != nil {
 			return nil, err

@@ -36,13 +36,13 @@ type naiveConsumers map[ID]naiveConsumer
 func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 	s := newNaiveState(hosts, consumers)
 	s.limited = slices.Contains(naiveRules(q.Rules).Filters, NUMAFilter)
-	for _, t := range q.Takes {
+	for _, t := range q.TentativePlacements {
 		s.placeInstance(t, q.Request)
 	}
 	affinity := s.groupHosts(q.Request)
 	if q.Known != nil && q.Known.GroupHostsKnown {
 		affinity = slices.Clone(q.Known.GroupHosts)
-		for _, t := range q.Takes {
+		for _, t := range q.TentativePlacements {
 			if h := s.host(t.Host); h != nil {
 				affinity = append(affinity, h.ServiceHost)
 			}
@@ -133,7 +133,7 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		pick, ranked := last[at], slices.Clone(last)
 		last = append([]Candidate{pick}, slices.Delete(last, at, at+1)...)
 		picks = append(picks, naivePick{Cell: s.host(pick.Host).Cell, Candidate: pick, Ranked: ranked})
-		s.placeInstance(Take{Host: pick.Host, Instance: instance}, r)
+		s.placeInstance(TentativePlacement{Host: pick.Host, Instance: instance}, r)
 	}
 	if alternates < 1 {
 		return picks, -1
@@ -199,7 +199,7 @@ func (s *naiveState) host(id ID) *Host {
 }
 
 // placeInstance uses a host (host_manager.py, _locked_consume_from_request).
-func (s *naiveState) placeInstance(t Take, r *Request) {
+func (s *naiveState) placeInstance(t TentativePlacement, r *Request) {
 	h := s.host(t.Host)
 	if h == nil {
 		return

@@ -96,9 +96,9 @@ type Result struct {
 	// stands before or between them, five at most. The pick is among them, unless it is drawn from more than
 	// five (Options.SubsetSize).
 	Leaders []Leader
-	// Raised is what Nova raises instead of an answer, with
+	// NovaException is what Nova raises instead of an answer, with
 	// Options.StrictNova: there are no picks then.
-	Raised *NovaException
+	NovaException *NovaException
 }
 
 // Leader is one of the best hosts of the first pick.
@@ -122,7 +122,7 @@ type planCell struct {
 	lost bool
 	// group: the members' hosts that a lost cell had told of.
 	group []GroupHost
-	takes []Take
+	takes []TentativePlacement
 	// open is the ask that is neither answered nor lost.
 	open *Ask
 	// answer is the newest; first the one the first pick was decided on.
@@ -183,7 +183,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 	if err := p.fits(&at.open.Query, pr); err != nil {
 		return fmt.Errorf("proposal of cell %d: %w", cell, err)
 	}
-	a := newAnswer(pr, scale{multipliers: p.weighers, bounds: pr.Bounds, flat: pr.Passed <= 1}, len(at.open.Query.Takes))
+	a := newAnswer(pr, scale{multipliers: p.weighers, bounds: pr.Bounds, flat: pr.Passed <= 1}, len(at.open.Query.TentativePlacements))
 	k := at.open.Query.Known
 	if k != nil && len(k.Bounds) > 0 {
 		a.scale = p.scaleUnder(k)
@@ -339,7 +339,7 @@ func (p *Plan) Result() *Result {
 func (r *Result) NearMissQuery(q Query, cell int, instances []ID) Query {
 	for i, pick := range r.Picks {
 		if pick.Cell == cell {
-			q.Takes = append(q.Takes, Take{Host: pick.Candidate.Host, Instance: instances[i]})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: pick.Candidate.Host, Instance: instances[i]})
 		}
 	}
 	if len(r.GroupHosts) > 0 {

@@ -53,12 +53,12 @@ func (p *Plan) ask(cells []int, known *GlobalStats) {
 	for _, c := range cells {
 		takes := p.cells[c].takes
 		p.cells[c].open = &Ask{Cell: c, Query: Query{
-			Request: p.cfg.Request,
-			Rules:   p.cfg.Rules,
-			Seed:    p.cfg.Seed,
-			Limit:   p.needed(c) + spare + forecast,
-			Known:   known,
-			Takes:   takes[:len(takes):len(takes)],
+			Request:             p.cfg.Request,
+			Rules:               p.cfg.Rules,
+			Seed:                p.cfg.Seed,
+			Limit:               p.needed(c) + spare + forecast,
+			Known:               known,
+			TentativePlacements: takes[:len(takes):len(takes)],
 			// The picks are likely to be spread over the cells asked.
 			Forecast: forecast,
 		}}

@@ -57,7 +57,7 @@ func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates in
 	rounds, asks := drive(t, p, f.cells(), rand.New(rand.NewPCG(1, uint64(f.placed))))
 	for i, pick := range p.Result().Picks {
 		e := f.tables[pick.Cell].Edit()
-		e.Take(Take{Host: pick.Candidate.Host, Instance: cfg.Instances[i]}, r)
+		e.Take(TentativePlacement{Host: pick.Candidate.Host, Instance: cfg.Instances[i]}, r)
 		f.tables[pick.Cell] = e.Table()
 		f.building = append(f.building, pick)
 	}

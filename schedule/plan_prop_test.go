@@ -73,8 +73,8 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 	}
 }
 
-// wrongKnowledge draws knowledge that has nothing to do with the fleet.
-func wrongKnowledge(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
+// wrongStats draws stats that have nothing to do with the fleet.
+func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
 		for _, b := range right.Bounds {
@@ -124,7 +124,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 				}
 				known := run(&none, nil).Known
 				run(&right, &known)
-				run(&wrong, wrongKnowledge(t, s, &known))
+				run(&wrong, wrongStats(t, s, &known))
 			})
 			for _, line := range []string{"nothing expected: " + none.String(), "rightly expected: " + right.String(), "wrongly expected: " + wrong.String()} {
 				fmt.Printf("I5 %s, %s\n", of.name, line)
@@ -163,7 +163,7 @@ func checkPass(t *rapid.T, s *scenario, r *Result) {
 		if !slices.ContainsFunc(passed, func(h *Host) bool { return h.UUID == p.Candidate.Host }) {
 			t.Fatalf("pick %d: %s does not pass\n%v", i, p.Candidate.ServiceHost, s)
 		}
-		state.placeInstance(Take{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
+		state.placeInstance(TentativePlacement{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
 	}
 }
 

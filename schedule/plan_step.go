@@ -143,14 +143,14 @@ func (p *Plan) chosen(best []spot) spot {
 func (p *Plan) raises(k *GlobalStats) bool {
 	for c := range p.cells {
 		a := p.cells[c].answer
-		if a == nil || a.Raised == nil || a.Raised.Stage == StageWeigh && k.Passed <= 1 {
+		if a == nil || a.NovaException == nil || a.NovaException.Stage == StageWeigh && k.Passed <= 1 {
 			continue
 		}
-		if r := p.result.Raised; r == nil || stages[a.Raised.Stage] < stages[r.Stage] {
-			p.result.Raised = a.Raised
+		if r := p.result.NovaException; r == nil || stages[a.NovaException.Stage] < stages[r.Stage] {
+			p.result.NovaException = a.NovaException
 		}
 	}
-	if p.result.Raised == nil {
+	if p.result.NovaException == nil {
 		return false
 	}
 	p.picks, p.failed, p.phase = nil, 0, done
@@ -188,7 +188,7 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 		pick.Alternates = slices.Clip(others[:min(alternates, len(others))])
 	}
 	at := &p.cells[chosen.cell]
-	at.takes = append(at.takes, Take{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
+	at.takes = append(at.takes, TentativePlacement{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
 	if after := at.answer.picked(pick.Candidate.Host); after != nil {
 		at.answer = after
 	}

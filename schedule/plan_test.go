@@ -172,7 +172,7 @@ func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 	answer := func(p *Plan) {
 		for p.phase != done {
 			for _, a := range p.Next() {
-				free := float64(90 - 10*a.Cell - len(a.Query.Takes))
+				free := float64(90 - 10*a.Cell - len(a.Query.TentativePlacements))
 				if err := p.Answer(a.Cell, ramProposal(byte('a'+a.Cell), 1, 0, free)); err != nil {
 					t.Fatal(err)
 				}

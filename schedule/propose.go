@@ -8,7 +8,7 @@ import (
 
 // Propose answers a query: which hosts pass, who rejected the others, what the
 // raw weights span, and the best hosts. An error means a bad
-// query (*QueryError), one that was stopped (ErrStopped), or one that costs too much (ErrCostly); that no host passes is an answer. Takes on hosts that are not in the
+// query (*QueryError), one that was stopped (ErrStopped), or one that costs too much (ErrCostly); that no host passes is an answer. Tentative placements on hosts that are not in the
 // table are other tables' business.
 //
 // In principle: ask every filter about every host, weigh each host that passed,
@@ -81,7 +81,7 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 	p.Candidates = s.candidates()
 	p.Multipliers, p.Warnings = s.multipliers(), s.warnings()
 	if s.options.StrictNova {
-		p.Raised = s.strictly()
+		p.NovaException = s.strictly()
 	}
 	p.Forecast = s.forecast(p, q.Forecast, bounds, single, w.v, func(weigher, at int) Bounds {
 		return s.weighers[weigher].spanOf(at, t.chunks[at], w.v[at])
@@ -91,12 +91,12 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 
 // taken gives the table with the query's takes.
 func (t *Table) taken(q *Query) *Table {
-	if len(q.Takes) == 0 {
+	if len(q.TentativePlacements) == 0 {
 		return t
 	}
 	e := t.Edit()
 	judged := q.Request.judging(q.Rules)
-	for _, take := range q.Takes {
+	for _, take := range q.TentativePlacements {
 		e.place(take, q.Request, judged)
 	}
 	return e.Table()

@@ -252,12 +252,12 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 	randomExpression(rng, r, q.Rules)
 	if len(f.hosts) > 0 && maybe() {
 		for i := range 1 + rng.IntN(4) {
-			q.Takes = append(q.Takes, Take{Host: oneOf(rng, f.hosts).UUID, Instance: fleetInstance(90 + i)})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: oneOf(rng, f.hosts).UUID, Instance: fleetInstance(90 + i)})
 		}
-		q.Takes = append(q.Takes, Take{Host: fleetHost(1e6), Instance: fleetInstance(99)})
+		q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: fleetHost(1e6), Instance: fleetInstance(99)})
 	}
 	if rng.IntN(2) == 0 {
-		q.Known = randomKnowledge(rng, q.Rules, host)
+		q.Known = randomStats(rng, q.Rules, host)
 	}
 	return q
 }
@@ -288,8 +288,8 @@ func randomRules(rng *rand.Rand, host func() string) *Rules {
 	return rules
 }
 
-// randomKnowledge may be far from the truth, as a hint of another time is.
-func randomKnowledge(rng *rand.Rand, rules *Rules, host func() string) *GlobalStats {
+// randomStats may be far from the truth, as a hint of another time is.
+func randomStats(rng *rand.Rand, rules *Rules, host func() string) *GlobalStats {
 	k := &GlobalStats{Passed: rng.Int64N(4)}
 	if rng.IntN(3) == 0 {
 		k.GroupHostsKnown = true

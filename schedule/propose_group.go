@@ -30,7 +30,7 @@ func (t *Table) countMembers(q *Query) []memberCount {
 			}
 		}
 	}
-	named := make(map[ID]bool, len(g.Members)+len(q.Takes))
+	named := make(map[ID]bool, len(g.Members)+len(q.TentativePlacements))
 	if moving := q.Request.Moving; moving != (ID{}) && g.Policy == Affinity {
 		named[moving] = true
 		for p := t.placesOf(moving); p != nil; p = p.next {
@@ -57,7 +57,7 @@ func (t *Table) countMembers(q *Query) []memberCount {
 		name(m)
 	}
 	if !g.MembersExact {
-		for _, take := range q.Takes {
+		for _, take := range q.TentativePlacements {
 			name(take.Instance)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *scan) affinityHosts() []string {
 			hosts = append(hosts, s.t.row(m.slot).host.ServiceHost)
 		}
 	}
-	for _, take := range s.q.Takes {
+	for _, take := range s.q.TentativePlacements {
 		if at, ok := s.t.slots.get(take.Host); ok {
 			hosts = append(hosts, s.t.row(at).host.ServiceHost)
 		}

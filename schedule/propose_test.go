@@ -76,7 +76,7 @@ func TestProposeIsNaive(t *testing.T) {
 			queries++
 			some += bit2int(got.Passed > 0)
 			known += bit2int(got.Passed > 0 && q.Known != nil && len(q.Known.Bounds) > 0)
-			taken += bit2int(got.Passed > 0 && len(q.Takes) > 0)
+			taken += bit2int(got.Passed > 0 && len(q.TentativePlacements) > 0)
 			several += bit2int(got.Passed > q.Limit)
 		}
 	})

@@ -12,10 +12,10 @@ type Query struct {
 	Limit int
 	// Known is what is known over all cells; nil means nothing.
 	Known *GlobalStats
-	// Takes are the picks already made on this table for this request, in
+	// TentativePlacements are the picks already made on this table for this request, in
 	// order. The answer is as if the hosts were already used so. Those on hosts
 	// the table does not have are not its business.
-	Takes []Take
+	TentativePlacements []TentativePlacement
 	// Forecast, above 0, asks for Proposal.Forecast too: of so many picks at most.
 	Forecast int
 	// NearMisses, above 0, asks for Proposal.NearMisses too, so many at most.
@@ -39,8 +39,8 @@ func (q *Query) stopped(chunk int) bool {
 	return q.Stop != nil && chunk%stopEvery == 0 && q.Stop()
 }
 
-// Take is a pick: an instance placed on a host.
-type Take struct {
+// TentativePlacement is a pick: an instance placed on a host.
+type TentativePlacement struct {
 	Host     ID
 	Instance ID
 }
@@ -92,10 +92,10 @@ type Proposal struct {
 	Multipliers []Bounds
 	// Warnings by key.
 	Warnings []Warning
-	// Raised is what Nova raises instead of an answer; only with
+	// NovaException is what Nova raises instead of an answer; only with
 	// Options.StrictNova. Of the stage weigh it counts only when more than one
 	// host passed in all cells: Nova weighs no single host.
-	Raised *NovaException
+	NovaException *NovaException
 	// NearMisses are set when the query asked for them.
 	NearMisses *NearMisses
 	// Forecast is set when the query asked for it and there is one.

@@ -181,7 +181,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 					}
 				}
 			}
-			q.Takes = append(q.Takes, Take{Host: h.UUID, Instance: testID('i', i)})
+			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: h.UUID, Instance: testID('i', i)})
 		}
 	}
 	if placed < 100 {
@@ -228,7 +228,7 @@ func TestFilterCache_Trees_AnswersAsAFreshSearch(t *testing.T) {
 				put(e, rng.IntN(150))
 			}
 			if len(want.Candidates) > 0 {
-				e.Take(Take{Host: want.Candidates[0].Host, Instance: testID('i', 0)}, q.Request)
+				e.Take(TentativePlacement{Host: want.Candidates[0].Host, Instance: testID('i', 0)}, q.Request)
 			}
 			table = e.Table()
 		}

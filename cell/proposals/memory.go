@@ -43,7 +43,7 @@ type memories struct {
 
 // propose answers a query of a shape as the table does.
 func (m *memories) propose(of *Shape, t *schedule.Table, q *schedule.Query) (*schedule.Proposal, error) {
-	if of.memory.asked.Add(1) == 1 || len(q.Takes) > 0 || q.NearMisses > 0 || !schedule.Keeps(of.request, of.rules) {
+	if of.memory.asked.Add(1) == 1 || len(q.TentativePlacements) > 0 || q.NearMisses > 0 || !schedule.Keeps(of.request, of.rules) {
 		return t.Propose(q)
 	}
 	k := of.memory.free.Swap(nil)

@@ -40,7 +40,7 @@ func TestMemoriesAnswerAsTheTable(t *testing.T) {
 		tables := []*schedule.Table{tableOf(hosts)}
 		for i := range 20 {
 			e := tables[i].Edit()
-			e.Take(schedule.Take{Host: schedule.ID{1, byte(7 * i)}, Instance: schedule.ID{2, byte(i)}}, shapes[2].request)
+			e.Take(schedule.TentativePlacement{Host: schedule.ID{1, byte(7 * i)}, Instance: schedule.ID{2, byte(i)}}, shapes[2].request)
 			tables = append(tables, e.Table())
 		}
 		var all sync.WaitGroup

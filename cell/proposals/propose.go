@@ -34,7 +34,7 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 		return nil, nil, err
 	}
 	out = wire.EncodeProposal(found)
-	out.TableVersion, out.Cut = name, at.Part != nil && at.Part.More
+	out.TableVersion, out.Truncated = name, at.Part != nil && at.Part.More
 	return out, consumers, nil
 }
 

@@ -93,7 +93,7 @@ func (a *agreement) sameAnswers(warm, cold proposals.Version, q *schedule.Query)
 			break
 		}
 		pick := want.Candidates[a.rng.IntN(len(want.Candidates))].Host
-		q.Takes = append(q.Takes, schedule.Take{Host: pick, Instance: schedule.ID{0xee, byte(round)}})
+		q.TentativePlacements = append(q.TentativePlacements, schedule.TentativePlacement{Host: pick, Instance: schedule.ID{0xee, byte(round)}})
 		q.Known = &schedule.GlobalStats{Bounds: slices.Clone(want.Bounds), Passed: int64(want.Passed + 1)}
 		q.Known.Bounds[0].Max++
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // flagProblem says what is wrong with a flag in the words of who typed it: which flag may be meant, and what its value is
@@ -20,11 +20,11 @@ func flagProblem(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name, known := unknown.GetSpecifiedName(), []string(nil)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		text := spell.Nearest(name, known, 2)
+		text := suggest.Nearest(name, known, 2)
 		if text != "" {
 			text = "--" + text
 		}
-		return fmt.Errorf("unknown flag: --%s%s", name, spell.Meant(text))
+		return fmt.Errorf("unknown flag: --%s%s", name, suggest.Meant(text))
 	case errors.As(err, &bad):
 		if want := valueWords[bad.GetFlag().Value.Type()]; want != "" {
 			return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
@@ -43,5 +43,5 @@ var valueWords = map[string]string{
 
 // noneOf says that a flag's value is none of those there are, and which may be meant.
 func noneOf(flag, value string, known []string) error {
-	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), spell.MeantOf(value, known, 2))
+	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), suggest.MeantOf(value, known, 2))
 }

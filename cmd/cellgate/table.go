@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // Codes of a terminal. All are of one length, so that columns stay aligned.
@@ -151,7 +151,7 @@ func (t *table) sortBy(flag string) error {
 	names := t.columnNames()
 	column := slices.Index(names, strings.ToLower(name))
 	if column < 0 {
-		return fmt.Errorf("--sort: there is no column %s; there are %s%s", name, strings.Join(names, ", "), spell.MeantOf(strings.ToLower(name), names, 2))
+		return fmt.Errorf("--sort: there is no column %s; there are %s%s", name, strings.Join(names, ", "), suggest.MeantOf(strings.ToLower(name), names, 2))
 	}
 	slices.SortStableFunc(t.rows, func(a, b []string) int {
 		if order == "desc" {

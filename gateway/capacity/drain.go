@@ -17,7 +17,7 @@ import (
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/selection"
 	"cellgate/internal/fault"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -97,7 +97,7 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 		}
 		problem := fmt.Sprintf("no cell that takes instances has a host %q", name)
 		if len(wrong) == 0 { // a search of every name: once is enough
-			problem += spell.Meant(q.svc.Cells.SimilarHost(ctx, name))
+			problem += suggest.Meant(q.svc.Cells.SimilarHost(ctx, name))
 		}
 		for _, s := range skipped {
 			problem += "; " + s

@@ -50,7 +50,7 @@ type mixture struct {
 type mixedCell struct {
 	*asked
 	// takes are not sent yet; placed counts all. reset: the copy has what was placed before.
-	takes  []*cellv1.TrialTake
+	takes  []*cellv1.TrialPlacement
 	placed int
 	reset  bool
 	// answers are the last ones, by shape; counts the instances placed, on hosts.
@@ -129,14 +129,14 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 		}
 	}
 	found := plan.Result()
-	if found.Raised != nil {
-		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", found.Raised)
+	if found.NovaException != nil {
+		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", found.NovaException)
 	}
 	m.expected[i], m.exact = &found.Known, m.exact && found.Exact
 	for _, p := range found.Picks {
 		c := m.cells[p.Cell]
 		host := p.Candidate.Host
-		c.takes = append(c.takes, &cellv1.TrialTake{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String(), Built: m.built})
+		c.takes = append(c.takes, &cellv1.TrialPlacement{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String(), Built: m.built})
 		c.placed++
 		c.counts[i]++
 		if c.hosts[i] == nil {
@@ -167,7 +167,7 @@ func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Pr
 	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && last.query.NearMisses == a.Query.NearMisses && reflect.DeepEqual(last.query.Known, a.Query.Known) {
 		return last.proposal, nil
 	}
-	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Takes: c.takes, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})
+	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Placements: c.takes, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // Reply is a cell's answer to a call that went to several.
@@ -106,7 +106,7 @@ func (cs *Cells) Selected(name string) ([]*Cell, error) {
 func (cs *Cells) NoCell(name string) string {
 	const most = 10
 	names := cs.Names()
-	like := spell.MeantOf(name, names, 3)
+	like := suggest.MeantOf(name, names, 3)
 	if n := len(names); n > most {
 		names = append(names[:most:most], fmt.Sprintf("and %d more", n-most))
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -33,7 +33,7 @@ func (cs *Cells) SimilarHost(ctx context.Context, name string) string {
 	})
 	best, least := "", 0
 	for _, r := range replies {
-		if d := spell.Distance(strings.ToLower(name), strings.ToLower(r.Got)); r.Got != "" && (best == "" || d < least) {
+		if d := suggest.Distance(strings.ToLower(name), strings.ToLower(r.Got)); r.Got != "" && (best == "" || d < least) {
 			best, least = r.Got, d
 		}
 	}

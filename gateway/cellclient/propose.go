@@ -113,7 +113,7 @@ func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*
 // sizeOf is about how many bytes a query takes on the wire, and not less.
 func sizeOf(q *cellv1.Query) int {
 	const fixed, item, id = 512, 64, 40
-	size := fixed + len(q.GetPlacement()) + item*len(q.GetKnown().GetBounds()) + 2*id*len(q.GetTakes()) + id*len(q.GetConsumerUuids())
+	size := fixed + len(q.GetPlacement()) + item*len(q.GetKnown().GetBounds()) + 2*id*len(q.GetTentativePlacements()) + id*len(q.GetConsumerUuids())
 	for _, h := range q.GetKnown().GetGroupHosts() {
 		size += item + len(h)
 	}

@@ -23,7 +23,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/internal/ingress"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // body is a request's body. It keeps what was wrong with it: the generated
@@ -249,7 +249,7 @@ func meantField(at protoreflect.MessageDescriptor, path string) string {
 	for k := range at.Fields().Len() {
 		fields = append(fields, at.Fields().Get(k).TextName())
 	}
-	if like := spell.MeantOf(name, fields, 3); like != "" || len(fields) > shownFields {
+	if like := suggest.MeantOf(name, fields, 3); like != "" || len(fields) > shownFields {
 		return like
 	}
 	return "; the fields are " + strings.Join(fields, ", ")
@@ -270,7 +270,7 @@ func meantValue(at protoreflect.MessageDescriptor, path, problem string) string 
 		values = append(values, string(field.Enum().Values().Get(k).Name()))
 	}
 	value := strings.Trim(strings.TrimSuffix(problem, noSuchValue), `"`)
-	return " " + strings.Join(values, ", ") + spell.MeantOf(strings.ToUpper(value), values, 3)
+	return " " + strings.Join(values, ", ") + suggest.MeantOf(strings.ToUpper(value), values, 3)
 }
 
 // lastOf gives the last name of a path from a message, and the message that the name is in; nil when it is in none.

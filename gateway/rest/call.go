@@ -22,7 +22,7 @@ import (
 	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // calls are the calls of the REST API.
@@ -170,8 +170,8 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 			refuse(name, "is unknown; there are no query parameters here")
 		case !ok:
 			known := slices.Sorted(maps.Keys(c.query))
-			if like := spell.Nearest(name, known, 3); like != "" {
-				refuse(name, "is unknown%s", spell.Meant(like))
+			if like := suggest.Nearest(name, known, 3); like != "" {
+				refuse(name, "is unknown%s", suggest.Meant(like))
 				break
 			}
 			refuse(name, "is unknown; the query parameters are %s", strings.Join(known, ", "))

@@ -128,7 +128,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 			if pin {
 				versions[k] = got.Proposal.GetTableVersion()
 			}
-			m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetCut(), m.mayBeStale || got.Proposal.GetLags()
+			m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetTruncated(), m.mayBeStale || got.Proposal.GetMayBeStale()
 			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.Proposal)...)
 			p, err := wire.DecodeProposal(got.Proposal)
 			if err == nil {
@@ -154,7 +154,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		m.existing = nil
 	}
 	m.result = plan.Result()
-	if r := m.result.Raised; r != nil {
+	if r := m.result.NovaException; r != nil {
 		return nil, fault.New(fault.InvalidRequest, "strict_nova is set and Nova fails such a request: %s", r)
 	}
 	step.Span.Bool(telemetry.AttrExact, m.result.Exact && !m.truncated)

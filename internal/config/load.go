@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // Source is where a process's configuration comes from.
@@ -104,7 +104,7 @@ func (l *loader) readEnv(keys []Key, env []string) {
 		case section != "":
 			own := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return sectionOf(k) != section })
 			l.problems.add("%s", unknown("environment variable", name, own))
-		case slices.ContainsFunc(known, func(k string) bool { return spell.Distance(name, k) <= 2 }):
+		case slices.ContainsFunc(known, func(k string) bool { return suggest.Distance(name, k) <= 2 }):
 			l.problems.add("%s", unknown("environment variable", name, known))
 		}
 	}

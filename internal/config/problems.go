@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // Problems is everything that is wrong with a configuration, one entry each:
@@ -32,7 +32,7 @@ func (p *Problems) err() error {
 
 // unknown words the problem of a key that is not there.
 func unknown(what, name string, known []string) string {
-	if n := spell.Nearest(name, known, 2); n != "" {
+	if n := suggest.Nearest(name, known, 2); n != "" {
 		return fmt.Sprintf("unknown %s %s; did you mean %s?", what, name, n)
 	}
 	return fmt.Sprintf("unknown %s %s; known are %s", what, name, strings.Join(known, ", "))

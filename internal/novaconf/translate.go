@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"cellgate/internal/novarelease"
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // translation is one reading under way.
@@ -188,7 +188,7 @@ func unknown(what, name string, known []string) string {
 	if strings.ContainsAny(name, `[]"'`) {
 		return fmt.Sprintf("there is no %s %s; write the names without brackets and quotes", what, name)
 	}
-	if n := spell.Nearest(name, known, 3); n != "" {
+	if n := suggest.Nearest(name, known, 3); n != "" {
 		return fmt.Sprintf("there is no %s %s; did you mean %s?", what, name, n)
 	}
 	return fmt.Sprintf("there is no %s %s; there are %s", what, name, strings.Join(known, ", "))
@@ -337,7 +337,7 @@ func (t *translation) unknown() {
 				t.note(a, a.place.String(), why)
 				continue
 			}
-			if n := spell.Nearest(a.name, names[a.group], 3); n != "" && !dashed(a.name, names[a.group]) {
+			if n := suggest.Nearest(a.name, names[a.group], 3); n != "" && !dashed(a.name, names[a.group]) {
 				why += ", or did you mean " + n + "?"
 			}
 			t.bad("%s: %s: %s", a.at(), a.place, why)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // Release is a release of Nova by the first number of its versions: 26 is Zed. The zero
@@ -47,7 +47,7 @@ func Parse(name string) (Release, error) {
 	if i := slices.Index(words, lower); i >= 0 {
 		return firstDated + Release(i), nil
 	}
-	if near := spell.Nearest(lower, slices.Concat(names, words), 3); near != "" {
+	if near := suggest.Nearest(lower, slices.Concat(names, words), 3); near != "" {
 		return 0, fmt.Errorf("%.40q is no release of Nova; did you mean %s?", name, near)
 	}
 	return 0, fmt.Errorf("%.40q is no release of Nova that is known: %s", name, strings.Join(names, ", "))

@@ -18,8 +18,8 @@ import (
 // unbounded fields, or messages with all their fields, each with what bounds it
 // instead of a rule. MaxMessageBytes bounds all of them.
 var unbounded = map[string]string{
-	"cellgate.cell.v1.Take.host_uuid":                         "read as a uuid where it is used; a query of many instances has many, and is asked often",
-	"cellgate.cell.v1.Take.instance_uuid":                     "as host_uuid",
+	"cellgate.cell.v1.TentativePlacement.host_uuid":           "read as a uuid where it is used; a query of many instances has many, and is asked often",
+	"cellgate.cell.v1.TentativePlacement.instance_uuid":       "as host_uuid",
 	"cellgate.v1.PutFactsRequest.facts":                       "its bytes are checked in the gateway, its depth where it is kept (shard.CanonicalFacts); its size is the message's",
 	"cellgate.v1.CapacityShape.nova_request_spec":             "as that of SelectDestinationsRequest",
 	"cellgate.v1.InstanceSpec.nova_request_spec":              "as that of SelectDestinationsRequest",

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"cellgate/internal/spell"
+	"cellgate/internal/suggest"
 )
 
 // problemOf says what is wrong with a field, and what would be right, in the words of who filled it in.
@@ -38,7 +38,7 @@ func problemOf(v *protovalidate.Violation) string {
 		return quoted(got.String()) + " " + cmp.Or(patterns[pattern], "does not match "+pattern)
 	case kind == "string" && name == "in":
 		values := textsOf(v.RuleValue.List())
-		return fmt.Sprintf("%s is none of %s%s", quoted(got.String()), strings.Join(values, ", "), spell.MeantOf(got.String(), values, 2))
+		return fmt.Sprintf("%s is none of %s%s", quoted(got.String()), strings.Join(values, ", "), suggest.MeantOf(got.String(), values, 2))
 	case rule == "repeated.unique":
 		return "has a value twice"
 	case rule == "enum.not_in":

@@ -15,10 +15,10 @@ import (
 func BenchmarkValidate(b *testing.B) {
 	query := &cellv1.Query{
 		Placement: []byte("x"), Limit: 10, ConsumerUuids: []string{instance}, TableVersion: "1234",
-		Known: &cellv1.Knowledge{Bounds: make([]float64, 16)},
+		Known: &cellv1.GlobalStats{Bounds: make([]float64, 16)},
 	}
 	for range 100 {
-		query.Takes = append(query.Takes, &cellv1.Take{HostUuid: instance, InstanceUuid: instance})
+		query.TentativePlacements = append(query.TentativePlacements, &cellv1.TentativePlacement{HostUuid: instance, InstanceUuid: instance})
 	}
 	claim := &cellv1.NewClaim{
 		ClaimId: "c", ConsumerUuid: instance, HostUuid: instance, Ttl: durationpb.New(time.Minute),

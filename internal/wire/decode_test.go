@@ -38,8 +38,8 @@ func TestFields_BadQuery_NamesEveryBadField(t *testing.T) {
 		IgnoreHostUuids: []string{hostA, "w"},
 	}
 	r.Query(&cellv1.Query{
-		Known: &cellv1.Knowledge{Bounds: []float64{1, 2, 3}},
-		Takes: []*cellv1.Take{{HostUuid: hostA, InstanceUuid: "z"}},
+		Known:               &cellv1.GlobalStats{Bounds: []float64{1, 2, 3}},
+		TentativePlacements: []*cellv1.TentativePlacement{{HostUuid: hostA, InstanceUuid: "z"}},
 	}, r.Request(p), r.Rules(p.GetRules()))
 	want := []string{
 		"known.bounds", "limit", "placement.group.members[1]", "placement.group.policy", "placement.group.uuid",
@@ -50,7 +50,7 @@ func TestFields_BadQuery_NamesEveryBadField(t *testing.T) {
 		t.Errorf("named %v\nwant  %v", got, want)
 	}
 	var nan Fields
-	nan.Query(&cellv1.Query{Limit: 1, Known: &cellv1.Knowledge{Bounds: []float64{1, math.NaN()}}}, nil, nil)
+	nan.Query(&cellv1.Query{Limit: 1, Known: &cellv1.GlobalStats{Bounds: []float64{1, math.NaN()}}}, nil, nil)
 	if got := pathsOf(t, nan.Err()); !slices.Equal(got, []string{"known.bounds"}) {
 		t.Errorf("named %v", got)
 	}

@@ -4,7 +4,7 @@
 //
 //	placement.go  Request          rules.go   Rules, Options
 //	nova.go       NovaRequest      hardware.go  NUMA, PCI devices
-//	query.go      Query, Knowledge   proposal.go, candidates.go  Proposal
+//	query.go      Query, GlobalStats proposal.go, candidates.go  Proposal
 //
 // Decoding does not trust the sender: it checks ranges, lengths and uuids. Fields
 // collects all problems of a query with their paths; DecodeProposal stops at the first.

@@ -28,15 +28,15 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 	}
 	out.NearMisses = EncodeNearMisses(p.NearMisses)
 	out.Forecast = forecastOf(p.Forecast)
-	if r := p.Raised; r != nil {
-		out.Raised = &cellv1.Raised{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
+	if r := p.NovaException; r != nil {
+		out.NovaException = &cellv1.NovaException{Stage: r.Stage, Filter: r.Filter, Host: r.Host, Class: r.Class, Message: r.Message}
 	}
 	return out
 }
 
 // DecodeProposal decodes a cell's answer. Its error names the malformed field.
 func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
-	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), Raised: raisedFrom(p.GetRaised())}
+	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), NovaException: raisedFrom(p.GetNovaException())}
 	var err error
 	if out.Bounds, err = boundsFrom(p.GetBounds()); err != nil {
 		return nil, fmt.Errorf("bounds: %w", err)
@@ -111,7 +111,7 @@ func forecastFrom(in *cellv1.Forecast, weighers int) (*schedule.Forecast, error)
 	return out, nil
 }
 
-func raisedFrom(r *cellv1.Raised) *schedule.NovaException {
+func raisedFrom(r *cellv1.NovaException) *schedule.NovaException {
 	if r == nil {
 		return nil
 	}

@@ -11,21 +11,21 @@ import (
 
 // EncodeQuery encodes a query whose placement is serialized already.
 func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
-	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: knowledgeOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast), Openings: int32(q.Openings), Together: int32(q.Together)}
-	for _, t := range q.Takes {
-		out.Takes = append(out.Takes, &cellv1.Take{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
+	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: statsOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast), Openings: int32(q.Openings), Together: int32(q.Together)}
+	for _, t := range q.TentativePlacements {
+		out.TentativePlacements = append(out.TentativePlacements, &cellv1.TentativePlacement{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
 	}
 	return out
 }
 
 // Query decodes a query but for its placement, whose request and rules are given.
 func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *schedule.Rules) *schedule.Query {
-	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.knowledge(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast()), Openings: int(in.GetOpenings()), Together: int(in.GetTogether())}
+	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.stats(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast()), Openings: int(in.GetOpenings()), Together: int(in.GetTogether())}
 	if q.Limit < 1 {
 		r.Problem("limit", "must be at least 1")
 	}
-	for i, t := range in.GetTakes() {
-		q.Takes = append(q.Takes, schedule.Take{
+	for i, t := range in.GetTentativePlacements() {
+		q.TentativePlacements = append(q.TentativePlacements, schedule.TentativePlacement{
 			Host:     r.ID(ItemPath("takes", i, ".host_uuid"), t.GetHostUuid()),
 			Instance: r.ID(ItemPath("takes", i, ".instance_uuid"), t.GetInstanceUuid()),
 		})
@@ -33,17 +33,17 @@ func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *sched
 	return q
 }
 
-func knowledgeOf(k *schedule.GlobalStats) *cellv1.Knowledge {
+func statsOf(k *schedule.GlobalStats) *cellv1.GlobalStats {
 	if k == nil {
 		return nil
 	}
-	out := &cellv1.Knowledge{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
+	out := &cellv1.GlobalStats{Passed: k.Passed, GroupHosts: k.GroupHosts, GroupHostsKnown: k.GroupHostsKnown}
 	out.Bounds = boundsOf(k.Bounds)
 	return out
 }
 
 // knowledge decodes what a query says of all cells; nil for nothing.
-func (r *Fields) knowledge(in *cellv1.Knowledge) *schedule.GlobalStats {
+func (r *Fields) stats(in *cellv1.GlobalStats) *schedule.GlobalStats {
 	if in == nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer
 	for _, p := range all {
 		passed += p.Passed
 		if a.raised == nil {
-			a.raised = p.Raised
+			a.raised = p.NovaException
 		}
 		for _, c := range p.Candidates {
 			a.hosts = append(a.hosts, answered{names[c.Host], c})

@@ -284,7 +284,7 @@ func consumeHardware(h *goldenHost, r *schedule.Request, instance schedule.ID) {
 	}
 	e := schedule.NewTable().Edit()
 	e.PutHost(h.Host)
-	e.Take(schedule.Take{Host: h.UUID, Instance: instance}, r)
+	e.Take(schedule.TentativePlacement{Host: h.UUID, Instance: instance}, r)
 	after, _ := e.Table().Host(h.UUID)
 	if after.View.NumIOOps == h.View.NumIOOps {
 		h.View.NumIOOps-- // The devices are not there: Nova's exception came before it counted.

@@ -500,7 +500,7 @@ func ask(table *schedule.Table, hosts []goldenHost, q *schedule.Query) (answer, 
 	for _, h := range hosts {
 		names[h.UUID] = h.key
 	}
-	a := answer{raised: p.Raised}
+	a := answer{raised: p.NovaException}
 	if a.raised != nil && a.raised.Stage == schedule.StageWeigh && p.Passed <= 1 {
 		a.raised = nil
 	}

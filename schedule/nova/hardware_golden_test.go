@@ -203,7 +203,7 @@ func (c *hardwareCase) compare(t *testing.T, q *schedule.Query, all *hardwareCou
 	for i, want := range c.Steps {
 		q.Rules.Filters = []string{schedule.NUMAFilter}
 		got := ask1(t, table, q)
-		if class := classOf(got.Raised); got.Passed == 1 != want.NUMA || class != want.Raises {
+		if class := classOf(got.NovaException); got.Passed == 1 != want.NUMA || class != want.Raises {
 			return fmt.Sprintf("instance %d: NUMATopologyFilter passes %v (raises %q), want %v (%q)", i, got.Passed == 1, class, want.NUMA, want.Raises)
 		}
 		q.Rules.Filters = []string{schedule.PCIFilter}
@@ -219,7 +219,7 @@ func (c *hardwareCase) compare(t *testing.T, q *schedule.Query, all *hardwareCou
 			all.later++
 		}
 		e := table.Edit()
-		e.Take(schedule.Take{Host: id, Instance: schedule.ID{2, byte(i)}}, q.Request)
+		e.Take(schedule.TentativePlacement{Host: id, Instance: schedule.ID{2, byte(i)}}, q.Request)
 		table = e.Table()
 		after, _ := table.Host(id)
 		if after.View.NumIOOps != want.IOOps || after.View.PCIFree != want.Devices {

@@ -3411,9 +3411,9 @@ type Query struct {
 	// Candidates wanted, at most.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// What is known over all cells; unset means nothing.
-	Known *Knowledge `protobuf:"bytes,4,opt,name=known,proto3" json:"known,omitempty"`
+	Known *GlobalStats `protobuf:"bytes,4,opt,name=known,proto3" json:"known,omitempty"`
 	// Picks already made in this cell for this request, in order.
-	Takes []*Take `protobuf:"bytes,5,rep,name=takes,proto3" json:"takes,omitempty"`
+	TentativePlacements []*TentativePlacement `protobuf:"bytes,5,rep,name=tentative_placements,json=tentativePlacements,proto3" json:"tentative_placements,omitempty"`
 	// Answer from this version of the table, or GONE; empty means the newest.
 	TableVersion string `protobuf:"bytes,6,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
 	// The consumers; the answer lists claims they already have.
@@ -3487,16 +3487,16 @@ func (x *Query) GetLimit() int32 {
 	return 0
 }
 
-func (x *Query) GetKnown() *Knowledge {
+func (x *Query) GetKnown() *GlobalStats {
 	if x != nil {
 		return x.Known
 	}
 	return nil
 }
 
-func (x *Query) GetTakes() []*Take {
+func (x *Query) GetTentativePlacements() []*TentativePlacement {
 	if x != nil {
-		return x.Takes
+		return x.TentativePlacements
 	}
 	return nil
 }
@@ -3557,7 +3557,7 @@ func (x *Query) GetTogether() int32 {
 	return 0
 }
 
-type Take struct {
+type TentativePlacement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	InstanceUuid  string                 `protobuf:"bytes,2,opt,name=instance_uuid,json=instanceUuid,proto3" json:"instance_uuid,omitempty"`
@@ -3565,20 +3565,20 @@ type Take struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Take) Reset() {
-	*x = Take{}
+func (x *TentativePlacement) Reset() {
+	*x = TentativePlacement{}
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Take) String() string {
+func (x *TentativePlacement) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Take) ProtoMessage() {}
+func (*TentativePlacement) ProtoMessage() {}
 
-func (x *Take) ProtoReflect() protoreflect.Message {
+func (x *TentativePlacement) ProtoReflect() protoreflect.Message {
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3590,28 +3590,28 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Take.ProtoReflect.Descriptor instead.
-func (*Take) Descriptor() ([]byte, []int) {
+// Deprecated: Use TentativePlacement.ProtoReflect.Descriptor instead.
+func (*TentativePlacement) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
-func (x *Take) GetHostUuid() string {
+func (x *TentativePlacement) GetHostUuid() string {
 	if x != nil {
 		return x.HostUuid
 	}
 	return ""
 }
 
-func (x *Take) GetInstanceUuid() string {
+func (x *TentativePlacement) GetInstanceUuid() string {
 	if x != nil {
 		return x.InstanceUuid
 	}
 	return ""
 }
 
-// Knowledge is what a cell must know of the others to rank as one scheduler
+// GlobalStats is what a cell must know of the others to rank as one scheduler
 // over all hosts would.
-type Knowledge struct {
+type GlobalStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The least and the greatest raw weight over the hosts that passed, after clamping,
 	// by turns: a pair for each weigher of the rules, in their order. The least is above the
@@ -3627,20 +3627,20 @@ type Knowledge struct {
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *Knowledge) Reset() {
-	*x = Knowledge{}
+func (x *GlobalStats) Reset() {
+	*x = GlobalStats{}
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Knowledge) String() string {
+func (x *GlobalStats) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Knowledge) ProtoMessage() {}
+func (*GlobalStats) ProtoMessage() {}
 
-func (x *Knowledge) ProtoReflect() protoreflect.Message {
+func (x *GlobalStats) ProtoReflect() protoreflect.Message {
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3652,33 +3652,33 @@ func (x *Knowledge) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Knowledge.ProtoReflect.Descriptor instead.
-func (*Knowledge) Descriptor() ([]byte, []int) {
+// Deprecated: Use GlobalStats.ProtoReflect.Descriptor instead.
+func (*GlobalStats) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *Knowledge) GetBounds() []float64 {
+func (x *GlobalStats) GetBounds() []float64 {
 	if x != nil {
 		return x.Bounds
 	}
 	return nil
 }
 
-func (x *Knowledge) GetPassed() int64 {
+func (x *GlobalStats) GetPassed() int64 {
 	if x != nil {
 		return x.Passed
 	}
 	return 0
 }
 
-func (x *Knowledge) GetGroupHosts() []string {
+func (x *GlobalStats) GetGroupHosts() []string {
 	if x != nil {
 		return x.GroupHosts
 	}
 	return nil
 }
 
-func (x *Knowledge) GetGroupHostsKnown() bool {
+func (x *GlobalStats) GetGroupHostsKnown() bool {
 	if x != nil {
 		return x.GroupHostsKnown
 	}
@@ -4238,9 +4238,9 @@ func (x *TrialFilled) GetRejects() []*Reject {
 
 // AskTrial places instances on the copy, in order, then answers a query from it.
 type AskTrial struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Takes []*TrialTake           `protobuf:"bytes,1,rep,name=takes,proto3" json:"takes,omitempty"`
-	// Without takes, table_version and consumer_uuids.
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Placements []*TrialPlacement      `protobuf:"bytes,1,rep,name=placements,proto3" json:"placements,omitempty"`
+	// Without tentative_placements, table_version and consumer_uuids.
 	Query *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// Undo first what was placed.
 	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
@@ -4278,9 +4278,9 @@ func (*AskTrial) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
-func (x *AskTrial) GetTakes() []*TrialTake {
+func (x *AskTrial) GetPlacements() []*TrialPlacement {
 	if x != nil {
-		return x.Takes
+		return x.Placements
 	}
 	return nil
 }
@@ -4299,8 +4299,8 @@ func (x *AskTrial) GetReset_() bool {
 	return false
 }
 
-// TrialTake places an instance, and moves it when the copy has it already.
-type TrialTake struct {
+// TrialPlacement places an instance, and moves it when the copy has it already.
+type TrialPlacement struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Placement    []byte                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
 	HostUuid     string                 `protobuf:"bytes,2,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
@@ -4311,20 +4311,20 @@ type TrialTake struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TrialTake) Reset() {
-	*x = TrialTake{}
+func (x *TrialPlacement) Reset() {
+	*x = TrialPlacement{}
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TrialTake) String() string {
+func (x *TrialPlacement) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TrialTake) ProtoMessage() {}
+func (*TrialPlacement) ProtoMessage() {}
 
-func (x *TrialTake) ProtoReflect() protoreflect.Message {
+func (x *TrialPlacement) ProtoReflect() protoreflect.Message {
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4336,33 +4336,33 @@ func (x *TrialTake) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TrialTake.ProtoReflect.Descriptor instead.
-func (*TrialTake) Descriptor() ([]byte, []int) {
+// Deprecated: Use TrialPlacement.ProtoReflect.Descriptor instead.
+func (*TrialPlacement) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
-func (x *TrialTake) GetPlacement() []byte {
+func (x *TrialPlacement) GetPlacement() []byte {
 	if x != nil {
 		return x.Placement
 	}
 	return nil
 }
 
-func (x *TrialTake) GetHostUuid() string {
+func (x *TrialPlacement) GetHostUuid() string {
 	if x != nil {
 		return x.HostUuid
 	}
 	return ""
 }
 
-func (x *TrialTake) GetInstanceUuid() string {
+func (x *TrialPlacement) GetInstanceUuid() string {
 	if x != nil {
 		return x.InstanceUuid
 	}
 	return ""
 }
 
-func (x *TrialTake) GetBuilt() bool {
+func (x *TrialPlacement) GetBuilt() bool {
 	if x != nil {
 		return x.Built
 	}
@@ -4376,7 +4376,7 @@ type Proposal struct {
 	Hosts        int32                  `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Passed       int32                  `protobuf:"varint,3,opt,name=passed,proto3" json:"passed,omitempty"`
 	Rejects      []*Reject              `protobuf:"bytes,4,rep,name=rejects,proto3" json:"rejects,omitempty"`
-	// This cell's own bounds, as in Knowledge.
+	// This cell's own bounds, as in GlobalStats.
 	Bounds     []float64    `protobuf:"fixed64,5,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
 	GroupHosts []*GroupHost `protobuf:"bytes,6,rep,name=group_hosts,json=groupHosts,proto3" json:"group_hosts,omitempty"`
 	// Best first under the bounds sent, or under its own when none were sent.
@@ -4392,15 +4392,15 @@ type Proposal struct {
 	Multipliers []float64  `protobuf:"fixed64,11,rep,packed,name=multipliers,proto3" json:"multipliers,omitempty"`
 	Warnings    []*Warning `protobuf:"bytes,12,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What Nova raises instead of an answer; only with strict_nova.
-	Raised *Raised `protobuf:"bytes,13,opt,name=raised,proto3" json:"raised,omitempty"`
+	NovaException *NovaException `protobuf:"bytes,13,opt,name=nova_exception,json=novaException,proto3" json:"nova_exception,omitempty"`
 	// The replica looked at some of the hosts that may pass, not all: hosts, passed and
 	// bounds are of those, and passed is not 0.
-	Cut bool `protobuf:"varint,17,opt,name=cut,proto3" json:"cut,omitempty"`
+	Truncated bool `protobuf:"varint,17,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// The cell's gate as the answer was given, with a failure too.
 	Gate v1.Gate_State `protobuf:"varint,18,opt,name=gate,proto3,enum=cellgate.v1.Gate_State" json:"gate,omitempty"`
 	// The cell has other replicas, and what those did last may not be in the answer: a
 	// query that is up_to_date has it.
-	Lags bool `protobuf:"varint,20,opt,name=lags,proto3" json:"lags,omitempty"`
+	MayBeStale bool `protobuf:"varint,20,opt,name=may_be_stale,json=mayBeStale,proto3" json:"may_be_stale,omitempty"`
 	// What the hosts that did not pass lack, when the query asked for it. Unset while the replica loads its table.
 	NearMisses *NearMisses `protobuf:"bytes,21,opt,name=near_misses,json=nearMisses,proto3" json:"near_misses,omitempty"`
 	// What the next picks from the candidates change, when the query asked for it and the cell can tell.
@@ -4523,16 +4523,16 @@ func (x *Proposal) GetWarnings() []*Warning {
 	return nil
 }
 
-func (x *Proposal) GetRaised() *Raised {
+func (x *Proposal) GetNovaException() *NovaException {
 	if x != nil {
-		return x.Raised
+		return x.NovaException
 	}
 	return nil
 }
 
-func (x *Proposal) GetCut() bool {
+func (x *Proposal) GetTruncated() bool {
 	if x != nil {
-		return x.Cut
+		return x.Truncated
 	}
 	return false
 }
@@ -4544,9 +4544,9 @@ func (x *Proposal) GetGate() v1.Gate_State {
 	return v1.Gate_State(0)
 }
 
-func (x *Proposal) GetLags() bool {
+func (x *Proposal) GetMayBeStale() bool {
 	if x != nil {
-		return x.Lags
+		return x.MayBeStale
 	}
 	return false
 }
@@ -4568,7 +4568,7 @@ func (x *Proposal) GetForecast() *Forecast {
 // Forecast mirrors schedule.Forecast.
 type Forecast struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The bounds, as in Knowledge, over the hosts that passed, without those in at.
+	// The bounds, as in GlobalStats, over the hosts that passed, without those in at.
 	Rest []float64 `protobuf:"fixed64,1,rep,packed,name=rest,proto3" json:"rest,omitempty"`
 	// Of each step the candidate's index; the n-th step of a candidate is after n picks of it.
 	At []int32 `protobuf:"varint,2,rep,packed,name=at,proto3" json:"at,omitempty"`
@@ -4935,8 +4935,8 @@ func (x *Warning) GetExceptionMessage() string {
 	return ""
 }
 
-// Raised is an exception of Nova's. It mirrors schedule.Raised.
-type Raised struct {
+// NovaException mirrors schedule.NovaException.
+type NovaException struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
 	Filter        string                 `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
@@ -4947,20 +4947,20 @@ type Raised struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Raised) Reset() {
-	*x = Raised{}
+func (x *NovaException) Reset() {
+	*x = NovaException{}
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Raised) String() string {
+func (x *NovaException) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Raised) ProtoMessage() {}
+func (*NovaException) ProtoMessage() {}
 
-func (x *Raised) ProtoReflect() protoreflect.Message {
+func (x *NovaException) ProtoReflect() protoreflect.Message {
 	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4972,40 +4972,40 @@ func (x *Raised) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Raised.ProtoReflect.Descriptor instead.
-func (*Raised) Descriptor() ([]byte, []int) {
+// Deprecated: Use NovaException.ProtoReflect.Descriptor instead.
+func (*NovaException) Descriptor() ([]byte, []int) {
 	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
-func (x *Raised) GetStage() string {
+func (x *NovaException) GetStage() string {
 	if x != nil {
 		return x.Stage
 	}
 	return ""
 }
 
-func (x *Raised) GetFilter() string {
+func (x *NovaException) GetFilter() string {
 	if x != nil {
 		return x.Filter
 	}
 	return ""
 }
 
-func (x *Raised) GetHost() string {
+func (x *NovaException) GetHost() string {
 	if x != nil {
 		return x.Host
 	}
 	return ""
 }
 
-func (x *Raised) GetClass() string {
+func (x *NovaException) GetClass() string {
 	if x != nil {
 		return x.Class
 	}
 	return ""
 }
 
-func (x *Raised) GetMessage() string {
+func (x *NovaException) GetMessage() string {
 	if x != nil {
 		return x.Message
 	}
@@ -8846,13 +8846,13 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\x9d\x04\n" +
+	"multiplier\"\xca\x04\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x05R\x05limit\x121\n" +
-	"\x05known\x18\x04 \x01(\v2\x1b.cellgate.cell.v1.KnowledgeR\x05known\x127\n" +
-	"\x05takes\x18\x05 \x03(\v2\x16.cellgate.cell.v1.TakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x12,\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x123\n" +
+	"\x05known\x18\x04 \x01(\v2\x1d.cellgate.cell.v1.GlobalStatsR\x05known\x12b\n" +
+	"\x14tentative_placements\x18\x05 \x03(\v2$.cellgate.cell.v1.TentativePlacementB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x13tentativePlacements\x12,\n" +
 	"\rtable_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\ftableVersion\x126\n" +
 	"\x0econsumer_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xe8\a\"\x04r\x02\x18$R\rconsumerUuids\x12+\n" +
 	"\ftrace_parent\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vtraceParent\x12\x1c\n" +
@@ -8864,11 +8864,11 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\bopenings\x18\x0f \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bopenings\x12&\n" +
 	"\btogether\x18\x10 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\btogether\"H\n" +
-	"\x04Take\x12\x1b\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\btogether\"V\n" +
+	"\x12TentativePlacement\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
-	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa6\x01\n" +
-	"\tKnowledge\x12!\n" +
+	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa8\x01\n" +
+	"\vGlobalStats\x12!\n" +
 	"\x06bounds\x18\x01 \x03(\x01B\t\xbaH\x06\x92\x01\x03\x10\x80\x04R\x06bounds\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\x03R\x06passed\x122\n" +
 	"\vgroup_hosts\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x80\x04\"\x05r\x03\x18\xff\x01R\n" +
@@ -8908,16 +8908,18 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"hosts_used\x18\x02 \x01(\x05R\thostsUsed\x12\x18\n" +
 	"\alimited\x18\x03 \x01(\bR\alimited\x12\x14\n" +
 	"\x05hosts\x18\x04 \x01(\x05R\x05hosts\x122\n" +
-	"\arejects\x18\x05 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\"\x95\x01\n" +
-	"\bAskTrial\x12<\n" +
-	"\x05takes\x18\x01 \x03(\v2\x1b.cellgate.cell.v1.TrialTakeB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05takes\x125\n" +
+	"\arejects\x18\x05 \x03(\v2\x18.cellgate.cell.v1.RejectR\arejects\"\xa4\x01\n" +
+	"\bAskTrial\x12K\n" +
+	"\n" +
+	"placements\x18\x01 \x03(\v2 .cellgate.cell.v1.TrialPlacementB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\n" +
+	"placements\x125\n" +
 	"\x05query\x18\x02 \x01(\v2\x17.cellgate.cell.v1.QueryB\x06\xbaH\x03\xc8\x01\x01R\x05query\x12\x14\n" +
-	"\x05reset\x18\x03 \x01(\bR\x05reset\"\xa3\x01\n" +
-	"\tTrialTake\x12*\n" +
+	"\x05reset\x18\x03 \x01(\bR\x05reset\"\xa8\x01\n" +
+	"\x0eTrialPlacement\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12%\n" +
 	"\thost_uuid\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bhostUuid\x12-\n" +
 	"\rinstance_uuid\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\finstanceUuid\x12\x14\n" +
-	"\x05built\x18\x04 \x01(\bR\x05built\"\x9f\x06\n" +
+	"\x05built\x18\x04 \x01(\bR\x05built\"\xcf\x06\n" +
 	"\bProposal\x12#\n" +
 	"\rtable_version\x18\x01 \x01(\tR\ftableVersion\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8934,11 +8936,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\rclaim_origins\x18\n" +
 	" \x03(\v2\x1d.cellgate.cell.v1.ClaimOriginR\fclaimOrigins\x12 \n" +
 	"\vmultipliers\x18\v \x03(\x01R\vmultipliers\x125\n" +
-	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x120\n" +
-	"\x06raised\x18\r \x01(\v2\x18.cellgate.cell.v1.RaisedR\x06raised\x12\x10\n" +
-	"\x03cut\x18\x11 \x01(\bR\x03cut\x12+\n" +
-	"\x04gate\x18\x12 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x04gate\x12\x12\n" +
-	"\x04lags\x18\x14 \x01(\bR\x04lags\x12=\n" +
+	"\bwarnings\x18\f \x03(\v2\x19.cellgate.cell.v1.WarningR\bwarnings\x12F\n" +
+	"\x0enova_exception\x18\r \x01(\v2\x1f.cellgate.cell.v1.NovaExceptionR\rnovaException\x12\x1c\n" +
+	"\ttruncated\x18\x11 \x01(\bR\ttruncated\x12+\n" +
+	"\x04gate\x18\x12 \x01(\x0e2\x17.cellgate.v1.Gate.StateR\x04gate\x12 \n" +
+	"\fmay_be_stale\x18\x14 \x01(\bR\n" +
+	"mayBeStale\x12=\n" +
 	"\vnear_misses\x18\x15 \x01(\v2\x1c.cellgate.cell.v1.NearMissesR\n" +
 	"nearMisses\x126\n" +
 	"\bforecast\x18\x16 \x01(\v2\x1a.cellgate.cell.v1.ForecastR\bforecast\"X\n" +
@@ -8971,8 +8974,8 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\aexample\x18\x03 \x01(\tR\aexample\x12'\n" +
 	"\x0fexception_class\x18\x04 \x01(\tR\x0eexceptionClass\x12+\n" +
-	"\x11exception_message\x18\x05 \x01(\tR\x10exceptionMessage\"z\n" +
-	"\x06Raised\x12\x14\n" +
+	"\x11exception_message\x18\x05 \x01(\tR\x10exceptionMessage\"\x81\x01\n" +
+	"\rNovaException\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
@@ -9375,8 +9378,8 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Ratio)(nil),                  // 42: cellgate.cell.v1.Ratio
 	(*Weigher)(nil),                // 43: cellgate.cell.v1.Weigher
 	(*Query)(nil),                  // 44: cellgate.cell.v1.Query
-	(*Take)(nil),                   // 45: cellgate.cell.v1.Take
-	(*Knowledge)(nil),              // 46: cellgate.cell.v1.Knowledge
+	(*TentativePlacement)(nil),     // 45: cellgate.cell.v1.TentativePlacement
+	(*GlobalStats)(nil),            // 46: cellgate.cell.v1.GlobalStats
 	(*ProposeBatchRequest)(nil),    // 47: cellgate.cell.v1.ProposeBatchRequest
 	(*ProposeBatchResponse)(nil),   // 48: cellgate.cell.v1.ProposeBatchResponse
 	(*TryPlacementsRequest)(nil),   // 49: cellgate.cell.v1.TryPlacementsRequest
@@ -9386,14 +9389,14 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*FillTrial)(nil),              // 53: cellgate.cell.v1.FillTrial
 	(*TrialFilled)(nil),            // 54: cellgate.cell.v1.TrialFilled
 	(*AskTrial)(nil),               // 55: cellgate.cell.v1.AskTrial
-	(*TrialTake)(nil),              // 56: cellgate.cell.v1.TrialTake
+	(*TrialPlacement)(nil),         // 56: cellgate.cell.v1.TrialPlacement
 	(*Proposal)(nil),               // 57: cellgate.cell.v1.Proposal
 	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
 	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
 	(*Change)(nil),                 // 60: cellgate.cell.v1.Change
 	(*Opening)(nil),                // 61: cellgate.cell.v1.Opening
 	(*Warning)(nil),                // 62: cellgate.cell.v1.Warning
-	(*Raised)(nil),                 // 63: cellgate.cell.v1.Raised
+	(*NovaException)(nil),          // 63: cellgate.cell.v1.NovaException
 	(*ClaimOrigin)(nil),            // 64: cellgate.cell.v1.ClaimOrigin
 	(*Reject)(nil),                 // 65: cellgate.cell.v1.Reject
 	(*GroupHost)(nil),              // 66: cellgate.cell.v1.GroupHost
@@ -9513,8 +9516,8 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	41,  // 52: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
 	42,  // 53: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
 	42,  // 54: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.Knowledge
-	45,  // 56: cellgate.cell.v1.Query.takes:type_name -> cellgate.cell.v1.Take
+	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.GlobalStats
+	45,  // 56: cellgate.cell.v1.Query.tentative_placements:type_name -> cellgate.cell.v1.TentativePlacement
 	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
 	57,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
 	51,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
@@ -9527,7 +9530,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	112, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
 	115, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
 	65,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
-	56,  // 69: cellgate.cell.v1.AskTrial.takes:type_name -> cellgate.cell.v1.TrialTake
+	56,  // 69: cellgate.cell.v1.AskTrial.placements:type_name -> cellgate.cell.v1.TrialPlacement
 	44,  // 70: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
 	65,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
 	66,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
@@ -9536,7 +9539,7 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	71,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
 	64,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
 	62,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	63,  // 78: cellgate.cell.v1.Proposal.raised:type_name -> cellgate.cell.v1.Raised
+	63,  // 78: cellgate.cell.v1.Proposal.nova_exception:type_name -> cellgate.cell.v1.NovaException
 	112, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
 	59,  // 80: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
 	58,  // 81: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast

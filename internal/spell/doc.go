@@ -1,2 +1,0 @@
-// Package spell finds what was meant by a name that is not there.
-package spell

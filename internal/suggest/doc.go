@@ -1,0 +1,2 @@
+// Package suggest finds what was meant by a name that is not there.
+package suggest
