@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -191,37 +188,6 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	must(t, rows, "agent.tls.cert", unhealthy, "is of the role reader, not agent")
 	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
 	must(t, rows, "agent.tls.cert", found, "is of the role agent")
-}
-
-// otherProcess runs a command in a process of its own, as one that holds a lock has to
-// be, until the test ends; it gives what the first line of its log that matches has
-// between parentheses.
-func otherProcess(t *testing.T, line string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asCellgate+"=1")
-	log, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // it was killed
-	})
-	want := regexp.MustCompile(line)
-	lines := bufio.NewScanner(log)
-	for lines.Scan() {
-		if m := want.FindStringSubmatch(lines.Text()); m != nil {
-			return m[1]
-		}
-	}
-	t.Fatalf("%v ended without a line like %s", args, line)
-	return ""
 }
 
 // A shard with a damaged table or an empty MANIFEST, and a directory that cannot be
