@@ -20,7 +20,7 @@ func readHost(in *agentv1.FullState) (*shard.PutHost, error) {
 	return put, err
 }
 
-// ReadHost is putHostOf with the facts that read gives of the host, which are what its
+// ReadHost is what a state registers, with the facts that read gives of the host, which are what its
 // facts are judged by.
 func ReadHost(in *agentv1.FullState, read func(*shard.Host) *replica.Facts) (*shard.PutHost, *replica.Facts, error) {
 	var r stateReader

@@ -34,7 +34,7 @@ const (
 )
 
 // coldSearch answers queries while the replica loads its table: each from a small table, of
-// the hosts that the shard itself finds for it (shard.HostFinder, hostQueryOf). All
+// the hosts that the shard itself finds for it (shard.HostFinder, HostQueryOf). All
 // filters run on that table too, so the shard need only find no fewer hosts than pass.
 //
 // Queries that ask the shard for the same share a search that has not begun yet: as

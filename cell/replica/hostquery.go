@@ -68,7 +68,7 @@ func common[T comparable](a, b []T) []T {
 	return out
 }
 
-// judgeable refuses a request whose answer depends on hosts that hostQueryOf's answer
+// judgeable refuses a request whose answer depends on hosts that HostQueryOf's answer
 // may not have: on where other instances are, on disabled hosts, on what any host
 // raises. So it does with hardware, which claims need a whole table for too.
 func judgeable(r *schedule.Request, rules *schedule.Rules) error {

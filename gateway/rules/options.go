@@ -43,7 +43,7 @@ type Options struct {
 	Release string
 }
 
-// release is the one named; a name that there is not ends the start (Config.check).
+// release is the one named; a name that there is not ends the start (Config.Check).
 func (o *Options) release() novarelease.Release {
 	if o == nil {
 		return 0
