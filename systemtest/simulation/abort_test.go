@@ -142,10 +142,11 @@ func (k *checks) gaveBack(was, is *shard.Claim, bad func(string, ...any)) {
 	}
 }
 
-// abortEnds reports whether the host's abort of a confirmed claim ends it. The caller holds mu.
+// abortEnds reports whether the host's abort of a confirmed claim ends it. One transaction may confirm
+// the claim and end it. The caller holds mu.
 func (k *checks) abortEnds(was, is *shard.Claim) bool {
 	p := k.promises[is.ClaimID]
-	if p == nil || p.abortedOn != is.HostUUID || was.State != shard.Confirmed || was.Seen || is.Verdict == nil || is.Verdict.Reason != shard.ReasonAborted || k.world.plan.mode == agents.VerifyShadow {
+	if p == nil || p.abortedOn != is.HostUUID || was.State != shard.Confirmed && !p.confirming || was.Seen || is.Verdict == nil || is.Verdict.Reason != shard.ReasonAborted || k.world.plan.mode == agents.VerifyShadow {
 		return false
 	}
 	k.world.count("an abort ended a confirmed claim")
