@@ -194,6 +194,9 @@ func TestNamesAreWellFormedAndLabelsBounded(t *testing.T) {
 		if (m.Buckets != nil) != (m.Kind == Histogram) || !slices.IsSorted(m.Buckets) {
 			t.Errorf("%s: buckets %v", m.Name, m.Buckets)
 		}
+		if own := map[bool]int{true: 2}[m.Of == inCell]; len(m.Labels)-own > maxLabels {
+			t.Errorf("%s has more than %d labels besides its part's", m.Name, maxLabels)
+		}
 		for _, l := range m.Labels {
 			if (l.Values == nil) == (l.From == "") {
 				t.Errorf("%s: label %s needs a list, or what bounds it", m.Name, l.Name)

@@ -2,6 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -11,22 +14,54 @@ type part struct {
 	p *Process
 	// labels are the first ones of each of its series.
 	labels []string
+	// made has the series that were used. A new one replaces the map: labels come from closed
+	// lists, so that there are few, and readers need no lock.
+	made atomic.Pointer[map[seriesKey]any]
+	mu   sync.Mutex
+}
+
+// maxLabels is how many labels a metric may have besides the part's own.
+const maxLabels = 3
+
+type seriesKey struct {
+	metric *Metric
+	labels [maxLabels]string
 }
 
 func (s *part) with(labels []string) []string {
 	return append(s.labels[:len(s.labels):len(s.labels)], labels...)
 }
 
+// series gives a metric's series of these labels, after the part's own.
+func series[S any](s *part, m *Metric, labels []string, vector func(labels ...string) S) S {
+	key := seriesKey{metric: m}
+	copy(key.labels[:], labels)
+	if made := s.made.Load(); made != nil {
+		if one, ok := (*made)[key]; ok {
+			return one.(S)
+		}
+	}
+	one := vector(s.with(labels)...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more := map[seriesKey]any{key: one}
+	if made := s.made.Load(); made != nil {
+		maps.Copy(more, *made)
+	}
+	s.made.Store(&more)
+	return one
+}
+
 func (s *part) counter(m *Metric, labels ...string) prometheus.Counter {
-	return s.p.counters[m.Name].WithLabelValues(s.with(labels)...)
+	return series(s, m, labels, s.p.counters[m.Name].WithLabelValues)
 }
 
 func (s *part) gauge(m *Metric, labels ...string) prometheus.Gauge {
-	return s.p.gauges[m.Name].WithLabelValues(s.with(labels)...)
+	return series(s, m, labels, s.p.gauges[m.Name].WithLabelValues)
 }
 
 func (s *part) histogram(m *Metric, labels ...string) prometheus.Observer {
-	return s.p.histos[m.Name].WithLabelValues(s.with(labels)...)
+	return series(s, m, labels, s.p.histos[m.Name].WithLabelValues)
 }
 
 // add counts n more.
