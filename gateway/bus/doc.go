@@ -7,7 +7,7 @@
 //	transporturl.go  transport_url
 //	topology.go      exchanges and queues, declared as nova-scheduler declares them
 //	spec.go          the arguments of select_destinations as a gateway's request
-//	legacyspec.go    a RequestSpec as the dictionary that notifications have
+//	legacyspec.go    the dictionaries of RPC 4.0 to 4.2 as a RequestSpec
 //	selection.go     the gateway's answer as Nova's Selection objects
 //	selects.go       select_destinations: attempts, moves, exceptions
 //	allocations.go   the allocations of an answer in Placement

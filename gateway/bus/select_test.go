@@ -340,17 +340,24 @@ func TestRequestID_SetsInAnotherOrder_IsTheSame(t *testing.T) {
 	}
 }
 
-// Callers before RPC 4.4 name no instances and ask for no objects; those before 4.3 are refused.
-func TestSelectDestinations_OlderCallers_GetDictionariesOrAreRefused(t *testing.T) {
-	args := map[string]json.RawMessage{"spec_obj": json.RawMessage(`{"nova_object.name": "RequestSpec", "nova_object.data": {"num_instances": 2}}`)}
+func TestSelectDestinations_LegacyDictionaries_AsksForTheSame(t *testing.T) {
+	body := `{"method": "select_destinations", "version": "4.0", "args": {
+		"request_spec": {"num_instances": 2, "image": {"id": "i1", "min_ram": 64, "properties": {"hw-cpu_policy": "dedicated"}},
+			"instance_properties": {"uuid": "874b661d-24d1-4cac-a055-7b476bb17fb6", "project_id": "p", "user_id": "u", "availability_zone": "az1"},
+			"instance_type": {"flavorid": "f", "memory_mb": 512, "vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}},
+		"filter_properties": {"ignore_hosts": ["h2"], "scheduler_hints": {"different_host": "x"},
+			"group_updated": true, "group_policies": ["affinity"], "group_hosts": ["h1"], "group_members": ["m1"], "group_uuid": "g1", "limits": {}}}}`
+	r, err := decodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := &gateway{answer: func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 		resp, err := hosts("a")(ctx, req)
 		limits, _ := structpb.NewStruct(map[string]any{"memory_mb": 1024.0})
 		resp.Destinations[0].Selected.Limits = limits
 		return resp, err
 	}}
-	b := newBus(t, g, nil)
-	result, failed, err := b.dispatch(t.Context(), &request{Method: "select_destinations", Version: "4.3", Args: args})
+	result, failed, err := newBus(t, g, nil).dispatch(t.Context(), r)
 	if failed != nil || err != nil {
 		t.Fatal(failed, err)
 	}
@@ -362,10 +369,17 @@ func TestSelectDestinations_OlderCallers_GetDictionariesOrAreRefused(t *testing.
 	if !req.GetDryRun() || len(req.GetInstanceUuids()) != 2 || req.GetReturnAlternates() {
 		t.Errorf("%v", req)
 	}
-	args = map[string]json.RawMessage{"request_spec": json.RawMessage(`{}`), "filter_properties": json.RawMessage(`{}`)}
-	_, failed, err = b.dispatch(t.Context(), &request{Method: "select_destinations", Version: "4.0", Args: args})
-	if err != nil || failed == nil || failed.Class != "NoValidHost" || !strings.Contains(failed.Message, "RPC 4.3") {
-		t.Errorf("RPC 4.0: %v %v", failed, err)
+	spec := specOf(req)
+	group := spec["instance_group"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().AsMap()
+	if !reflect.DeepEqual(group, map[string]any{"policy": "affinity", "hosts": []any{"h1"}, "members": []any{"m1"}, "uuid": "g1"}) {
+		t.Errorf("group %v", group)
+	}
+	if spec["availability_zone"].GetStringValue() != "az1" || spec["scheduler_hints"].GetStructValue().AsMap()["different_host"].([]any)[0] != "x" {
+		t.Errorf("%v", spec)
+	}
+	image := spec["image"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().GetFields()
+	if image["properties"].GetStructValue().GetFields()["nova_object.data"].GetStructValue().GetFields()["hw_cpu_policy"].GetStringValue() != "dedicated" {
+		t.Errorf("image %v", image)
 	}
 }
 

@@ -32,7 +32,7 @@ type arguments struct {
 const maxAlternates = 32
 
 // readArguments reads the arguments of select_destinations as nova-scheduler takes them:
-// a RequestSpec, as conductors of Newton and later send it (RPC 4.3).
+// a RequestSpec (4.3 and later), or the dictionaries before it.
 func readArguments(r *request) (*arguments, *failure) {
 	const name = "select_destinations"
 	if f := takes(name, r, []string{"request_spec", "filter_properties", "spec_obj", "instance_uuids", "return_objects", "return_alternates"}, nil); f != nil {
@@ -51,12 +51,13 @@ func readArguments(r *request) (*arguments, *failure) {
 			return nil, badArguments(name, "got a value of a wrong type for '%s'", arg)
 		}
 	}
-	raw, ok := r.Args["spec_obj"]
-	if !ok {
-		return nil, noValidHost("The request cannot be honoured: it has no spec_obj, which RPC 4.3 brought; remove the older pin of [upgrade_levels] scheduler")
-	}
 	var err error
-	if a.spec, err = structOf(raw); err != nil {
+	if raw, ok := r.Args["spec_obj"]; ok {
+		a.spec, err = structOf(raw)
+	} else {
+		a.spec, err = legacySpec(r.Args["request_spec"], r.Args["filter_properties"])
+	}
+	if err != nil {
 		return nil, noValidHost("The request cannot be honoured: the request spec " + err.Error())
 	}
 	a.spec, _ = canonical(a.spec).(map[string]any)
