@@ -114,7 +114,7 @@ func passes(err error) bool {
 	return kind == fault.CellUnavailable || kind == fault.Overloaded || errors.Is(err, context.DeadlineExceeded)
 }
 
-// progressAfter is how long an answer may take without a word.
+// progressAfter is how long registration, or an answer, may take without a word.
 const progressAfter = 2 * time.Second
 
 // clearScreen moves a terminal's cursor home and removes what is below it.

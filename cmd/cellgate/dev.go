@@ -213,13 +213,25 @@ func freeWhileIdle(ctx context.Context) {
 	}
 }
 
-// awaitHosts waits until every host is registered; false when ctx ended first.
+// awaitHosts waits until every host is registered and tells how far it is when
+// that takes long; false when ctx ended first.
 func (d *dev) awaitHosts(ctx context.Context) bool {
+	tick := time.NewTicker(progressAfter)
+	defer tick.Stop()
 	for _, f := range d.fleets {
-		select {
-		case <-f.Ready():
-		case <-ctx.Done():
-			return false
+		for done := false; !done; {
+			select {
+			case <-f.Ready():
+				done = true
+			case <-tick.C:
+				n := 0
+				for _, f := range d.fleets {
+					n += f.Accepted()
+				}
+				_, _ = fmt.Fprintf(d.t.err, "registering hosts: %d of %d\n", n, len(d.fleets)*d.cfg.Dev.Hosts)
+			case <-ctx.Done():
+				return false
+			}
 		}
 	}
 	return true
