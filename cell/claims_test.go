@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,7 +234,7 @@ func TestOneBadQueryFailsAlone(t *testing.T) {
 			t.Errorf("proposal %d: %v", i, p)
 		}
 	}
-	if f := out.GetProposals()[1].GetFailure(); f.GetReason() != string(fault.InvalidRequest) || f.GetMessage()[:18] != "takes[0].host_uuid" {
+	if f := out.GetProposals()[1].GetFailure(); f.GetReason() != string(fault.InvalidRequest) || !strings.HasPrefix(f.GetMessage(), "tentative_placements[0].host_uuid") {
 		t.Errorf("the failure is %v", f)
 	}
 }

@@ -15,7 +15,7 @@ func ServerOptions() []grpc.ServerOption { return []grpc.ServerOption{rpc.Plain(
 // take.
 const (
 	plainQueries    = 4096
-	plainTakes      = 1000
+	plainPlacements = 1000
 	plainConsumers  = 1000
 	plainUUID       = 36
 	plainVersion    = 64
@@ -50,7 +50,7 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 	size := 0
 	for _, q := range m.GetQueries() {
 		k := q.GetKnown()
-		if len(q.GetPlacement()) < 1 || len(q.GetTentativePlacements()) > plainTakes || len(q.GetConsumerUuids()) > plainConsumers ||
+		if len(q.GetPlacement()) < 1 || len(q.GetTentativePlacements()) > plainPlacements || len(q.GetConsumerUuids()) > plainConsumers ||
 			len(q.GetTableVersion()) > plainVersion || len(q.GetTraceParent()) > plainTrace ||
 			len(k.GetBounds()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
 			return false

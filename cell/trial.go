@@ -170,21 +170,21 @@ func (t *trial) ask(in *cellv1.AskTrial) (*cellv1.TryPlacementsResponse, error) 
 	}
 	if len(in.GetPlacements()) > 0 {
 		e := t.table.Edit()
-		for i, take := range in.GetPlacements() {
-			request, rules, err := t.cell.shapes.Read(take.GetPlacement())
+		for i, p := range in.GetPlacements() {
+			request, rules, err := t.cell.shapes.Read(p.GetPlacement())
 			if err != nil {
 				return nil, err
 			}
-			host, instance := r.ID(wire.ItemPath("takes", i, ".host_uuid"), take.GetHostUuid()), r.ID(wire.ItemPath("takes", i, ".instance_uuid"), take.GetInstanceUuid())
+			host, instance := r.ID(wire.ItemPath("placements", i, ".host_uuid"), p.GetHostUuid()), r.ID(wire.ItemPath("placements", i, ".instance_uuid"), p.GetInstanceUuid())
 			if err := r.Err(); err != nil {
 				return nil, err
 			}
 			place := e.Place
-			if take.GetBuilt() {
+			if p.GetBuilt() {
 				place = e.PlaceBuilt
 			}
 			if !place(schedule.TentativePlacement{Host: host, Instance: instance}, request, rules) {
-				return nil, fault.Invalid(wire.ItemPath("takes", i, ".host_uuid"), "the cell has no host %s", host)
+				return nil, fault.Invalid(wire.ItemPath("placements", i, ".host_uuid"), "the cell has no host %s", host)
 			}
 		}
 		t.table = e.Table()

@@ -49,8 +49,8 @@ type mixture struct {
 // mixedCell is a cell with what was placed there.
 type mixedCell struct {
 	*asked
-	// takes are not sent yet; placed counts all. reset: the copy has what was placed before.
-	takes  []*cellv1.TrialPlacement
+	// unsent are the placements that the cell has not been told; placed counts all. reset: the copy has what was placed before.
+	unsent []*cellv1.TrialPlacement
 	placed int
 	reset  bool
 	// answers are the last ones, by shape; counts the instances placed, on hosts.
@@ -136,7 +136,7 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 	for _, p := range found.Picks {
 		c := m.cells[p.Cell]
 		host := p.Candidate.Host
-		c.takes = append(c.takes, &cellv1.TrialPlacement{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String(), Built: m.built})
+		c.unsent = append(c.unsent, &cellv1.TrialPlacement{Placement: s.placement, HostUuid: host.String(), InstanceUuid: id.String(), Built: m.built})
 		c.placed++
 		c.counts[i]++
 		if c.hosts[i] == nil {
@@ -167,11 +167,11 @@ func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Pr
 	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && last.query.NearMisses == a.Query.NearMisses && reflect.DeepEqual(last.query.Known, a.Query.Known) {
 		return last.proposal, nil
 	}
-	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Placements: c.takes, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})
+	got, err := c.trial.Ask(ctx, &cellv1.AskTrial{Reset_: c.reset, Placements: c.unsent, Query: wire.EncodeQuery(&a.Query, m.shapes[i].placement)})
 	if err != nil {
 		return nil, err
 	}
-	c.takes, c.reset = nil, false
+	c.unsent, c.reset = nil, false
 	p, err := wire.DecodeProposal(got)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the cell's answer is malformed")

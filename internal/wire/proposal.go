@@ -36,7 +36,7 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 
 // DecodeProposal decodes a cell's answer. Its error names the malformed field.
 func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
-	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), NovaException: raisedFrom(p.GetNovaException())}
+	out := &schedule.Proposal{Hosts: int(p.GetHosts()), Passed: int(p.GetPassed()), NovaException: novaExceptionFrom(p.GetNovaException())}
 	var err error
 	if out.Bounds, err = boundsFrom(p.GetBounds()); err != nil {
 		return nil, fmt.Errorf("bounds: %w", err)
@@ -111,7 +111,7 @@ func forecastFrom(in *cellv1.Forecast, weighers int) (*schedule.Forecast, error)
 	return out, nil
 }
 
-func raisedFrom(r *cellv1.NovaException) *schedule.NovaException {
+func novaExceptionFrom(r *cellv1.NovaException) *schedule.NovaException {
 	if r == nil {
 		return nil
 	}

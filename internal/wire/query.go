@@ -26,8 +26,8 @@ func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *sched
 	}
 	for i, t := range in.GetTentativePlacements() {
 		q.TentativePlacements = append(q.TentativePlacements, schedule.TentativePlacement{
-			Host:     r.ID(ItemPath("takes", i, ".host_uuid"), t.GetHostUuid()),
-			Instance: r.ID(ItemPath("takes", i, ".instance_uuid"), t.GetInstanceUuid()),
+			Host:     r.ID(ItemPath("tentative_placements", i, ".host_uuid"), t.GetHostUuid()),
+			Instance: r.ID(ItemPath("tentative_placements", i, ".instance_uuid"), t.GetInstanceUuid()),
 		})
 	}
 	return q
@@ -42,7 +42,7 @@ func statsOf(k *schedule.GlobalStats) *cellv1.GlobalStats {
 	return out
 }
 
-// knowledge decodes what a query says of all cells; nil for nothing.
+// stats decodes what a query says of all cells; nil for nothing.
 func (r *Fields) stats(in *cellv1.GlobalStats) *schedule.GlobalStats {
 	if in == nil {
 		return nil
