@@ -44,7 +44,7 @@ func TestFields_BadQuery_NamesEveryBadField(t *testing.T) {
 	want := []string{
 		"known.bounds", "limit", "placement.group.members[1]", "placement.group.policy", "placement.group.uuid",
 		"placement.ignore_host_uuids[1]", "placement.resources[1].amount", "placement.resources[1].resource_class",
-		"placement.resources[2].resource_class", "placement.rules.weighers[0].multiplier", "takes[0].instance_uuid",
+		"placement.resources[2].resource_class", "placement.rules.weighers[0].multiplier", "tentative_placements[0].instance_uuid",
 	}
 	if got := pathsOf(t, r.Err()); !slices.Equal(got, want) {
 		t.Errorf("named %v\nwant  %v", got, want)
