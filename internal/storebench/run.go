@@ -198,7 +198,8 @@ func (run *runner) measure(ctx context.Context, fail context.CancelCauseFunc, li
 		end := began.Add(limit - run.took)
 		for c := range run.Callers {
 			callers.Go(func() {
-				for !r.over.Load() && ctx.Err() == nil && time.Now().Before(end) {
+				// Each caller asks once, however late it starts.
+				for more := true; more && !r.over.Load() && ctx.Err() == nil; more = time.Now().Before(end) {
 					at := time.Now()
 					done, err := run.one(ctx, r, c)
 					if err != nil {
