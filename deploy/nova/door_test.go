@@ -33,27 +33,28 @@ var (
 )
 
 // TestDoorInNova places Nova's own objects through Nova's own classes: with
-// eventlet, as conductors run up to 2026, and with native threads, as later ones
-// do (CELLGATE_LONG=1).
+// eventlet, as conductors run up to 2026, and with native threads, as later ones do.
 func TestDoorInNova(t *testing.T) {
-	if out, err := exec.Command(python, "-W", "ignore", "-c", needs).CombinedOutput(); err != nil {
-		last := strings.Split(strings.TrimSpace(string(out)), "\n")
-		t.Skipf("Nova is not installed for %s (make needs-nova): %s", python, last[len(last)-1])
-	}
+	needsNova(t)
 	grpc, http := system(t)
-	modes := map[string]string{"eventlet": ""}
-	if os.Getenv("CELLGATE_LONG") != "" {
-		modes["threads"] = "1"
-	}
-	for mode, value := range modes {
+	for mode, value := range map[string]string{"eventlet": "", "threads": "1"} {
 		env := []string{"OS_NOVA_DISABLE_EVENTLET_PATCHING=" + value, "CELLGATE_GRPC=" + grpc, "CELLGATE_HTTP=" + http}
 		t.Run(mode, func(t *testing.T) {
 			unittest(t, env, together...)
-			t.Run(alone, func(t *testing.T) {
-				testlong.Only(t, "test_select, and the API of Placement in gateway/placement")
-				unittest(t, env, alone)
-			})
+			t.Run(alone, func(t *testing.T) { unittest(t, env, alone) })
 		})
+	}
+}
+
+// needsNova skips a test that `make test-nova` runs.
+func needsNova(t *testing.T) {
+	t.Helper()
+	if !testlong.On() {
+		t.Skip("not run: it belongs to make test-nova")
+	}
+	if out, err := exec.Command(python, "-W", "ignore", "-c", needs).CombinedOutput(); err != nil {
+		last := strings.Split(strings.TrimSpace(string(out)), "\n")
+		t.Skipf("Nova is not installed for %s (make needs-nova): %s", python, last[len(last)-1])
 	}
 }
 
@@ -62,12 +63,7 @@ func TestMain(m *testing.M) { rabbittest.Stop(m.Run()) }
 // TestBus_NovaUnchanged_GetsItsHosts calls with Nova's own RPC client, to which nothing
 // is installed, over a RabbitMQ.
 func TestBus_NovaUnchanged_GetsItsHosts(t *testing.T) {
-	if os.Getenv("CELLGATE_LONG") == "" {
-		t.Skip("not run: it belongs to make test-nova")
-	}
-	if out, err := exec.Command(python, "-W", "ignore", "-c", needs).CombinedOutput(); err != nil {
-		t.Skipf("Nova is not installed for %s (make needs-nova): %s", python, out)
-	}
+	needsNova(t)
 	url := rabbittest.Start(t).URL()
 	_, web := system(t, "--bus-url", url)
 	awaitReady(t, "http://"+web+"/readyz")
