@@ -66,7 +66,7 @@ var rules = []rule{
 	{folder: "gateway/legacy/gatewatch", may: []string{"gateway/cellclient", "gateway/legacy/novadb", "internal/fault", "internal/telemetry", "proto", "schedule"}, why: "what a gateway does for a cell under upgrade knows no request of a caller"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest", "internal/testlong"}, why: "Nova's tables for tests know no reader"},
 	{folder: "gateway/legacy/scratch", may: []string{"gateway/legacy/novadb"}, why: "a server for dumps knows nothing of what is in them but tables' names"},
-	{folder: "gateway/legacy/trial", may: []string{"gateway/legacy/novadb", "gateway/placement/mirror", "gateway/rules", "gateway/selection", "schedule"}, why: "a trial reads, decides and refuses as a selection does: it knows no cell and writes nothing"},
+	{folder: "gateway/legacy/try", may: []string{"gateway/legacy/novadb", "gateway/placement/mirror", "gateway/rules", "gateway/selection", "schedule"}, why: "cellgate try reads, decides and refuses as a selection does: it knows no cell and writes nothing"},
 	{folder: "gateway/legacy/importer", may: []string{"gateway/legacy/novadb", "internal/fault", "internal/rpc", "proto", "schedule"}, why: "an importer turns Nova's rows into an agent's reports; a cell is whoever takes them"},
 	{folder: "agent", may: []string{"internal", "proto", "schedule"}, why: "an agent reaches its cell through the stream, never a store; it judges NUMA cells and devices by the filters of the core"},
 	{folder: "systemtest", why: "it has tests only, of all parts together"},

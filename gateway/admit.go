@@ -34,26 +34,26 @@ const projectHeader = "cellgate-project"
 // place already: its value is known to this process alone.
 const placeHeader = "cellgate-place"
 
-// lanes are the queues of a gateway's calls. What ends or settles a claim waits for no
+// queues are the queues of a gateway's calls. What ends or settles a claim waits for no
 // selection, and what only reads for neither.
-type lanes struct {
-	selections, claims, others *admission.Lane
+type queues struct {
+	selections, claims, others *admission.Queue
 	// place is the value of placeHeader.
 	place string
 }
 
-func newLanes(most int) lanes {
-	return lanes{
-		selections: admission.NewLane("selections", most),
-		claims:     admission.NewFixedLane("changes of claims", most),
-		others:     admission.NewLane("other calls", most),
+func newQueues(most int) queues {
+	return queues{
+		selections: admission.NewQueue("selections", most),
+		claims:     admission.NewFixedQueue("changes of claims", most),
+		others:     admission.NewQueue("other calls", most),
 		place:      rand.Text(),
 	}
 }
 
-// laneOf gives the lane of a method, as gRPC names it; nil for none, as of services that
+// queueOf gives the queue of a method, as gRPC names it; nil for none, as of services that
 // are not the gateway's.
-func (l *lanes) laneOf(method string) *admission.Lane {
+func (l *queues) queueOf(method string) *admission.Queue {
 	switch method {
 	case cellgatev1.Scheduler_SelectDestinations_FullMethodName, cellgatev1.Scheduler_ExplainDestinations_FullMethodName:
 		return l.selections
@@ -70,12 +70,12 @@ func (l *lanes) laneOf(method string) *admission.Lane {
 	return nil
 }
 
-// each tells the state of every lane, for metrics.
-func (l *lanes) each(tell func(lane telemetry.Lane, limit, taken int, refused uint64)) {
-	for name, lane := range map[telemetry.Lane]*admission.Lane{
-		telemetry.LaneSelections: l.selections, telemetry.LaneClaims: l.claims, telemetry.LaneOthers: l.others,
+// each tells the state of every queue, for metrics.
+func (l *queues) each(tell func(queue telemetry.Queue, limit, taken int, refused uint64)) {
+	for name, queue := range map[telemetry.Queue]*admission.Queue{
+		telemetry.QueueSelections: l.selections, telemetry.QueueClaims: l.claims, telemetry.QueueOthers: l.others,
 	} {
-		s := lane.State()
+		s := queue.State()
 		tell(name, s.Limit, s.Taken, s.Refused)
 	}
 }
@@ -100,17 +100,17 @@ func answerInTime(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler
 	return resp, err
 }
 
-// admitCall gives a call its place in a lane, or refuses it, before its request is read.
+// admitCall gives a call its place in a queue, or refuses it, before its request is read.
 // It bounds the deadline: also of a call whose request never comes.
 func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
-	lane := g.lanes.laneOf(info.FullMethodName)
-	if lane == nil {
+	queue := g.queues.queueOf(info.FullMethodName)
+	if queue == nil {
 		return ctx, nil
 	}
 	leave := func() {}
-	if header := info.Header[placeHeader]; len(header) != 1 || header[0] != g.lanes.place {
+	if header := info.Header[placeHeader]; len(header) != 1 || header[0] != g.queues.place {
 		deadline, _ := ctx.Deadline()
-		got, err := lane.Enter(callerOf(ctx, addressOf(ctx), info.Header[projectHeader]), deadline)
+		got, err := queue.Enter(callerOf(ctx, addressOf(ctx), info.Header[projectHeader]), deadline)
 		if err != nil {
 			if p, ok := peer.FromContext(ctx); ok {
 				ingress.CallRefused(p.Addr)
@@ -130,18 +130,18 @@ type leaveKey struct{}
 
 // awaitTurn begins a call when it is its turn.
 func (g *Gateway) awaitTurn(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	lane := g.lanes.laneOf(info.FullMethod)
-	if lane == nil {
+	queue := g.queues.queueOf(info.FullMethod)
+	if queue == nil {
 		return handler(ctx, req)
 	}
 	if leave, ok := ctx.Value(leaveKey{}).(func()); ok {
 		defer leave()
 	}
 	var admit telemetry.Step
-	if lane == g.lanes.selections {
+	if queue == g.queues.selections {
 		_, admit = g.tel.Stage(ctx, telemetry.StageAdmit)
 	}
-	end, err := lane.Begin(ctx)
+	end, err := queue.Begin(ctx)
 	admit.End(err)
 	if err != nil {
 		return nil, err
@@ -157,15 +157,15 @@ func (g *Gateway) awaitTurn(ctx context.Context, req any, info *grpc.UnaryServer
 type placeKey struct{}
 
 // admitHTTP is admitCall for a REST request, before its body is read. A nil leave is of
-// a method without a lane.
+// a method without a queue.
 func (g *Gateway) admitHTTP(r *http.Request, method string) (admitted *http.Request, leave func(), err error) {
 	ctx := r.Context()
-	lane := g.lanes.laneOf(method)
-	if lane == nil {
+	queue := g.queues.queueOf(method)
+	if queue == nil {
 		return r, func() {}, nil
 	}
 	deadline, _ := ctx.Deadline()
-	leave, err = lane.Enter(callerOf(ctx, r.RemoteAddr, r.Header.Values(projectHeader)), deadline)
+	leave, err = queue.Enter(callerOf(ctx, r.RemoteAddr, r.Header.Values(projectHeader)), deadline)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,10 +177,10 @@ func (g *Gateway) withPlace(ctx context.Context) context.Context {
 	if ctx.Value(placeKey{}) == nil {
 		return ctx
 	}
-	return metadata.AppendToOutgoingContext(ctx, placeHeader, g.lanes.place)
+	return metadata.AppendToOutgoingContext(ctx, placeHeader, g.queues.place)
 }
 
-// callerOf gives who shares a lane with others: the identity that a caller proved, else
+// callerOf gives who shares a queue with others: the identity that a caller proved, else
 // the machine that it calls from. Its parts are projects, where calls name them, else
 // connections.
 func callerOf(ctx context.Context, address string, project []string) admission.Caller {

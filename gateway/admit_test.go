@@ -21,10 +21,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// occupied takes the one place of a world's lane for selections until the test ends.
+// occupied takes the one place of a world's queue for selections until the test ends.
 func (w *world) occupied() {
 	w.t.Helper()
-	leave, err := w.g.lanes.selections.Enter(admission.Caller{Name: "flood"}, time.Time{})
+	leave, err := w.g.queues.selections.Enter(admission.Caller{Name: "flood"}, time.Time{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestAdmission_RESTRequest_TakesOnePlace(t *testing.T) {
 	if rec := w.send(http.MethodPost, "/v1/select_destinations", fmt.Sprintf(restBody, testUUID(0x1, 1))); rec.Code != http.StatusOK {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	if s := w.g.lanes.selections.State(); s.Taken != 0 {
+	if s := w.g.queues.selections.State(); s.Taken != 0 {
 		t.Errorf("%d places are left", s.Taken)
 	}
 }

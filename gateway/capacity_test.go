@@ -96,7 +96,7 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 	w := start(t, all, patient)
 	client := cellgatev1.NewCapacityClient(w.conn)
 	runs, mixed, full, grouped := 0, 0, 0, 0
-	setChecks(t, 50, 200)
+	setChecks(t, 20, 200)
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		var hosts []schedule.Host

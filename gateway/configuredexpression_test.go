@@ -4,12 +4,12 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -101,10 +101,9 @@ func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 	for n := range 600 {
 		hosts = append(hosts, testHost(n, 8))
 	}
-	costly := `[` + strings.Repeat(`1, `, 500) + `1].all(x, host.free.VCPU > -1 * x) && true`
 	w := start(t, []*testCell{newCell(1, hosts...)}, func(c *Config) {
 		c.FilterExpression, c.WeighExpression = costly, `host.free.VCPU`
-		c.ProposeBudget = 110 * time.Second // a million steps under the race detector
+		c.ProposeBudget, c.MaxDeadline = testwait.Limit, testwait.Limit
 	})
 	r := ask(1, 1)
 	r.GetRequestSpec().FilterExpression = `true`

@@ -130,10 +130,7 @@ func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1
 // one of the conditions.
 func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	want, refusals, several := 10, 0, 0
-	if testlong.On() {
-		want = 1000
-	}
+	want, refusals, several := testlong.Or(5, 1000), 0, 0
 	for refusals < want {
 		w := start(t, inCells(variedHosts(rng, 5+rng.IntN(12)), 3), nil)
 		fits := func(req *cellgatev1.SelectDestinationsRequest) bool {

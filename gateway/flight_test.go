@@ -141,7 +141,7 @@ func TestWaiterThatGivesUpLeaves(t *testing.T) {
 			t.Error("the waiter was answered")
 		}
 		synctest.Wait()
-		if n := w.g.lanes.selections.State().Taken; n != 2 {
+		if n := w.g.queues.selections.State().Taken; n != 2 {
 			t.Errorf("%d selections run", n)
 		}
 		release()

@@ -105,8 +105,8 @@ type Gateway struct {
 	capacity  *capacity.Service
 	ready     chan struct{}
 	health    *health.Monitor
-	// lanes admit calls.
-	lanes lanes
+	// queues admit calls.
+	queues queues
 }
 
 // New makes a gateway and its connections; nothing is sent before Run or the
@@ -120,7 +120,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err // checkConfig has said so
 	}
-	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, in: deps.Ingress, lanes: newLanes(cfg.MaxInFlight), ready: make(chan struct{})}
+	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, in: deps.Ingress, queues: newQueues(cfg.MaxInFlight), ready: make(chan struct{})}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +147,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		UnknownValues: g.unknownValues,
 	})
 	g.capacity = capacity.New(capacity.Deps{Cells: g.cells, Selector: g.selector, Standing: g.gates, MaxDeadline: cfg.MaxDeadline})
-	g.tel.Watch(g.lanes.each, g.cells.SummaryAges)
+	g.tel.Watch(g.queues.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
 }

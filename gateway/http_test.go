@@ -112,7 +112,7 @@ func TestRESTUnavailableAndOverloaded(t *testing.T) {
 	if p := problemOf(t, rec); rec.Code != 503 || p.Reason != fault.CellUnavailable || !strings.Contains(p.Message, "cell1") {
 		t.Errorf("%d %+v", rec.Code, p)
 	}
-	leave, err := w.g.lanes.selections.Enter(admission.Caller{}, time.Time{})
+	leave, err := w.g.queues.selections.Enter(admission.Caller{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ type Claim struct {
 	DecisionID    string
 	InstanceIndex int32
 	Answer        []byte
-	// Moves names the claim of the same consumer that this one takes over from
+	// Moves names the claim of the same consumer that this one replaces
 	// when it is confirmed, in this shard or another cell's; empty for none.
 	// MovesCell is the cell's name, for callers: the rules do not read it.
 	Moves     string

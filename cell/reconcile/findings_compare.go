@@ -171,7 +171,7 @@ func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
 	return nil
 }
 
-// movedOn reports whether a live claim is to take over from c.
+// movedOn reports whether a live claim is to replace c.
 func movedOn(c *shard.Claim, all []*shard.Claim) bool {
 	return slices.ContainsFunc(all, func(o *shard.Claim) bool { return o.Moves == c.ClaimID })
 }

@@ -10,6 +10,7 @@ import (
 	"cellgate/cell/proposals"
 	"cellgate/internal/expression"
 	"cellgate/internal/pgtest"
+	"cellgate/internal/testlong"
 	"cellgate/schedule"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -21,14 +22,14 @@ import (
 // and once some of them are taken.
 func TestI6_AColdReplicaAnswersAsAWarmOne(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
-		coldAgrees(t, openPostgres(t, pgtest.Start(t).NewDatabase(t)), 8)
+		coldAgrees(t, openPostgres(t, pgtest.Start(t).NewDatabase(t)), testlong.Or(4, 20))
 	})
 	t.Run("a naive filter over Pebble", func(t *testing.T) {
 		store := newStore(t)
 		coldAgrees(t, struct {
 			shard.Store
 			shard.HostFinder
-		}{store, shardtest.NaiveFinder{Store: store}}, 24)
+		}{store, shardtest.NaiveFinder{Store: store}}, testlong.Or(8, 60))
 	})
 }
 

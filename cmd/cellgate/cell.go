@@ -52,7 +52,7 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 			return a.abandon(cmd.Context(), err)
 		}
 		a.addMetrics(web, served.Health(), tls)
-		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "shard", shardPlace(c.Cell))
+		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "shard", placeOf(c.Cell).String())
 		return a.run(cmd.Context())
 	})
 	return cmd

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cellgate/internal/config"
+	"cellgate/internal/raced"
 	"cellgate/internal/telemetry"
 )
 
@@ -33,6 +34,7 @@ func pages(t *testing.T) (files []string) {
 // What the documents show is there: commands with their flags, targets of make, keys of
 // the configuration, variables, links and paths.
 func TestDocsNameWhatIsThere(t *testing.T) {
+	raced.Skip(t, raced.Pure)
 	files := pages(t)
 	d := newDocs(t)
 	for _, file := range files {

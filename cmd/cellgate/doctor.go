@@ -159,10 +159,7 @@ var doctors = []doctor{
 	{"cell", "cell1", gatherCell, []check[*localProcess]{
 		{"cell.tls", checkFiles},
 		{"ports", checkPorts},
-		{"shard", checkDatabase},
-		{"shard", checkDirectory},
-		{"disk", checkDisk},
-		{"disk's speed", checkDiskSpeed},
+		{"shard", examineShard},
 		{"open files", checkOpenFiles},
 	}},
 	{"agent", "agent", gatherAgent, []check[*localProcess]{

@@ -23,7 +23,6 @@ import (
 	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
-	"cellgate/shard/pebbleshard"
 )
 
 // askWithin bounds one question to another process.
@@ -43,12 +42,6 @@ type localProcess struct {
 	dial     dialFunc
 	// ports are the results of the addresses to listen on.
 	ports results
-	// shard is what was seen of the directory of a cell's shard; at is it, or the nearest directory
-	// above that is there.
-	shard        pebbleshard.Inspection
-	at           string
-	shardErr     error
-	directoryErr error
 }
 
 func gatherGateway(p *localProcess) {
@@ -62,10 +55,6 @@ func gatherGateway(p *localProcess) {
 func gatherCell(p *localProcess) {
 	c := p.conf.Cell
 	p.server = c.TLS
-	if c.Store == "" {
-		p.shard, p.shardErr = pebbleshard.Inspect(c.Data, shardOptions(c))
-		p.at, p.directoryErr = nearest(c.Data)
-	}
 	p.listen("cell.grpc", c.GRPC)
 	p.listen("cell.metrics", c.Metrics)
 }

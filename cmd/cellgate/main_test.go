@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	raced.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice", "TestSampleThatGoesWrongEndsWith1", "TestStaticBinary", "TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether")
+	raced.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice",
+		"TestSampleThatGoesWrongEndsWith1", "TestStaticBinary", "TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether", "TestDocsNameWhatIsThere")
 	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"cellgate/gateway/placement"
 	"cellgate/internal/testaddr"
+	"cellgate/internal/testwait"
 )
 
 // What the Placement API acknowledged outlives a kill of the process that has the shards.
@@ -133,7 +134,7 @@ func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
 	p.await("Compared with Placement")
 	sendPlacement(t, at, "POST", "/cells/one/resource_providers", fmt.Sprintf(body, later), 200)
 	sendPlacement(t, tapped, "GET", "/resource_providers/"+later, "", 200)
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(testwait.Limit); ; {
 		// A second gateway asks the cells themselves.
 		other, cells := gateway()
 		got := sendPlacement(t, cells, "GET", "/resource_providers", "", 200)

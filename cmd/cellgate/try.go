@@ -16,7 +16,7 @@ import (
 
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/legacy/scratch"
-	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/legacy/try"
 	"cellgate/gateway/placement/mirror"
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
@@ -149,7 +149,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		return nil, err
 	}
 	if uuid == "" {
-		if database.CellUUID, err = trial.FindCell(ctx, database.API, c.Database); err != nil {
+		if database.CellUUID, err = try.FindCell(ctx, database.API, c.Database); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +168,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	if err != nil {
 		return nil, err
 	}
-	r, err := trial.Run(ctx, trial.Config{Database: database, Placement: providers, PlacementAPI: placement.client, Rules: compiled, Requests: requests})
+	r, err := try.Run(ctx, try.Config{Database: database, Placement: providers, PlacementAPI: placement.client, Rules: compiled, Requests: requests})
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	return report, nil
 }
 
-// unreadTables say what is missing without the tables that a trial can do without.
+// unreadTables say what is missing without the tables that it can do without.
 var unreadTables = map[string]string{
 	"flavors":            "may not be read: what still fits is not known",
 	"flavor_extra_specs": "may not be read: more may be said to fit than does",
@@ -206,7 +206,7 @@ var unreadTables = map[string]string{
 
 // databaseFailed names the flag and the address of the database that failed, with all that its driver says.
 func databaseFailed(err error, c config.LegacyCell, placement placementFlags, dumped bool) error {
-	var of *trial.DatabaseError
+	var of *try.DatabaseError
 	var known *fault.Error
 	flag := ""
 	switch {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/legacy/try"
 )
 
 //go:embed try.html
@@ -21,7 +21,7 @@ var tryTemplate = template.Must(template.New("try").Funcs(template.FuncMap{
 
 // tryReport is what was tried, with the findings that have something to do about them.
 type tryReport struct {
-	*trial.Report
+	*try.Report
 	Odd results `json:"odd"`
 	// Notes say what the report lacks for want of a database.
 	Notes []string `json:"notes,omitempty"`

@@ -21,13 +21,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/legacy/try"
 	"cellgate/gateway/placement"
 	"cellgate/internal/mariatest"
 	"cellgate/samples"
 )
 
-// apiTables are the tables of Nova's API database that only a trial reads.
+// apiTables are the tables of Nova's API database that only cellgate try reads.
 const apiTables = `CREATE TABLE flavors (id INTEGER, name VARCHAR(255), vcpus INTEGER, memory_mb INTEGER, root_gb INTEGER, ephemeral_gb INTEGER);
 CREATE TABLE flavor_extra_specs (id INTEGER, flavor_id INTEGER, {key} VARCHAR(255), value VARCHAR(255));
 CREATE TABLE request_specs (id INTEGER, instance_uuid VARCHAR(36), spec TEXT);
@@ -75,7 +75,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 	})
 }
 
-// placementTables are those of Placement's database that a trial reads.
+// placementTables are those of Placement's database that cellgate try reads.
 const placementTables = `CREATE TABLE resource_providers (id INTEGER, uuid VARCHAR(36), parent_provider_id INTEGER);
 CREATE TABLE resource_classes (id INTEGER, name VARCHAR(255));
 CREATE TABLE traits (id INTEGER, name VARCHAR(255));
@@ -126,7 +126,7 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	if !r.At.Equal(c.now.Add(-24 * time.Hour)) {
 		t.Errorf("services are seen at %v, the newest heartbeat was at %v", r.At, c.now.Add(-24*time.Hour))
 	}
-	if r.Classes[0] != (trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) || r.Flavors[2].Fits != 1 {
+	if r.Classes[0] != (try.Class{Name: "VCPU", Used: 126, Capacity: 128}) || r.Flavors[2].Fits != 1 {
 		t.Errorf("what fits: %+v, %+v", r.Classes, r.Flavors)
 	}
 	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
@@ -161,9 +161,9 @@ func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 	args := []string{"try", "--database", c.cell.URL, "--api-database", c.api.URL, "--cell-uuid", novaCellUUID, "-o", "yaml", "--placement"}
 	out, stderr, status := typed(t.Context(), "", append(args, server.URL, "--noauth")...)
 	var r struct {
-		Hosts      int           `yaml:"hosts"`
-		Unprovided []string      `yaml:"unprovided"`
-		Classes    []trial.Class `yaml:"classes"`
+		Hosts      int         `yaml:"hosts"`
+		Unprovided []string    `yaml:"unprovided"`
+		Classes    []try.Class `yaml:"classes"`
 		Replays    []struct {
 			Chosen string `yaml:"chosen"`
 			Rank   int    `yaml:"rank"`
@@ -172,7 +172,7 @@ func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
 		t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
 	}
-	if r.Hosts != 1 || len(r.Unprovided) != 1 || !slices.Contains(r.Classes, trial.Class{Name: "VCPU", Used: 126, Capacity: 128}) {
+	if r.Hosts != 1 || len(r.Unprovided) != 1 || !slices.Contains(r.Classes, try.Class{Name: "VCPU", Used: 126, Capacity: 128}) {
 		t.Errorf("the fleet: %+v", r)
 	}
 	if len(r.Replays) != 1 || r.Replays[0].Chosen != "host1" || r.Replays[0].Rank != 1 {
@@ -303,7 +303,7 @@ func TestTry_WithoutDatabase_IsWrongUsage(t *testing.T) {
 	}
 }
 
-// A user without rights on what only a trial reads gets the rest, and the statement that gives the right.
+// A user without rights on what only cellgate try reads gets the rest, and the statement that gives the right.
 func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 2, "127.0.0.1:1")
@@ -334,7 +334,7 @@ func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
 		args := []string{"try", "--database", as(c.cell.URL), "--api-database", as(c.api.URL), "--cell-uuid", novaCellUUID}
 		out, stderr, status := typed(t.Context(), "", append(args, "-o", "json")...)
 		var r struct {
-			Unread []trial.Unread `json:"unread"`
+			Unread []try.Unread `json:"unread"`
 			Left   []struct {
 				Reason string `json:"reason"`
 			} `json:"left_out"`

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/gateway/legacy/trial"
+	"cellgate/gateway/legacy/try"
 	"cellgate/internal/mariatest"
 )
 
@@ -48,7 +48,7 @@ func TestTry_BundledSample_PlacesItsRequestsAgain(t *testing.T) {
 			t.Errorf("%s: Nova's host %s has rank %d and does not pass %q", x.Instance, x.Nova, x.Rank, x.Rejected)
 		}
 	}
-	if !slices.ContainsFunc(r.Replays, func(x trial.Replay) bool { return x.Rejected == "ComputeFilter(down)" }) {
+	if !slices.ContainsFunc(r.Replays, func(x try.Replay) bool { return x.Rejected == "ComputeFilter(down)" }) {
 		t.Errorf("no host of Nova's is said to be down: %+v", r.Replays)
 	}
 }

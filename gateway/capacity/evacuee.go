@@ -145,7 +145,7 @@ func unread(ctx context.Context, c *asked, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "the claims of cell %s cannot be read: %s", c.Name(), cellclient.ReasonOf(err)).With("cells", c.Name())
 }
 
-// moving gives the ids of those of the claims that a claim elsewhere in the cell is beside, to take over from them.
+// moving gives the ids of those of the claims that a claim elsewhere in the cell is beside, to replace them.
 func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim) (map[string]bool, error) {
 	out := map[string]bool{}
 	for some := range slices.Chunk(claims, consumersPage) {

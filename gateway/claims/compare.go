@@ -38,13 +38,13 @@ func ConfirmedApart(a, b *cellgatev1.Claim) bool {
 	return a.GetState() == confirmed && b.GetState() == confirmed && !Pair(a, b)
 }
 
-// movesFrom reports whether claim to takes over from claim from.
+// movesFrom reports whether claim to replaces claim from.
 func movesFrom(to, from *cellgatev1.Claim) bool {
 	return to.GetMovesClaimId() != "" && to.GetMovesClaimId() == from.GetClaimId()
 }
 
 // beside reports whether a claim may be confirmed while another one of its consumer
-// stands: what it takes over from, and a move away from it that is not confirmed
+// stands: what it replaces, and a move away from it that is not confirmed
 // yet.
 func beside(c, other *cellgatev1.Claim) bool {
 	return movesFrom(c, other) || movesFrom(other, c) && other.GetState() == cellgatev1.ClaimState_PENDING

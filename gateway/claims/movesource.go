@@ -13,7 +13,7 @@ import (
 // before its release came.
 const maxSourceLooks = 3
 
-// releaseSource gives back what a confirmed claim takes over from, when that is in
+// releaseSource gives back what a confirmed claim replaces, when that is in
 // another cell: in its own, the cell has done it. An error leaves both claims
 // confirmed; confirming again goes on here. A source that is another consumer's by
 // now (it was transferred) is not the move's to release.
@@ -101,7 +101,7 @@ func (svc *Service) sourceLeft(ctx context.Context, c *cellgatev1.Claim, name st
 	case kind != fault.OutcomeUnknown && kind != fault.Overloaded:
 		kind = fault.CellUnavailable
 	}
-	return fault.Wrap(kind, err, "claim %s is confirmed, but the claim it takes over from, %s, could not be released in cell %s: confirm it again",
+	return fault.Wrap(kind, err, "claim %s is confirmed, but the claim it replaces, %s, could not be released in cell %s: confirm it again",
 		c.GetClaimId(), c.GetMovesClaimId(), name).
 		With("cells", name).With("cell", name).With("claim_id", c.GetMovesClaimId())
 }

@@ -4,8 +4,8 @@
 //	novadb       reads Nova's databases: hosts, aggregates, services, instances
 //	gatewatch    tells the cell what services it sees there; the cell moves its gate
 //	importer     writes the rows into the cell's shard, as reports of an agent
-//	trial        cellgate try: what cellgate would do with a cloud, read-only
-//	scratch      a database server for dumps, for the time of a trial
+//	try          cellgate try: what cellgate would do with a cloud, read-only
+//	scratch      a database server for dumps, while cellgate try runs
 //	legacytest   Nova's databases for tests, on a real MariaDB or PostgreSQL
 //
 // No request of a caller passes through here: a cell answers from its shard in every

@@ -113,7 +113,7 @@ func (s *selection) inTheWay(h existingClaim) error {
 		With("claim_state", h.claim.GetState().String()).With("claim_request_id", h.claim.GetRequestId())
 }
 
-// markMove writes into a new claim what it takes over from.
+// markMove writes into a new claim what it replaces.
 func (s *selection) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
 		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.svc.cells.All[s.source.cell].Name()

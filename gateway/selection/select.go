@@ -26,7 +26,7 @@ type selection struct {
 	// cells are in the order of configuration, places by instance: nil where it has no place yet.
 	cells  []cellState
 	places []*place
-	// source is the claim that a move takes over from; nil until it is found, and
+	// source is the claim that a move replaces; nil until it is found, and
 	// when there is none.
 	source *existingClaim
 	// decision is the decision id: of the first pick that places something, or of a claim

@@ -171,12 +171,12 @@ func (g *Gateway) Decided(written bool) {
 
 // Watch has the numbers read that are read when asked for. summaries calls each
 // for every cell that has a summary.
-func (g *Gateway) Watch(lanes func(each func(lane Lane, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
+func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
 	g.series().watch(func(emit Emit) {
-		lanes(func(lane Lane, limit, taken int, refused uint64) {
-			emit(gatewayInFlight, float64(taken), string(lane))
-			emit(gatewayLimit, float64(limit), string(lane))
-			emit(gatewayShed, float64(refused), string(lane))
+		queues(func(queue Queue, limit, taken int, refused uint64) {
+			emit(gatewayInFlight, float64(taken), string(queue))
+			emit(gatewayLimit, float64(limit), string(queue))
+			emit(gatewayShed, float64(refused), string(queue))
 		})
 		summaries(func(cell string, age time.Duration) { emit(gatewaySummaryAge, age.Seconds(), cell) })
 	})

@@ -35,14 +35,14 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Lane is a queue of a gateway's calls.
-type Lane string
+// Queue names a queue of a gateway's calls.
+type Queue string
 
-// The lanes of a gateway.
+// The queues of a gateway.
 const (
-	LaneSelections Lane = "selections"
-	LaneClaims     Lane = "claims"
-	LaneOthers     Lane = "others"
+	QueueSelections Queue = "selections"
+	QueueClaims     Queue = "claims"
+	QueueOthers     Queue = "others"
 )
 
 // Label is a dimension of a metric.
@@ -238,7 +238,7 @@ var (
 	labelShape      = Label{Name: "shape", From: "the amounts of VCPU, PCPU, MEMORY_MB and DISK_GB of instances: the ten that are most frequent among 4,096 live claims"}
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
-	labelLane       = Label{Name: "lane", Values: []string{string(LaneSelections), string(LaneClaims), string(LaneOthers)}}
+	labelCalls      = Label{Name: "calls", Values: []string{string(QueueSelections), string(QueueClaims), string(QueueOthers)}}
 	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", "caller_calls", other}}
 	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
 	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
@@ -305,9 +305,9 @@ var (
 	gatewayRequestSeconds    = histogram(inGateway, seconds, "cellgate_gateway_request_seconds", "How long requests took in the gateway, whatever their outcome.", labelRPC)
 	gatewayStageSeconds      = histogram(inGateway, seconds, "cellgate_gateway_stage_seconds", "How long each stage of a selection took. propose is one round over the cells; merge is planning without the rounds.", labelStage)
 	gatewayMergeRounds       = histogram(inGateway, rounds, "cellgate_gateway_merge_rounds", "Rounds over the cells that one merge needed. The bucket le=1 over the count, with instances=one, is the one-round share.", labelSize)
-	gatewayInFlight          = reading(inGateway, "cellgate_gateway_in_flight", "Calls that run or wait for their turn now, by lane.", labelLane)
-	gatewayLimit             = reading(inGateway, "cellgate_gateway_limit", "How many calls of a lane run at once at most. It adapts to how long they take.", labelLane)
-	gatewayShed              = tally(inGateway, "cellgate_gateway_shed_total", "Calls refused as OVERLOADED before they began, by lane: too many were under way, or their deadline was too near.", labelLane)
+	gatewayInFlight          = reading(inGateway, "cellgate_gateway_in_flight", "Calls that run or wait for their turn now, by kind.", labelCalls)
+	gatewayLimit             = reading(inGateway, "cellgate_gateway_limit", "How many calls of a kind run at once at most. It adapts to how long they take.", labelCalls)
+	gatewayShed              = tally(inGateway, "cellgate_gateway_shed_total", "Calls refused as OVERLOADED before they began, by kind: too many were under way, or their deadline was too near.", labelCalls)
 	gatewayPlaced            = counter(inGateway, "cellgate_gateway_instances_placed_total", "Instances that were given a host.")
 	gatewayInexact           = counter(inGateway, "cellgate_gateway_inexact_total", "Selections answered with exact=false, by the first reason. Reason spread: a pick among the first few hosts while claims are refused. Reason version: a merge that could not go on with one version of each table. Reason rounds: a merge that did not come to rest. Reason cut: a replica that loads its table searched some of its hosts alone.", labelInexact)
 	gatewayPartial           = counter(inGateway, "cellgate_gateway_partial_total", "Selections answered without a cell that should have been asked.")

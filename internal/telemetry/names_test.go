@@ -82,7 +82,7 @@ func useAll(p *Process) {
 	g.Waited(time.Millisecond)
 	g.Decided(true)
 	g.Decided(false)
-	g.Watch(func(each func(Lane, int, int, uint64)) { each(LaneClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	g.Watch(func(each func(Queue, int, int, uint64)) { each(QueueClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
 	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second}) })
 	l := g.Link("cell1")
 	gate := l.Gate()

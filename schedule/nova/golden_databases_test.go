@@ -42,7 +42,7 @@ type goldenRows struct {
 
 // TestGoldenFromDatabases writes the rows of every golden case into Nova's own
 // tables, reads them with gateway/legacy/novadb, and demands of the hosts it gives what
-// TestGolden demands of those made from the lines. Without CELLGATE_LONG, PostgreSQL has a third of the cases.
+// TestGolden demands of those made from the lines. Without CELLGATE_LONG, MariaDB has each sixth case and PostgreSQL each twelfth.
 func TestGoldenFromDatabases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: 600 cases in databases take a minute")
@@ -50,7 +50,7 @@ func TestGoldenFromDatabases(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		every := 1
 		if !testlong.On() {
-			every = map[legacytest.Kind]int{legacytest.MariaDB: 3, legacytest.PostgreSQL: 6}[k]
+			every = map[legacytest.Kind]int{legacytest.MariaDB: 6, legacytest.PostgreSQL: 12}[k]
 		}
 		want := nova.RunGolden(t, eachOf(every, nova.LoadGoldenCases(t)))
 		start := time.Now()

@@ -87,7 +87,7 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 	}
 }
 
-// taken reports whether a confirmed claim has taken over from one.
+// taken reports whether a confirmed claim has replaced one.
 func (k *checks) taken(e shard.Entry, id string) bool {
 	for _, ch := range e.Changes {
 		if ch.Claim != nil && ch.Claim.Moves == id && ch.Claim.State == shard.Confirmed {

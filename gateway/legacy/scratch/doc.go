@@ -1,5 +1,5 @@
 // Package scratch loads dumps of Nova's databases into a database server of its own, which
-// runs for one trial, and finds which of the databases is the cell's, the API's and Placement's.
+// runs once, and finds which of the databases is the cell's, the API's and Placement's.
 //
 //	scratch.go    Load: from files to URLs
 //	dump.go       what kind of dump a file is, and its text

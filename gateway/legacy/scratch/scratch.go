@@ -179,7 +179,7 @@ func lastLines(file string) string {
 	return strings.TrimSpace(string(b[max(0, len(b)-1000):]))
 }
 
-// find looks for the databases that a trial reads.
+// find looks for the databases that cellgate try reads.
 func (d *Databases) find(ctx context.Context, s *server) error {
 	names, err := s.names(ctx)
 	if err != nil {

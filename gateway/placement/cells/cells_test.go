@@ -255,7 +255,7 @@ func TestPlacementAPI_OverRealCells_SelectionsPlaceOnItsTrees(t *testing.T) {
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{Flavor: &cellgatev1.Flavor{Vcpus: 2, MemoryMb: 1024, RootGb: 10}}},
 	}
 	var resp *cellgatev1.SelectDestinationsResponse
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := time.Now().Add(testwait.Limit); ; {
 		if resp, err = scheduler.SelectDestinations(t.Context(), req); err == nil || time.Now().After(limit) {
 			break
 		}
@@ -299,7 +299,7 @@ func TestPlacementAPI_OverRealCells_SelectionsPlaceOnItsTrees(t *testing.T) {
 	}
 	call(t, "GET", url+"/resource_providers/"+compute, "", 200)
 	two.start()
-	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); {
+	for limit := time.Now().Add(testwait.Limit); time.Now().Before(limit); {
 		b.forgetNames()
 		if _, err := b.Names(t.Context(), placement.TraitName); err == nil && slices.Contains(namesOf(t, two), "CUSTOM_FAST") {
 			break

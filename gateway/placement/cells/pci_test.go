@@ -14,6 +14,7 @@ import (
 	"cellgate/gateway"
 	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -138,7 +139,7 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 	// choose repeats a request until the cell knows the host that was imported beside it.
 	choose := func(req *cellgatev1.SelectDestinationsRequest) *cellgatev1.Selection {
 		t.Helper()
-		for limit := time.Now().Add(20 * time.Second); ; {
+		for limit := time.Now().Add(testwait.Limit); ; {
 			resp, err := scheduler.SelectDestinations(t.Context(), req)
 			if err == nil {
 				return resp.GetDestinations()[0].GetSelected()

@@ -107,7 +107,7 @@ type Claim struct {
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Made from an instance the host reported, not by a request.
 	Adopted bool `protobuf:"varint,16,opt,name=adopted,proto3" json:"adopted,omitempty"`
-	// The claim that this one takes over from when it is confirmed (MOVE, EVACUATE,
+	// The claim that this one replaces when it is confirmed (MOVE, EVACUATE,
 	// LIVE_MIGRATE); empty for none.
 	MovesClaimId string `protobuf:"bytes,17,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The instance, when the claim was transferred to another consumer.

@@ -1239,7 +1239,7 @@ type ClaimOffer struct {
 	// What it takes of NUMA cells and devices, as JSON (schedule.GuestCheck); empty for
 	// nothing.
 	Guest []byte `protobuf:"bytes,7,opt,name=guest,proto3" json:"guest,omitempty"`
-	// The claim that it takes over from; empty for none.
+	// The claim that it replaces; empty for none.
 	MovesClaimId string `protobuf:"bytes,8,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The cell waits for a Verdict.
 	WantsVerdict  bool `protobuf:"varint,9,opt,name=wants_verdict,json=wantsVerdict,proto3" json:"wants_verdict,omitempty"`

@@ -1263,7 +1263,7 @@ type MovedIn struct {
 	ConsumerUuid string                 `protobuf:"bytes,2,opt,name=consumer_uuid,json=consumerUuid,proto3" json:"consumer_uuid,omitempty"`
 	HostUuid     string                 `protobuf:"bytes,3,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
 	ServiceHost  string                 `protobuf:"bytes,4,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
-	// What it takes over from.
+	// What it replaces.
 	FromCell      string                 `protobuf:"bytes,5,opt,name=from_cell,json=fromCell,proto3" json:"from_cell,omitempty"`
 	FromClaimId   string                 `protobuf:"bytes,6,opt,name=from_claim_id,json=fromClaimId,proto3" json:"from_claim_id,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`

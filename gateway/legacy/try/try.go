@@ -1,4 +1,4 @@
-package trial
+package try
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type Config struct {
 	Requests int
 }
 
-// Report is what a trial came to.
+// Report is what cellgate try found.
 type Report struct {
 	// At is the time that services are up or down at: the server's, or that of the newest heartbeat
 	// where no service had one lately, as in a dump.

@@ -14,7 +14,7 @@ import (
 )
 
 // enter demands a place and gives how to leave it.
-func enter(t *testing.T, l *Lane, c Caller) func() {
+func enter(t *testing.T, l *Queue, c Caller) func() {
 	t.Helper()
 	leave, err := l.Enter(c, time.Time{})
 	if err != nil {
@@ -24,7 +24,7 @@ func enter(t *testing.T, l *Lane, c Caller) func() {
 }
 
 // fill takes places for a caller until one is refused.
-func fill(t *testing.T, l *Lane, c Caller) (leaves []func()) {
+func fill(t *testing.T, l *Queue, c Caller) (leaves []func()) {
 	t.Helper()
 	for range 100_000 {
 		leave, err := l.Enter(c, time.Time{})
@@ -33,12 +33,12 @@ func fill(t *testing.T, l *Lane, c Caller) (leaves []func()) {
 		}
 		leaves = append(leaves, leave)
 	}
-	t.Fatal("the lane has no end")
+	t.Fatal("the queue has no end")
 	return nil
 }
 
 func TestEnter_LaneIsFull_RefusesWithRetryAfter(t *testing.T) {
-	l := NewLane("selections", 4)
+	l := NewQueue("selections", 4)
 	if n := len(fill(t, l, Caller{Name: "a"})); n != 4 {
 		t.Errorf("%d places of 4", n)
 	}
@@ -55,14 +55,14 @@ func TestEnter_LaneIsFull_RefusesWithRetryAfter(t *testing.T) {
 // A caller floods from many connections. Whoever else has few calls gets a place for
 // each: another caller, and another part of the same one.
 func TestEnter_OneCallerFloods_OthersOfFewCallsAreServed(t *testing.T) {
-	l := NewLane("selections", 1024)
+	l := NewQueue("selections", 1024)
 	flood := Caller{Name: "flood", Part: "1"}
 	fill(t, l, flood)
 	for range 1000 {
 		enter(t, l, Caller{Name: "polite", Part: "2"})()
 		enter(t, l, Caller{Name: "flood", Part: "3"})()
 		if _, err := l.Enter(flood, time.Time{}); err == nil {
-			t.Fatal("the flood got more than the lane has room for")
+			t.Fatal("the flood got more than the queue has room for")
 		}
 	}
 	if bound := 2 * l.room(); l.State().Taken > bound {
@@ -73,7 +73,7 @@ func TestEnter_OneCallerFloods_OthersOfFewCallsAreServed(t *testing.T) {
 // Two callers flood, one of them with ten times the calls: each place that becomes
 // free goes to who has less, until both have the same.
 func TestEnter_TwoCallersFlood_SharesBecomeEqual(t *testing.T) {
-	l := NewLane("selections", 1024)
+	l := NewQueue("selections", 1024)
 	a, b := Caller{Name: "a"}, Caller{Name: "b"}
 	leavesA := fill(t, l, a)
 	var leavesB []func()
@@ -105,7 +105,7 @@ func TestEnter_TwoCallersFlood_SharesBecomeEqual(t *testing.T) {
 }
 
 func TestEnter_EveryPlaceIsLeft_NothingIsKept(t *testing.T) {
-	l := NewLane("selections", 1024)
+	l := NewQueue("selections", 1024)
 	var leaves []func()
 	for i := range 50 {
 		leaves = append(leaves, fill(t, l, Caller{Name: fmt.Sprint(i % 7), Part: fmt.Sprint(i)})...)
@@ -119,7 +119,7 @@ func TestEnter_EveryPlaceIsLeft_NothingIsKept(t *testing.T) {
 }
 
 // call is a whole call that takes a time.
-func call(t *testing.T, l *Lane, took time.Duration) {
+func call(t *testing.T, l *Queue, took time.Duration) {
 	t.Helper()
 	defer enter(t, l, Caller{Name: "a"})()
 	end, err := l.Begin(t.Context())
@@ -132,7 +132,7 @@ func call(t *testing.T, l *Lane, took time.Duration) {
 
 func TestEnter_DeadlineBeforeTheFastestCall_IsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLane("selections", 1024)
+		l := NewQueue("selections", 1024)
 		soon := func(d time.Duration) error {
 			leave, err := l.Enter(Caller{Name: "b"}, time.Now().Add(d))
 			if err == nil {
@@ -169,7 +169,7 @@ func TestEnter_DeadlineBeforeTheFastestCall_IsRefused(t *testing.T) {
 
 func TestEnter_QueueLongerThanTheDeadline_IsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLane("selections", 1024)
+		l := NewQueue("selections", 1024)
 		var all sync.WaitGroup
 		for range fewCalls {
 			all.Go(func() { call(t, l, 100*time.Millisecond) })
@@ -204,7 +204,7 @@ func (b *backend) serve() {
 
 // flood sends calls at a rate for a time, each with a deadline, and gives how many
 // were served.
-func flood(t *testing.T, l *Lane, b *backend, rate int, d time.Duration) (served int) {
+func flood(t *testing.T, l *Queue, b *backend, rate int, d time.Duration) (served int) {
 	t.Helper()
 	ends := make(chan bool, int(d.Seconds()*float64(rate))+1)
 	n := 0
@@ -242,7 +242,7 @@ func flood(t *testing.T, l *Lane, b *backend, rate int, d time.Duration) (served
 // soon as the flood ends every call is.
 func TestLane_FloodOfTwentyTimes_GoodputHoldsAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, b := NewLane("selections", 1024), &backend{pace: 40 * time.Millisecond, atOnce: 20}
+		l, b := NewQueue("selections", 1024), &backend{pace: 40 * time.Millisecond, atOnce: 20}
 		const can = 500 // a second: 20 at once, 40 ms each
 		if got := flood(t, l, b, 20*can, 4*time.Second); got < 4*can*9/10 {
 			t.Errorf("served %d of %d", got, 4*can)
@@ -260,7 +260,7 @@ func TestLane_FloodOfTwentyTimes_GoodputHoldsAndRecovers(t *testing.T) {
 // with what is asked.
 func TestLane_SlowBackendBecomesFast_LimitRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, b := NewLane("selections", 1024), &backend{pace: 20 * time.Millisecond, atOnce: 40}
+		l, b := NewQueue("selections", 1024), &backend{pace: 20 * time.Millisecond, atOnce: 40}
 		flood(t, l, b, 600, 3*time.Second)
 		b.pace = 400 * time.Millisecond
 		flood(t, l, b, 600, 6*time.Second)
@@ -278,7 +278,7 @@ func TestLane_SlowBackendBecomesFast_LimitRecovers(t *testing.T) {
 // Who releases frees what others wait for: a deadline that is near refuses nothing.
 func TestEnter_FixedLaneDeadlineBeforeTheFastestCall_IsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewFixedLane("releases", 1024)
+		l := NewFixedQueue("releases", 1024)
 		var all sync.WaitGroup
 		for range fewCalls {
 			all.Go(func() { call(t, l, 100*time.Millisecond) })
@@ -300,9 +300,9 @@ func TestEnter_FixedLaneDeadlineBeforeTheFastestCall_IsServed(t *testing.T) {
 	})
 }
 
-// Refusing is what a lane does most of in a flood: it makes nothing.
+// Refusing is what a queue does most of in a flood: it makes nothing.
 func TestEnter_LaneIsFull_RefusesWithoutAllocation(t *testing.T) {
-	l := NewLane("selections", 4)
+	l := NewQueue("selections", 4)
 	fill(t, l, Caller{Name: "a"})
 	if n := testing.AllocsPerRun(100, func() { _, _ = l.Enter(Caller{Name: "b"}, time.Time{}) }); n != 0 {
 		t.Errorf("%g allocations for a refusal", n)

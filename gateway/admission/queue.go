@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// leastLimit, firstLimit and mostLimit bound how many calls of a lane run at once.
+	// leastLimit, firstLimit and mostLimit bound how many calls of a queue run at once.
 	// Cells answer several calls of one gateway with one batch and one commit, and calls
 	// that wait for a cell that hangs must not hold up the others: a noisy measurement
 	// does not take the limit below leastLimit.
@@ -32,14 +32,14 @@ const (
 )
 
 // Caller is who calls: its name, and which part of it. Callers have equal shares of
-// a lane, and parts of a caller equal shares of the caller's.
+// a queue, and parts of a caller equal shares of the caller's.
 type Caller struct{ Name, Part string }
 
-// Lane admits calls of one kind. Safe for concurrent use.
-type Lane struct {
+// Queue admits calls of one kind. Safe for concurrent use.
+type Queue struct {
 	what string
 	most int
-	// fixed lanes refuse last: only what they have no place for.
+	// fixed queues refuse last: only what they have no place for.
 	fixed bool
 	// full is the error of every call without a place: refusing must cost little.
 	full    *fault.Error
@@ -70,26 +70,26 @@ type places struct {
 	parts map[string]int
 }
 
-// NewLane makes a lane of what errors name, in which never more than most calls wait
+// NewQueue makes a queue of what errors name, in which never more than most calls wait
 // or run.
-func NewLane(what string, most int) *Lane {
-	return newLane(what, most, false)
+func NewQueue(what string, most int) *Queue {
+	return newQueue(what, most, false)
 }
 
-// NewFixedLane makes a lane whose limit does not adapt, and in which most calls may wait or
+// NewFixedQueue makes a queue whose limit does not adapt, and in which most calls may wait or
 // run, however near their deadlines are: for calls that are cheap, that a flood of others
 // slows down, and that free what others wait for.
-func NewFixedLane(what string, most int) *Lane {
-	return newLane(what, most, true)
+func NewFixedQueue(what string, most int) *Queue {
+	return newQueue(what, most, true)
 }
 
-func newLane(what string, most int, fixed bool) *Lane {
+func newQueue(what string, most int, fixed bool) *Queue {
 	limit := uint(max(1, min(mostLimit, most)))
 	least, first := uint(leastLimit), uint(firstLimit)
 	if fixed {
 		least, first = limit, limit
 	}
-	return &Lane{
+	return &Queue{
 		what: what, most: most, fixed: fixed, callers: map[string]*places{},
 		full: &fault.Error{Kind: fault.Overloaded, Message: "too many " + what + " are under way already", RetryAfter: retryAfter},
 		limiter: adaptivelimiter.NewBuilder[any]().
@@ -101,7 +101,7 @@ func newLane(what string, most int, fixed bool) *Lane {
 
 // Enter gives a call a place, which leave gives back, once; or refuses it as
 // OVERLOADED, with the time after which it may come again. A zero deadline is none.
-func (l *Lane) Enter(c Caller, deadline time.Time) (leave func(), err error) {
+func (l *Queue) Enter(c Caller, deadline time.Time) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -124,7 +124,7 @@ func (l *Lane) Enter(c Caller, deadline time.Time) (leave func(), err error) {
 	return func() { l.leave(c) }, nil
 }
 
-func (l *Lane) leave(c Caller) {
+func (l *Queue) leave(c Caller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.taken--
@@ -142,7 +142,7 @@ func (l *Lane) leave(c Caller) {
 // as much again is for parts of callers, and as much again for callers, that have less
 // than their fair share: a caller of few calls is served beside one that floods. It
 // needs mu.
-func (l *Lane) admits(c Caller) bool {
+func (l *Queue) admits(c Caller) bool {
 	room := l.room()
 	if l.taken >= l.most || l.taken >= 2*room {
 		return false
@@ -166,8 +166,8 @@ func (l *Lane) admits(c Caller) bool {
 }
 
 // room is how many calls may be under way: as many wait as run, so that none waits
-// for longer than a call takes; in a fixed lane half of the most.
-func (l *Lane) room() int {
+// for longer than a call takes; in a fixed queue half of the most.
+func (l *Queue) room() int {
 	if l.fixed {
 		return max(1, l.most/2)
 	}
@@ -175,15 +175,15 @@ func (l *Lane) room() int {
 }
 
 // wait is about how long a call that comes now waits for its turn. It needs mu.
-func (l *Lane) wait() time.Duration {
+func (l *Queue) wait() time.Duration {
 	limit := l.limiter.Limit()
 	return time.Duration(max(0, l.taken-limit)) * l.usual / time.Duration(limit)
 }
 
 // hopeless refuses a call that cannot meet its deadline: it waits so long, and then
 // takes at least as long as the fastest recent call. Without recent calls nothing is
-// known, and it refuses nothing. Neither does a fixed lane. It needs mu.
-func (l *Lane) hopeless(deadline, now time.Time, wait time.Duration) error {
+// known, and it refuses nothing. Neither does a fixed queue. It needs mu.
+func (l *Queue) hopeless(deadline, now time.Time, wait time.Duration) error {
 	if l.fixed || deadline.IsZero() || now.Sub(l.since) >= 2*fastestOver || l.now.calls+l.previous.calls < fewCalls {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (l *Lane) hopeless(deadline, now time.Time, wait time.Duration) error {
 // Begin waits for the turn of a call that has a place, and gives what must be called
 // when it has ended, once: with whether it was answered: the time of another says nothing of the next.
 // It refuses a call that cannot meet its deadline any more.
-func (l *Lane) Begin(ctx context.Context) (end func(answered bool), err error) {
+func (l *Queue) Begin(ctx context.Context) (end func(answered bool), err error) {
 	permit, err := l.limiter.AcquirePermit(ctx)
 	if err != nil {
 		return nil, err // of ctx
@@ -230,7 +230,7 @@ func (l *Lane) Begin(ctx context.Context) (end func(answered bool), err error) {
 }
 
 // learn is told of a call that began then and ends now.
-func (l *Lane) learn(began time.Time) {
+func (l *Queue) learn(began time.Time) {
 	now := time.Now()
 	took := max(1, now.Sub(began))
 	l.mu.Lock()
@@ -250,7 +250,7 @@ func (l *Lane) learn(began time.Time) {
 	}
 }
 
-// State is what a lane shows of itself.
+// State is what a queue shows of itself.
 type State struct {
 	// Limit is how many calls run at once at most, Taken how many wait or run.
 	Limit, Taken int
@@ -258,8 +258,8 @@ type State struct {
 	Refused uint64
 }
 
-// State gives the lane's state.
-func (l *Lane) State() State {
+// State gives the queue's state.
+func (l *Queue) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return State{Limit: l.limiter.Limit(), Taken: l.taken, Refused: l.refused}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"cellgate/internal/bench"
+	"cellgate/internal/config"
+	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
+)
+
+const (
+	// A shard that cannot write ends its cell.
+	leastFree, enoughFree = 256 << 20, 5 << 30
+	// Every claim waits for a sync.
+	slowSync = 10 * time.Millisecond
+	syncs    = 21
+)
+
+// shardDirectory is a directory that one process has to itself; memory when it has no name, which
+// only `dev` and tests leave out.
+type shardDirectory struct{ config.Cell }
+
+func (d shardDirectory) options() pebbleshard.Options {
+	return pebbleshard.Options{
+		Cell: d.Name, CellUUID: d.UUID, MaxDecisionBytes: int64(d.DecisionMiB) << 20,
+		MaxClockJump: d.MaxClockJump, MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
+		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", d.Name, os.Getpid()),
+	}
+}
+
+func (d shardDirectory) String() string { return d.Data }
+
+func (d shardDirectory) flag() string { return "--data" }
+
+func (d shardDirectory) check(context.Context) error { return pebbleshard.Check(d.Data, d.options()) }
+
+func (d shardDirectory) open(_ context.Context, memTable uint64, log *slog.Logger) (shard.Store, error) {
+	opts := d.options()
+	opts.Log, opts.MemTable = log, memTable
+	if d.Data == "" {
+		return pebbleshard.OpenMem(opts)
+	}
+	return pebbleshard.Open(d.Data, opts)
+}
+
+func (d shardDirectory) examine(_ context.Context, now time.Time) results {
+	out := d.examineShard(now)
+	at, err := nearest(d.Data)
+	if err != nil {
+		return append(out, diagnose(unhealthy, err.Error(), "give a directory on a disk that is there").named("disk")...)
+	}
+	return slices.Concat(out, examineDisk(at).named("disk"), d.timeDisk(at).named("disk's speed"))
+}
+
+// examineShard says what is there, who has its lock, and what its clock says.
+func (d shardDirectory) examineShard(now time.Time) results {
+	seen, err := pebbleshard.Inspect(d.Data, d.options())
+	if err != nil {
+		return diagnose(unhealthy, err.Error(), "do what it says; nothing of it was changed").named("shard " + d.Data)
+	}
+	out, lock, ahead := good("is of cell %s, format version %d", d.Name, pebbleshard.FormatVersion), good("is free"), seen.Newest.Sub(now)
+	if !seen.Exists {
+		out = good("is not there yet; it will be made")
+	}
+	if out = out.named("shard " + d.Data); ahead > clockApart {
+		out = append(out, diagnose(unhealthy, fmt.Sprintf("the shard was written %v from now: the clock was set back, or is wrong", ahead.Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say").named("clock and shard")...)
+	}
+	switch {
+	case seen.HeldBy != 0:
+		holder := cmp.Or(seen.Holder, "which has not said its name")
+		lock = diagnose(noted, fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, holder), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
+	case seen.Holder != "":
+		lock = diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
+	}
+	return append(out, lock.named("lock of the shard")...)
+}
+
+func examineDisk(at string) results {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(at, &fs); err != nil {
+		return diagnose(warned, fmt.Sprintf("free space under %s is not known: %v", at, err), "look at it yourself")
+	}
+	free := uint64(fs.Bavail) * uint64(fs.Bsize)
+	return atLeast(free, leastFree, enoughFree, fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), at), "make room: a shard that cannot write ends its cell")
+}
+
+// timeDisk writes beside the shard, whose directory has the shard's files only.
+func (d shardDirectory) timeDisk(at string) results {
+	beside := at
+	if _, err := os.Stat(d.Data); err == nil {
+		beside = filepath.Dir(at)
+	}
+	median, err := bench.SyncMedian(beside, syncs)
+	what := fmt.Sprintf("a sync takes %v (median of %d, under %s)", median.Round(10*time.Microsecond), syncs, beside)
+	switch {
+	case err != nil:
+		return diagnose(warned, fmt.Sprintf("was not measured: %v", err), "let this user write beside the shard, or measure the disk yourself")
+	case median > slowSync:
+		return diagnose(warned, what, "use a disk with a safe write cache: every claim waits for a sync or more, though more of them share one under load")
+	}
+	return good("%s", what)
+}
+
+// nearest gives a directory, or the nearest one above it that is there.
+func nearest(dir string) (string, error) {
+	at, err := filepath.Abs(dir)
+	for err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(at); err == nil {
+			if !info.IsDir() {
+				return "", fmt.Errorf("%s is a file", at)
+			}
+			return at, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+		at, err = filepath.Dir(at), nil
+	}
+	return "", err
+}
