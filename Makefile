@@ -34,7 +34,7 @@ build: ## Build bin/cellgate.
 # schedule/nova starts no goroutine (a test of the import rules says so), and with the race
 # detector its thousands of cases take four minutes: it runs without.
 PURE := schedule/nova
-# These leave some tests out with the race detector (internal/raced), which run without it.
+# These leave some tests out with the race detector (internal/norace), which run without it.
 LEFT_OUT := systemtest/simulation shard/sqlshard systemtest cmd/cellgate shard/pebbleshard schedule internal/expression shard
 # What takes longest begins first, so that no processor waits for it at the end.
 LONGEST := cmd/cellgate shard/sqlshard gateway cell systemtest gateway/legacy/novadb shard/pebbleshard

@@ -91,7 +91,7 @@ var rules = []rule{
 	{folder: "internal/testaddr", stdOnly: true, why: "it knows ports, not who uses them"},
 	{folder: "internal/testlong", stdOnly: true, why: "the tests of all parts use it"},
 	{folder: "internal/testwait", stdOnly: true, why: "it is a number"},
-	{folder: "internal/raced", stdOnly: true, why: "the tests of the core use it"},
+	{folder: "internal/norace", stdOnly: true, why: "the tests of the core use it"},
 	{folder: "internal/pgproxy", why: "a proxy for tests knows the wire, not who speaks"},
 	{folder: "internal/novarelease", may: []string{"internal/suggest"}, stdOnly: true, why: "what releases of Nova have is data"},
 	{folder: "internal/novaconf", may: []string{"internal/limits", "internal/novarelease", "internal/python", "internal/suggest"}, stdOnly: true, why: "what Nova's files say is told apart from what cellgate does by it"},
@@ -123,7 +123,7 @@ var forbiddenExcept = map[string]string{
 	"cellgate/internal/pgtest":           "testing",
 	"cellgate/internal/mariatest":        "testing",
 	"cellgate/internal/rabbittest":       "testing",
-	"cellgate/internal/raced":            "testing",
+	"cellgate/internal/norace":           "testing",
 	"cellgate/internal/serverproc":       "testing",
 	"cellgate/internal/testaddr":         "testing",
 	"cellgate/internal/testlong":         "testing",
@@ -317,7 +317,7 @@ func TestWhatIsLeftOutWithTheRaceDetectorRunsWithoutIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if strings.Contains(read(t, f), "raced."+"LeaveOut(") {
+			if strings.Contains(read(t, f), "norace."+"LeaveOut(") {
 				leave = append(leave, strings.TrimPrefix(p.ImportPath, module+"/"))
 			}
 		}

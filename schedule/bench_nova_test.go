@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // richHosts are benchHosts that say of themselves what Nova's do: four kinds of
@@ -165,7 +165,7 @@ func BenchmarkPlan64(b *testing.B) {
 // What Propose allocates for Nova's filters does not depend on how many hosts
 // there are, but for what hosts say that no other says: text to compare.
 func TestNovaFiltersAllocateNothingPerHost(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	for _, c := range novaCases {
 		allocs := func(n int) float64 {
 			table, q := (&fleet{hosts: richHosts(n)}).table(), benchQuery()

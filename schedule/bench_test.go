@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // benchHosts makes hosts as an aged fleet has them: four sizes, each host used
@@ -160,7 +160,7 @@ func BenchmarkRegister(b *testing.B) {
 
 // What Propose allocates does not depend on how many hosts there are.
 func TestProposeAllocatesNothingPerHost(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	for _, name := range []string{"plain", "known", "group"} {
 		allocs := func(n int) float64 {
 			f := &fleet{hosts: benchHosts(n), consumers: naiveConsumers{}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // Of a host's tree, as Nova, Neutron and Cyborg report them: two GPUs, an agent of
@@ -118,7 +118,7 @@ func BenchmarkProposeTree(b *testing.B) {
 
 // What TreeFilter allocates does not grow with the hosts it looks at.
 func TestTreesAllocateNothingPerHost(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	for _, c := range treeBenches {
 		allocs := func(n int) float64 {
 			table, q := (&fleet{hosts: treeHosts(n)}).table(), benchQuery()

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // deviceCase is a host with devices that are child providers, and a request for some of them.
@@ -166,7 +166,7 @@ func (c *deviceCase) naivelyPasses(hw *naiveHardware, way map[string]ID) bool {
 // A host passes when the filters accept some allocation candidate, the allocation is one of those, and each instance takes
 // the devices that its allocation names.
 func TestPCIGroups_EachFilterOfEachCandidate_IsNaive(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	passed, second, refused := 0, 0, 0
 	propChecks(t, 6000)
 	rapid.Check(t, func(rt *rapid.T) {

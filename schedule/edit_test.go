@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // After any edits a table holds what a plain map would and answers as one built
 // anew, and every older version still does what it did.
 func TestEditsEqualRebuilt(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<40).Draw(t, "edit seed"), 5))
 		type version struct {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // placeOneByOne is what Fill counts, naively: select, place, until nothing passes.
@@ -31,7 +31,7 @@ func placeOneByOne(t *rapid.T, table *Table, r *Request, rules *Rules, seed uint
 func noRest() error { return nil }
 
 func TestFill_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	const most = 400
 	full, limited, grouped, several := 0, 0, 0, 0
 	propChecks(t, 200)

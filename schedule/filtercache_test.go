@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // Whatever changed between two queries, and in whatever order versions of a table
 // are asked, a FilterCache answers as the table itself does.
 func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	var kept, found, passed, overridden, ranked int
 	propChecks(t, 400)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,13 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // Each step of a forecast is what the table itself says of the candidate after the pick, and Rest are the bounds of
 // all others that pass.
 func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	propChecks(t, 1500)
 	var steps, full, several, withTree int
 	rapid.Check(t, func(t *rapid.T) {

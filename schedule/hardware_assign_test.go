@@ -5,13 +5,13 @@ import (
 	"reflect"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // Instances that are assigned one after the other find room exactly as picks of one request
 // do; and what is assigned, taken of the same report again, leaves the same.
 func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	rng := rand.New(rand.NewPCG(11, 12))
 	counts := map[string]int{}
 	for range 3000 {

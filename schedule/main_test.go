@@ -4,12 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // TestMain leaves out what starts no goroutine and takes long with the race detector.
 func TestMain(m *testing.M) {
-	raced.LeaveOut(
+	norace.LeaveOut(
 		"TestEditsEqualRebuilt",
 		"TestFill_RandomFleets_EqualsPlacingOneByOne",
 		"TestHardwareIsNaive",

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
@@ -146,7 +146,7 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 // Brute force: of a refused request with NUMA cells, dedicated CPUs or pages, every change that is listed fits by itself; no
 // combination of all changes costs less than the first; and each condition that would do alone is listed with the least cost.
 func TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	want := testlong.Or(250, 10000)
 	refused, tried, several := 0, 0, 0
 	by := map[string]int{}

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
@@ -76,7 +76,7 @@ func changesOf(r *Request) [][]Miss {
 // Brute force over the whole fleet: of all combinations of all changes, none that costs less than the nearest host's lets
 // any host pass; and where no host is near by changes of the request, none does at all.
 func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	const most = 50_000 // combinations tried of a request; one with more is left out
 	want := testlong.Or(30, 1000)
 	propChecks(t, 2*want)

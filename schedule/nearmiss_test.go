@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
 // The naive way: every host is a fleet of its own, every condition is judged alone, and every smaller set of changes is
 // tried.
 func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	var refused, changed, several, amounts int
 	propChecks(t, testlong.Or(200, 400))
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 
 // The scores of a candidate are its weight, to the last bit.
 func TestScores_RandomFleets_AddUpToTheWeight(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	weighed := 0
 	propChecks(t, 100)
 	rapid.Check(t, func(t *rapid.T) {

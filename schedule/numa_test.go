@@ -6,13 +6,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // NUMATopologyFilter and PciPassthroughFilter pass the hosts that the oracle
 // passes, also after picks took of them.
 func TestHardwareIsNaive(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	var asked, numa, pci, unreadable, after int
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<30).Draw(t, "seed"), 3))

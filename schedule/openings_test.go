@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
@@ -113,7 +113,7 @@ func randomWhole(rng *rand.Rand, minUnits bool) *wholeRequest {
 // they are in and wherever its members are, and none of all combinations of all changes that costs less does. The latter not
 // where hosts have a min_unit: less of a class can then drop the host that hard affinity would have chosen.
 func TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	want := testlong.Or(400, 20000)
 	refused, tried, later, several := 0, 0, 0, 0
 	byPolicy := map[Policy]int{}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // busyFleet is a fleet of Tables that fills up request by request.
@@ -100,7 +100,7 @@ func busyRequests() []*Request {
 // the shape the last time it was asked for as the expected, as a gateway keeps it.
 // The floors leave some points to what was measured: 90 % and 97 %.
 func TestPlanRoundsOnABusyFleet(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	for _, of := range []struct {
 		name  string
 		rules *Rules

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
@@ -97,7 +97,7 @@ func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 // The merged order is the order one scheduler over all hosts gives, whatever the
 // split, what is expected and the order of answers.
 func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	for _, of := range []struct {
 		name   string
 		checks int
@@ -136,7 +136,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 
 // Requests for many instances, most of whose picks the cells foretell.
 func TestI5_ManyInstancesEqualOneScheduler(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	propChecks(t, testlong.Or(1000, 2000))
 	var share mergeShare
 	rapid.Check(t, func(t *rapid.T) {
@@ -170,7 +170,7 @@ func checkPass(t *rapid.T, s *scenario, r *Result) {
 // A plan that had too few rounds says so, or is right all the same; its picks
 // pass the filters in any case.
 func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	propChecks(t, 500)
 	inexact := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -194,7 +194,7 @@ func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 // A plan that loses a cell goes on as one scheduler that loses its hosts; with
 // picks on them, as one that never had them.
 func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	propChecks(t, 2000)
 	var before, between, picked, late int
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // sameProposal fails unless two answers are the same to the bit. The order of
@@ -56,7 +56,7 @@ func propose(t failer, table *Table, q *Query) *Proposal {
 
 // The fast answer is the naive one, to the bit.
 func TestProposeIsNaive(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	var queries, some, known, taken, several int
 	propChecks(t, 400)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // naiveCandidates makes every combination of providers for the groups and classes of a
@@ -124,7 +124,7 @@ func naiveCandidates(c *treeCase) (found []string) {
 
 // A tree passes when one of all combinations does, and takes one of them.
 func TestTreeSearchIsNaive(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	passed, grouped := 0, 0
 	propChecks(t, 2000)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -191,7 +191,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 
 // What a FilterCache keeps of trees is what a fresh look finds.
 func TestFilterCache_Trees_AnswersAsAFreshSearch(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	passed := 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 11))

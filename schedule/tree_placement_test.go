@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 )
 
@@ -225,7 +225,7 @@ func dumpTree(c *treeCase) string {
 // TestTreesAreJudgedAsPlacementDoes compares with what Placement 8.0.0 answered to
 // cases bundled; TestTreesAgainstPlacement with what it answers to new ones.
 func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	if *updateTrees {
 		bundleTrees(t)
 	}
@@ -270,7 +270,7 @@ func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 
 func TestTreesAgainstPlacement(t *testing.T) {
 	testlong.Only(t, "TestTreesAreJudgedAsPlacementDoes")
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	seed := uint64(time.Now().UnixNano())
 	cases := treeCases(seed, 40)
 	askPlacement(t, cases)

@@ -11,14 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // TestI1I2I9_DecideIsTheNaiveRules: on the rows of its read set alone, Decide
 // answers as the naive rules do on everything; usage is the sum of the live
 // claims; and claims alone never make anything overfull.
 func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -211,7 +211,7 @@ func TestDecide_ImportOlderThanOneOfTwoClaims_EndsTheOther(t *testing.T) {
 // operations come to one after the other at the same time, each row once; rows
 // are replaced, never changed; the same again is the same.
 func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	rapid.Check(t, func(t *rapid.T) {
 		ops := genOp(2, 4, 6)
 		w := newWorld()

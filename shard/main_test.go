@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // TestMain lets properties be checked 3,000 times, unless the command line says
@@ -16,6 +16,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	raced.LeaveOut("TestDecideABatchIsItsOperationsOneByOne", "TestI1I2I9_DecideIsTheNaiveRules")
+	norace.LeaveOut("TestDecideABatchIsItsOperationsOneByOne", "TestI1I2I9_DecideIsTheNaiveRules")
 	os.Exit(m.Run())
 }

@@ -9,7 +9,7 @@ import (
 
 	"cellgate/cell/agents"
 	"cellgate/internal/fault"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -45,7 +45,7 @@ func (d *drifted) fills(id string, consumer int) (*cellgatev1.Selection, error) 
 // A build that fails on its host gives the room back at once, whatever is lost on the way:
 // the claim is not confirmed, and goes to an alternate.
 func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	for _, at := range []lostAt{noLoss, lostVerdict, takenVerdict} {
 		t.Run("lost "+string(at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
 
 // A claim that its caller confirmed before the build failed ends, once the host says so.
 func TestAnAbortOnTheHostEndsAConfirmedClaim(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	for _, at := range []lostAt{noLoss, lostVerdict} {
 		t.Run("lost "+string(at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

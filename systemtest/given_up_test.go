@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
 )
@@ -64,7 +64,7 @@ func (w *weather) clear() {
 // answered with stays, confirmed or not: nothing that the calls before it give back
 // late ends it. Nothing else stays beyond its lease.
 func TestI3_CallersThatGiveUpAndRepeatAtOnce(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	gaveUp, lost := 0, 0
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -148,7 +148,7 @@ func (w *world) stand(selected []*cellgatev1.Selection, confirmed bool) {
 // TestI4_WhatACallGivenUpClaimedIsGoneSoon: nothing is lost, and nobody repeats the
 // call. What it claimed is given back long before its lease ends.
 func TestI4_WhatACallGivenUpClaimedIsGoneSoon(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	gaveUp := 0
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {

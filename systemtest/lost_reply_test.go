@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -54,7 +54,7 @@ func play(t *testing.T, s scenario, n *network) {
 // documented ends where it would have; nothing is held twice, nothing is left over,
 // nothing is over capacity, and the same request has the same answer.
 func TestLostReplies(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	total := map[string]int{}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {

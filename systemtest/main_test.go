@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"cellgate/internal/norace"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/raced"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	raced.LeaveOut("TestAnAbortOnTheHostEndsAConfirmedClaim", "TestAnAbortOnTheHostGivesTheRoomBack", "TestI3_CallersThatGiveUpAndRepeatAtOnce",
+	norace.LeaveOut("TestAnAbortOnTheHostEndsAConfirmedClaim", "TestAnAbortOnTheHostGivesTheRoomBack", "TestI3_CallersThatGiveUpAndRepeatAtOnce",
 		"TestI4_WhatACallGivenUpClaimedIsGoneSoon", "TestLostOffersAndVerdicts", "TestLostReplies",
 		"TestHostsWhoseStatesAreRefusedTakeInstances", "TestNoTextOfACallerIsTakenForASickCell")
 	if err := keepOneDecision(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/cell/agents"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -17,7 +17,7 @@ import (
 // less than its cell knows: long after their service_down_time instances are placed, and not
 // where the refused state has no room.
 func TestHostsWhoseStatesAreRefusedTakeInstances(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	synctest.Test(t, func(t *testing.T) {
 		w := startWith(t, newNetwork(), verifying{mode: agents.VerifySync})
 		c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}

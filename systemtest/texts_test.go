@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/samples"
 )
@@ -45,7 +45,7 @@ func countTexts(form *structpb.Struct) int {
 // a refusal that names a field of the caller's: no cell is called unavailable, and
 // nothing is a defect of ours.
 func TestNoTextOfACallerIsTakenForASickCell(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	all, err := samples.All()
 	must(t, err)
 	var form *structpb.Struct

@@ -11,7 +11,7 @@ import (
 
 	"cellgate/cell/agents"
 	"cellgate/internal/fault"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -99,7 +99,7 @@ func (s breakingStream) SendMsg(m any) error {
 // its host cannot hold is not confirmed, one that it holds is, and no claim is left over,
 // in the shard or in the host's book.
 func TestLostOffersAndVerdicts(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		for _, at := range []lostAt{noLoss, lostOffer, lostVerdict, takenVerdict} {
 			for what, full := range map[string]bool{"rejected": true, "fine": false} {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cellgate/internal/config"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 const deploy = "../../deploy"
@@ -161,7 +161,7 @@ func staticBinary(t *testing.T) string {
 
 // TestStaticBinary builds the binary once for all that is asked of it.
 func TestStaticBinary(t *testing.T) {
-	raced.Skip(t, "it compiles the whole without cgo, as only the part without the detector does")
+	norace.Skip(t, "it compiles the whole without cgo, as only the part without the detector does")
 	binary := staticBinary(t)
 	t.Run("systemd accepts the units", func(t *testing.T) { systemdAcceptsTheUnits(t, binary) })
 	t.Run("the container is it on scratch", func(t *testing.T) { containerIsOnScratch(t, binary) })

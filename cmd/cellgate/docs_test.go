@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cellgate/internal/config"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/telemetry"
 )
 
@@ -34,7 +34,7 @@ func pages(t *testing.T) (files []string) {
 // What the documents show is there: commands with their flags, targets of make, keys of
 // the configuration, variables, links and paths.
 func TestDocsNameWhatIsThere(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	files := pages(t)
 	d := newDocs(t)
 	for _, file := range files {

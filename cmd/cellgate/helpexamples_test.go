@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cellgate/gateway/legacy/legacytest"
+	"cellgate/internal/norace"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/raced"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -87,7 +87,7 @@ var serving = []struct {
 // Every line of every command's Example runs as it is written, but for what helpSystem
 // substitutes, ends with status 0, and leaves the system as healthy as before.
 func TestHelpExamples_EveryLine_RunsAndHarmsNothing(t *testing.T) {
-	raced.Skip(t, "it starts a process for each example, and looks at what they answer")
+	norace.Skip(t, "it starts a process for each example, and looks at what they answer")
 	onLinux(t)
 	s := newHelpSystem(t)
 	defer func() {

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/gateway/legacy/legacytest"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // asCellgate makes the test binary behave as cellgate, for tests that kill it.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	raced.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice",
+	norace.LeaveOut("TestHelpExamples_EveryLine_RunsAndHarmsNothing", "TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo", "TestBundledSampleGoesAsExpectedTwice",
 		"TestSampleThatGoesWrongEndsWith1", "TestStaticBinary", "TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether", "TestDocsNameWhatIsThere")
 	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -54,7 +54,7 @@ func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
 }
 
 func TestSample_SmallerFleet_RunsWhatCanRunAndSaysSo(t *testing.T) {
-	raced.Skip(t, whatDevShows)
+	norace.Skip(t, whatDevShows)
 	out, stderr, status := typed(t.Context(), "", append([]string{"dev", "--cells", "2", "--hosts", "100", "--data", t.TempDir(), "--sample", "--once"}, freePorts...)...)
 	for _, want := range []string{
 		"OTHERWISE (placed by default): nova_request_spec.requested_destination.cell: there is no cell",

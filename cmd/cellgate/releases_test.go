@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -29,7 +29,7 @@ func binaryOfRelease(t *testing.T, release string) string {
 // TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether upgrades a system as
 // docs/how-to/operations.md says, and in make test-long then one cell by one release too many.
 func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
-	raced.Skip(t, "it links another binary; the processes are other programs")
+	norace.Skip(t, "it links another binary; the processes are other programs")
 	next := binaryOfRelease(t, "2")
 	s := startSystem(t, 2, 3, nil)
 	placeOne := func(step string) {

@@ -10,7 +10,7 @@ import (
 
 	"cellgate/internal/config"
 	"cellgate/internal/fault"
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/samples"
 )
@@ -123,7 +123,7 @@ func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
 // The system that the bundled sample is written for does with it what its files
 // say, and again on the same data: the claims are there, the answers the same.
 func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
-	raced.Skip(t, whatDevShows)
+	norace.Skip(t, whatDevShows)
 	if testing.Short() {
 		t.Skip("3 cells of 300 hosts")
 	}
@@ -146,7 +146,7 @@ func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 
 // The table tells what did not come as expected, and so does the status.
 func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
-	raced.Skip(t, whatDevShows)
+	norace.Skip(t, whatDevShows)
 	if testing.Short() {
 		t.Skip("3 cells of 300 hosts")
 	}

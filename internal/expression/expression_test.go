@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/schedule"
 )
 
@@ -179,7 +179,7 @@ func TestWeights(t *testing.T) {
 
 // What an expression costs follows from what it does, and its host's part is counted.
 func TestCosts(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	costs := func(text string, hosts int) error {
 		p, err := Compile(text)
 		if err != nil {
@@ -312,7 +312,7 @@ func drawNaive(rng *rand.Rand, depth int) naive {
 // Whatever the split into cells, the same hosts pass and the others are counted under
 // the same details, as a naive evaluation has it; and so with what a FilterCache keeps.
 func TestAnswersAreThoseOfTheNaive(t *testing.T) {
-	raced.Skip(t, raced.Pure)
+	norace.Skip(t, norace.Pure)
 	passed, lacking, asked := 0, 0, 0
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 5))

@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 func TestMain(m *testing.M) {
-	raced.LeaveOut("TestAnswersAreThoseOfTheNaive", "TestCosts")
+	norace.LeaveOut("TestAnswersAreThoseOfTheNaive", "TestCosts")
 	os.Exit(m.Run())
 }

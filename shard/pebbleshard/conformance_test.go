@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	raced.LeaveOut("TestConformanceOnDisk", "TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged", "TestTrim_ADayOfClaimsEnding_TheShardLevelsOff", "TestOpen_OneByteInverted_HasAllClaimsOrIsRefused", "TestOpen_AFileCutShort_HasAllClaimsOrIsRefused")
+	norace.LeaveOut("TestConformanceOnDisk", "TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged", "TestTrim_ADayOfClaimsEnding_TheShardLevelsOff", "TestOpen_OneByteInverted_HasAllClaimsOrIsRefused", "TestOpen_AFileCutShort_HasAllClaimsOrIsRefused")
 	goleak.VerifyTestMain(m)
 }
 
@@ -32,7 +32,7 @@ func TestConformanceInMemory(t *testing.T) {
 }
 
 func TestConformanceOnDisk(t *testing.T) {
-	raced.Skip(t, "TestConformanceInMemory runs the same code with the race detector")
+	norace.Skip(t, "TestConformanceInMemory runs the same code with the race detector")
 	noRules := "CELLGATE_LONG=1 runs them; the store in memory has them"
 	if testlong.On() {
 		noRules = ""

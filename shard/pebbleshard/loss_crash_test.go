@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -58,7 +58,7 @@ func (c *crashes) String() string { return "crashes" }
 // and syncs, those of the openings after a power cut among them: no such store is
 // refused, and every one has what was acknowledged.
 func TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged(t *testing.T) {
-	raced.Skip(t, manyOpens)
+	norace.Skip(t, manyOpens)
 	const claims = 60
 	seeds := 3
 	if testlong.On() {

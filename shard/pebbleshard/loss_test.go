@@ -13,7 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
@@ -151,7 +151,7 @@ func sampled(all int) int {
 // TestOpen_OneByteInverted_HasAllClaimsOrIsRefused inverts a byte of each file of a
 // store: at every offset of the small ones, and at random ones of the others.
 func TestOpen_OneByteInverted_HasAllClaimsOrIsRefused(t *testing.T) {
-	raced.Skip(t, manyOpens)
+	norace.Skip(t, manyOpens)
 	const claims = 240
 	samples := sampled(120)
 	whole := confirmed(t, claims)
@@ -191,7 +191,7 @@ func TestOpen_OneByteInverted_HasAllClaimsOrIsRefused(t *testing.T) {
 
 // TestOpen_AFileCutShort_HasAllClaimsOrIsRefused cuts each file of a store.
 func TestOpen_AFileCutShort_HasAllClaimsOrIsRefused(t *testing.T) {
-	raced.Skip(t, manyOpens)
+	norace.Skip(t, manyOpens)
 	const claims = 240
 	samples := sampled(40)
 	whole := confirmed(t, claims)

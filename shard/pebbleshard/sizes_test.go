@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -18,7 +18,7 @@ import (
 // made, confirmed and released, decisions put, and Trim runs in steps. What is on disk
 // levels off at the bounds, although all of it is younger than its age allows.
 func TestTrim_ADayOfClaimsEnding_TheShardLevelsOff(t *testing.T) {
-	raced.Skip(t, manyOpens)
+	norace.Skip(t, manyOpens)
 	const steps, perStep = 120, 240
 	dir, clock := t.TempDir(), newTestClock()
 	opts := testOptions

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"cellgate/internal/norace"
 	"cellgate/internal/pgtest"
-	"cellgate/internal/raced"
 	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 	"cellgate/shard"
@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	raced.LeaveOut("TestConformance")
+	norace.LeaveOut("TestConformance")
 	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
 }
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // locked must be enough at the weakest, and must not be in the way at the strongest.
 func TestConformance(t *testing.T) {
 	if !testlong.On() {
-		raced.Skip(t, "storms, and one history on every store, run the same code with the race detector")
+		norace.Skip(t, "storms, and one history on every store, run the same code with the race detector")
 	}
 	noRules := "CELLGATE_LONG=1 runs them; the embedded store has them, and random histories are the same on both"
 	if testlong.On() {

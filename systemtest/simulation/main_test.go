@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 	"cellgate/shard"
 	"cellgate/shard/pebbleshard"
 )
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		slog.Error("no labels", "error", err)
 		os.Exit(1)
 	}
-	raced.LeaveOut("TestI1_I2_I3_I4_I8_I9_Simulation")
+	norace.LeaveOut("TestI1_I2_I3_I4_I8_I9_Simulation")
 	if err := keepOneDecision(); err != nil {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)

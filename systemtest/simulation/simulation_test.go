@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/internal/raced"
+	"cellgate/internal/norace"
 )
 
 // settings of a run, from the environment: so many seeds from the first one on, by default
@@ -102,7 +102,7 @@ func (s *sums) String() string {
 // on the way, and after quiet all replicas' tables, all agents' truths and the shards are
 // the same.
 func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
-	raced.Skip(t, raced.Runtime)
+	norace.Skip(t, norace.Runtime)
 	set := settingsOf(t)
 	all := &sums{counts: map[string]int{}, histories: map[uint64]map[uint64]int{}}
 	t.Run("seeds", func(t *testing.T) {

@@ -1,4 +1,4 @@
-package raced
+package norace
 
 import (
 	"flag"
@@ -40,7 +40,7 @@ func LeaveOut(tests ...string) {
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	if !slices.Contains(left, t.Name()) {
-		t.Fatal("raced.LeaveOut does not name this test: make test would not run it")
+		t.Fatal("norace.LeaveOut does not name this test: make test would not run it")
 	}
 	if On {
 		t.Skip(why + "; make test runs it without")

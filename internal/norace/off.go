@@ -1,6 +1,6 @@
 //go:build !race
 
-package raced
+package norace
 
 // On says that the race detector is on.
 const On = false

@@ -1,4 +1,4 @@
-package raced
+package norace
 
 import (
 	"flag"
