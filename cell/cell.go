@@ -61,7 +61,7 @@ type Cell struct {
 	phase      *phase
 }
 
-// phase is how far the replica's life has come.
+// phase is how far the start of the replica is.
 type phase struct {
 	// open is closed when the lane is open, ready when the table is loaded too.
 	open, ready chan struct{}

@@ -86,7 +86,7 @@ func (l *Tracker) NoteHeard(host string) {
 	}
 }
 
-// LastSeen gives when the host was heard, zero when not in this life, and
+// LastSeen gives when the host was heard, zero when not by this run, and
 // whether it is up.
 func (l *Tracker) LastSeen(host string) (at time.Time, up bool) {
 	l.mu.Lock()

@@ -10,5 +10,5 @@
 //   - Equal placements, as bytes, are read once while they are asked for (shapes.go),
 //     and what filters found out for them is kept, within 64 MiB (memory.go).
 //   - A version that was named in a proposal answers for a while; after that, or in
-//     another life of whoever named it, it is GONE (versions.go).
+//     another run of the replica that named it, it is GONE (versions.go).
 package proposals

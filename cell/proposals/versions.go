@@ -11,9 +11,8 @@ import (
 	"cellgate/schedule"
 )
 
-// Versions keeps the newest table and the pinned ones. A version is pinned when
-// a proposal names it, for as long as it was last asked for and keep. Whole tables
-// share what did not change, so that a pin costs what changed since.
+// Versions has the newest table, and each version that a proposal named, until nobody asked for it
+// for the time keep. Whole tables share what did not change, so a version costs what changed since.
 type Versions struct {
 	keep time.Duration
 	max  int
@@ -21,21 +20,21 @@ type Versions struct {
 
 	current atomic.Pointer[schedule.Table]
 
-	mu     sync.Mutex
-	life   string
-	pinned map[uint64]*pinned
+	mu          sync.Mutex
+	incarnation string
+	whole       map[uint64]*keptVersion
 	// parts are tables of some hosts, by numbers of their own; lastPart is the
 	// newest's.
-	parts    map[uint64]*pinned
+	parts    map[uint64]*keptVersion
 	lastPart uint64
 }
 
-type pinned struct {
+type keptVersion struct {
 	Version
 	until time.Time
 }
 
-// OfParts stands behind the life's name in the names of parts.
+// OfParts stands behind the incarnation in the names of parts.
 const OfParts = "~"
 
 // maxPartHosts bounds the hosts in all parts together.
@@ -44,19 +43,19 @@ const maxPartHosts = 1 << 16
 // NewVersions begins with an empty table. A version is kept for keep after it was last
 // asked for, and most of them at most.
 func NewVersions(keep time.Duration, most int, now func() time.Time) *Versions {
-	v := &Versions{keep: keep, max: most, now: now, pinned: map[uint64]*pinned{}, parts: map[uint64]*pinned{}}
+	v := &Versions{keep: keep, max: most, now: now, whole: map[uint64]*keptVersion{}, parts: map[uint64]*keptVersion{}}
 	v.current.Store(schedule.NewTable())
 	return v
 }
 
-// Born names this life of whoever answers; versions of another one are GONE.
-func (v *Versions) Born(life string) {
+// SetIncarnation names the run of the replica; versions that another run named are GONE.
+func (v *Versions) SetIncarnation(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.life = life
+	v.incarnation = name
 }
 
-// Current is the newest table, not pinned.
+// Current is the newest table, not kept.
 func (v *Versions) Current() *schedule.Table { return v.current.Load() }
 
 // Publish makes t the newest.
@@ -65,47 +64,47 @@ func (v *Versions) Publish(t *schedule.Table) {
 	v.Sweep()
 }
 
-// Newest pins and gives the newest version, and its name.
+// Newest keeps and gives the newest version, and its name.
 func (v *Versions) Newest() (*schedule.Table, string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t := v.current.Load()
-	p := v.pinned[t.Version()]
+	p := v.whole[t.Version()]
 	if p == nil {
-		p = &pinned{Version: Version{Table: t}}
-		v.pinned[t.Version()] = p
+		p = &keptVersion{Version: Version{Table: t}}
+		v.whole[t.Version()] = p
 	}
 	p.until = v.now().Add(v.keep)
 	return t, v.name(t)
 }
 
-// Pin keeps a part and gives its name.
-func (v *Versions) Pin(of Version) string {
+// Keep keeps a part and gives its name.
+func (v *Versions) Keep(of Version) string {
 	v.mu.Lock()
 	v.lastPart++
 	n := v.lastPart
-	v.parts[n] = &pinned{Version: of, until: v.now().Add(v.keep)}
-	name := v.life + OfParts + "." + strconv.FormatUint(n, 10)
+	v.parts[n] = &keptVersion{Version: of, until: v.now().Add(v.keep)}
+	name := v.incarnation + OfParts + "." + strconv.FormatUint(n, 10)
 	v.mu.Unlock()
 	v.Sweep()
 	return name
 }
 
-// At gives the version of that name and pins it anew; a Gone fault when it is
+// At gives the version of that name and keeps it anew; a Gone fault when it is
 // not kept any more.
 func (v *Versions) At(name string) (Version, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	life, number, ok := cutLast(name)
+	incarnation, number, ok := cutLast(name)
 	if !ok {
 		return Version{}, fault.Invalid("table_version", "%q is not a table version", name)
 	}
 	now := v.now()
-	var p *pinned
-	switch life {
-	case v.life:
-		p = v.pinned[number]
-	case v.life + OfParts:
+	var p *keptVersion
+	switch incarnation {
+	case v.incarnation:
+		p = v.whole[number]
+	case v.incarnation + OfParts:
 		p = v.parts[number]
 	}
 	if p == nil || !now.Before(p.until) {
@@ -120,7 +119,7 @@ func (v *Versions) Sweep() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now, hosts := v.now(), 0
-	for _, kept := range []map[uint64]*pinned{v.pinned, v.parts} {
+	for _, kept := range []map[uint64]*keptVersion{v.whole, v.parts} {
 		for number, p := range kept {
 			if !now.Before(p.until) {
 				delete(kept, number)
@@ -140,7 +139,7 @@ func (v *Versions) Sweep() {
 	}
 }
 
-func oldest(of map[uint64]*pinned) uint64 {
+func oldest(of map[uint64]*keptVersion) uint64 {
 	first := ^uint64(0)
 	for number := range of {
 		first = min(first, number)
@@ -148,18 +147,18 @@ func oldest(of map[uint64]*pinned) uint64 {
 	return first
 }
 
-// Count is how many versions are pinned.
+// Count is how many versions are kept.
 func (v *Versions) Count() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.pinned) + len(v.parts)
+	return len(v.whole) + len(v.parts)
 }
 
 func (v *Versions) name(t *schedule.Table) string {
-	return v.life + "." + strconv.FormatUint(t.Version(), 10)
+	return v.incarnation + "." + strconv.FormatUint(t.Version(), 10)
 }
 
-func cutLast(name string) (life string, number uint64, ok bool) {
+func cutLast(name string) (incarnation string, number uint64, ok bool) {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
 		return "", 0, false

@@ -11,7 +11,7 @@ import (
 func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	now := time.Unix(1000, 0)
 	v := NewVersions(2*time.Second, 3, func() time.Time { return now })
-	v.Born("r.1-7")
+	v.SetIncarnation("r.1-7")
 	first, name := v.Newest()
 	next := func() { v.Publish(v.current.Load().Edit().Table()) }
 	next()
@@ -25,15 +25,15 @@ func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	}
 	now = now.Add(1999 * time.Millisecond)
 	if _, err := v.At(name); err != nil {
-		t.Fatalf("asking for it did not pin it anew: %v", err)
+		t.Fatalf("asking for it did not keep it anew: %v", err)
 	}
 	now = now.Add(2 * time.Second)
 	if _, err := v.At(name); fault.KindOf(err) != fault.Gone {
 		t.Fatalf("after its time the version gave %v", err)
 	}
 	v.Sweep()
-	if len(v.pinned) != 0 {
-		t.Errorf("%d versions are still held", len(v.pinned))
+	if len(v.whole) != 0 {
+		t.Errorf("%d versions are still held", len(v.whole))
 	}
 
 	_, oldest := v.Newest()
@@ -45,14 +45,14 @@ func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	if _, err := v.At(oldest); fault.KindOf(err) != fault.Gone {
 		t.Errorf("beyond the bound the oldest gave %v", err)
 	}
-	if len(v.pinned) != 3 {
-		t.Errorf("%d versions are held, want 3", len(v.pinned))
+	if len(v.whole) != 3 {
+		t.Errorf("%d versions are held, want 3", len(v.whole))
 	}
 }
 
 func TestVersionsOfAnotherLifeAreGone(t *testing.T) {
 	v := NewVersions(time.Hour, 8, time.Now)
-	v.Born("r-2")
+	v.SetIncarnation("r-2")
 	v.Publish(schedule.NewTable())
 	_, name := v.Newest()
 	if name != "r-2.1" {

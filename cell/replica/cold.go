@@ -48,8 +48,8 @@ type coldSearch struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	// life bounds all searches, tasks are their goroutines.
-	life  context.Context
+	// ctx bounds all searches, tasks are their goroutines.
+	ctx   context.Context
 	over  context.CancelFunc
 	tasks sync.WaitGroup
 	// running holds the searches under way.
@@ -83,7 +83,7 @@ func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.V
 		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
 	}
 	c.finder, _ = store.(shard.HostFinder)
-	c.life, c.over = context.WithCancel(context.Background())
+	c.ctx, c.over = context.WithCancel(context.Background())
 	return c
 }
 
@@ -102,7 +102,7 @@ func (c *coldSearch) close() {
 	c.tasks.Wait()
 }
 
-// Find gives a table of hosts for a query, pinned under its name.
+// Find gives a table of hosts for a query, kept under its name.
 func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposals.Version, string, error) {
 	if err := judgeable(q.Request, q.Rules); err != nil {
 		return proposals.Version{}, "", err
@@ -158,17 +158,17 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 	select {
 	case c.running <- struct{}{}:
 		defer func() { <-c.running }()
-	case <-c.life.Done():
+	case <-c.ctx.Done():
 	}
 	c.mu.Lock()
 	delete(c.waiting, key)
 	unwanted := s.callers == 0
 	c.mu.Unlock()
-	if unwanted || c.life.Err() != nil {
+	if unwanted || c.ctx.Err() != nil {
 		s.err = ErrStopping()
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.life, coldPatience)
+	ctx, cancel := context.WithTimeout(c.ctx, coldPatience)
 	defer cancel()
 	found, err := c.finder.FindHosts(ctx, s.query)
 	switch {
@@ -191,7 +191,7 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 		})
 	}
 	s.at = proposals.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: p}
-	s.name = c.versions.Pin(s.at)
+	s.name = c.versions.Keep(s.at)
 }
 
 // TableOf makes a table of rows, by the code that makes the large one. No host is down

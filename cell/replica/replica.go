@@ -108,7 +108,7 @@ func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, err
 		return nil, fmt.Errorf("open a lane: %w", err)
 	}
 	t.Journal.open(lane.ID())
-	t.Versions.Born(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
+	t.Versions.SetIncarnation(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
 	ctx, cancel := context.WithTimeout(ctx, shard.ApplyLimit)
 	defer cancel()
 	// No row has this revision: it is refused with the row that there is.

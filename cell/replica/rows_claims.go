@@ -62,7 +62,7 @@ func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
 }
 
 // older reports whether a claim's row is older than the one known. Rows of one
-// instant are ordered as a claim's life goes: a coarse clock brings nothing back.
+// instant are ordered by state, pending first: a coarse clock brings nothing back.
 func older(c, known *shard.Claim) bool {
 	if known == nil {
 		return false
