@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// canonical is an id as its cell has it: a uuid in lower case, anything else as it is.
+// canonical gives an id in the cell's form: a uuid in lower case, any other id unchanged.
 func canonical(id string) string {
 	if rpc.IsUUID(id) {
 		return strings.ToLower(id)
@@ -17,7 +17,7 @@ func canonical(id string) string {
 	return id
 }
 
-// canonicalUsages gives usages whose providers are canonical; the ones given stay as they are.
+// canonicalUsages gives copies of usages with canonical providers.
 func canonicalUsages(usages []*agentv1.Usage) []*agentv1.Usage {
 	out := make([]*agentv1.Usage, len(usages))
 	for i, u := range usages {

@@ -36,14 +36,14 @@ type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
 	now    func() time.Time
-	// said is closed, and replaced, when there is a verdict to say that no offer waits for.
-	said chan struct{}
-	// news, when not nil, is told that confirmed claims came or went. It must not wait.
+	// verdictQueued is closed, and replaced, when an operation on the host queues a verdict.
+	verdictQueued chan struct{}
+	// news, when not nil, is called when confirmed claims came or went. It must not wait.
 	news func()
 }
 
 func newClaims(state *agentv1.FullState) *Claims {
-	return &Claims{ledger: newLedger(state), now: time.Now, said: make(chan struct{})}
+	return &Claims{ledger: newLedger(state), now: time.Now, verdictQueued: make(chan struct{})}
 }
 
 // SetClock replaces the clock that claims go by: how long those stay that were made on the
@@ -81,13 +81,12 @@ func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.ledger.set(c.now(), by, s)
 }
 
-// unsaid gives the rejections, by the host's newest state or by an operation on it, of
-// offers that it took before, and that whoever offered them has not been told, and a channel
-// that is closed when an operation on the host brings more.
-func (c *Claims) unsaid(by any) ([]*agentv1.Verdict, <-chan struct{}) {
+// pendingVerdicts gives, once, the verdicts that are queued for a stream, and a channel that
+// is closed when an operation on the host queues another one.
+func (c *Claims) pendingVerdicts(by any) ([]*agentv1.Verdict, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ledger.pendingVerdicts(by), c.said
+	return c.ledger.pendingVerdicts(by), c.verdictQueued
 }
 
 // aborts gives the verdicts on all claims that were aborted, of those that somebody offered.
@@ -97,7 +96,7 @@ func (c *Claims) aborts(by any) []*agentv1.Verdict {
 	return c.ledger.aborts(by)
 }
 
-// onNews has somebody told when confirmed claims of the cell came or went.
+// onNews sets what is called when confirmed claims of the cell came or went.
 func (c *Claims) onNews(news func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +163,7 @@ func (c *Claims) runs(ran map[string]string) {
 
 // InstanceClaim takes up the claim that an instance is built on. A claim_id that the cell
 // offered stands as it was offered, with usages that may be left out; a rejected one is
-// CLAIM_REJECTED. Without an offer, as on a host that does not hear its cell, the host
+// CLAIM_REJECTED. Without an offer, as when the streams to the cell are down, the host
 // judges by itself. Idempotent by claim_id.
 func (c *Claims) InstanceClaim(in *agentv1.InstanceClaimRequest) (*agentv1.HostClaim, error) {
 	return c.takeUp(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
@@ -181,7 +180,7 @@ func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, er
 }
 
 // AbortClaim gives back what an operation took up: the claim takes nothing on the host
-// from then on. Each replica that offered it is told, now or when the stream to it is back.
+// from then on. Each replica that offered it gets a verdict, now or when its stream is back.
 // A claim that an instance on the host has alone is not given back, nor is a confirmed one
 // that moves another: ALREADY_EXISTS.
 // One of the cell's is listed until the cell ends it, one that was made on
@@ -202,8 +201,8 @@ func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
 	}
 	if !h.aborted {
 		c.ledger.abort(h)
-		close(c.said)
-		c.said = make(chan struct{})
+		close(c.verdictQueued)
+		c.verdictQueued = make(chan struct{})
 	}
 	return c.ledger.show(h), nil
 }

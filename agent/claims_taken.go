@@ -1,8 +1,8 @@
 package agent
 
 // Taken gives what claims take of a provider's resource class besides what instances on the host have, by
-// instance, and whether the cell has told which claims there are.
-func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, told bool) {
+// instance, and whether the cell has sent its set of claims.
+func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, claimsKnown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.expire(c.now())
@@ -17,5 +17,5 @@ func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, tol
 			}
 		}
 	}
-	return byInstance, c.ledger.told
+	return byInstance, c.ledger.claimsKnown
 }

@@ -7,12 +7,12 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// What claims take besides instances is told by instance; whether these are all is known once a cell said
-// which there are.
+// Taken gives what claims take besides instances, by instance, and whether the cell has sent its
+// set of claims.
 func TestWhatClaimsTake(t *testing.T) {
 	c, _ := claimsOf(smallHost(4)) // of instance 0
-	if got, told := c.Taken(rootUUID, "VCPU"); len(got) != 0 || told {
-		t.Errorf("before anything was told: %v, %v", got, told)
+	if got, known := c.Taken(rootUUID, "VCPU"); len(got) != 0 || known {
+		t.Errorf("before a claim set: %v, %v", got, known)
 	}
 	c.set("r", &agentv1.ClaimSet{ClaimIds: []string{"a", "b", "c"}})
 	for id, n := range map[string]int{"a": 0, "b": 10, "c": 11} {
@@ -25,9 +25,9 @@ func TestWhatClaimsTake(t *testing.T) {
 	if _, err := c.AbortClaim("c"); err != nil {
 		t.Fatal(err)
 	}
-	got, told := c.Taken(rootUUID, "VCPU")
-	if want := map[string]int64{instanceUUID(10): 2}; !told || !maps.Equal(got, want) {
-		t.Errorf("%v, %v; want %v", got, told, want)
+	got, known := c.Taken(rootUUID, "VCPU")
+	if want := map[string]int64{instanceUUID(10): 2}; !known || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, known, want)
 	}
 	if got, _ := c.Taken(rootUUID, "DISK_GB"); len(got) != 0 {
 		t.Errorf("of another class: %v", got)

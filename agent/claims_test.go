@@ -195,12 +195,12 @@ func TestAnAbortIsToldToWhoOffered(t *testing.T) {
 	}
 	nothing := func(by string) {
 		t.Helper()
-		if said, _ := c.unsaid(by); len(said) != 0 {
-			t.Errorf("%s is told %v", by, said)
+		if verdicts, _ := c.pendingVerdicts(by); len(verdicts) != 0 {
+			t.Errorf("%s is sent %v", by, verdicts)
 		}
 	}
 	c.offered("new", offer(false))
-	_, woken := c.unsaid("new")
+	_, woken := c.pendingVerdicts("new")
 	got, err := c.AbortClaim("a")
 	is(t, agentv1.HostClaim_ABORTED, got, err)
 	select {
@@ -208,15 +208,15 @@ func TestAnAbortIsToldToWhoOffered(t *testing.T) {
 	default:
 		t.Error("nobody is woken")
 	}
-	said, woken := c.unsaid("new")
-	aborted("after it", said...)
+	verdicts, woken := c.pendingVerdicts("new")
+	aborted("after it", verdicts...)
 	nothing("new")
 	got, err = c.AbortClaim("a")
 	is(t, agentv1.HostClaim_ABORTED, got, err)
 	nothing("new")
 	select {
 	case <-woken:
-		t.Error("told twice")
+		t.Error("sent twice")
 	default:
 	}
 	// A new stream offers it again, also when it was confirmed meanwhile or has other amounts.

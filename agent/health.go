@@ -72,26 +72,26 @@ func (h *health) read() (int, error) {
 func (h *health) run(ctx context.Context) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
-	said, told := 0, ""
+	logged, loggedErr := 0, ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if err := h.takeFailure(); err != nil && err.Error() != told {
-			told = err.Error()
+		if err := h.takeFailure(); err != nil && err.Error() != loggedErr {
+			loggedErr = err.Error()
 			h.log.Warn("hosts cannot report to their cell", "err", err)
 		}
 		n, err := h.read()
-		if n == said {
+		if n == logged {
 			continue
 		}
-		if n < said {
+		if n < logged {
 			h.log.Warn("hosts lost their cell", "reporting", n, "of", h.total, "err", err)
 		} else {
 			h.log.Info("hosts report to their cell", "reporting", n, "of", h.total)
 		}
-		said = n
+		logged = n
 	}
 }

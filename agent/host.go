@@ -14,7 +14,7 @@ import (
 // Version is the version of the report that agents write.
 const Version = 1
 
-// Host is what one host says of itself in one agent incarnation. It is safe for
+// Host is what one host reports of itself in one agent incarnation. It is safe for
 // concurrent use; the states it hands out are shared and must not be changed.
 type Host struct {
 	bootID string
@@ -42,7 +42,7 @@ func NewHost(state *agentv1.FullState) *Host {
 	return h
 }
 
-// Put makes state the next version of this life. The Host owns it from here.
+// Put makes state the next version of this incarnation. The Host owns it from here.
 func (h *Host) Put(state *agentv1.FullState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +81,8 @@ func (h *Host) State() (*agentv1.FullState, <-chan struct{}) {
 	return h.state, h.changed
 }
 
-// renew makes the state the next version as it is, unless there is one after version and
-// above.
+// renew gives the unchanged state the next version, unless the state is newer than version
+// and above already.
 func (h *Host) renew(version, above uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,17 +32,17 @@ type ledger struct {
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
-	// unsaid are claims whose offer was rejected, or that were aborted, after the offer had
-	// been taken, by who offered them and is not told yet.
-	unsaid map[any][]string
+	// queuedVerdicts are the claims that were rejected or aborted after their offer was
+	// accepted, by the stream that offered them and gets the verdict.
+	queuedVerdicts map[any][]string
 	// over are claims that ended for good lately, and when: another replica's offer of one
 	// may still be on its way.
 	over map[string]time.Time
 	// confirmations counts how often a claim of the cell became confirmed, or a confirmed
 	// one went.
 	confirmations uint64
-	// told: its cell has said which claims there are.
-	told bool
+	// claimsKnown: the cell has sent its set of claims.
+	claimsKnown bool
 	// ran are the claims that a simulated host runs, with their instances; left are
 	// instances of such claims that ended, until the state has them no more.
 	ran  map[string]string
@@ -242,7 +242,7 @@ const ok = agentv1.Verdict_REASON_UNSPECIFIED
 // hold notes a claim.
 func (l *ledger) hold(c *heldClaim) { l.held[c.id] = c }
 
-// verdict is the host's word, by its newest state.
+// verdict judges a claim by the host's newest state.
 func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string) *agentv1.Verdict {
 	v := &agentv1.Verdict{
 		ClaimId: id, Outcome: agentv1.Verdict_OK, Reason: reason, Detail: detail,
@@ -256,7 +256,7 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 
 // offered takes a claim of the cell's and gives the verdict, nil when none is asked
 // for, or the claim ended. A claim that is held already is fine again; one that was
-// rejected is judged anew. One that was aborted is said to be so, asked or not.
+// rejected is judged anew. One that was aborted gets its verdict, asked or not.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	l.expire(now)
 	id := o.GetClaimId()
@@ -325,23 +325,23 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	return l.verdict(id, ok, "")
 }
 
-// abort notes that a claim was given back; who offered it is to be told.
+// abort gives a claim back, and queues the verdict for each stream that offered it.
 func (l *ledger) abort(c *heldClaim) {
 	if c.aborted {
 		return
 	}
 	c.aborted = true
 	for by := range c.offers {
-		l.toSay(by, c.id)
+		l.queueVerdict(by, c.id)
 	}
 }
 
-// toSay has who offered a claim told of it; see say.
-func (l *ledger) toSay(by any, id string) {
-	if l.unsaid == nil {
-		l.unsaid = map[any][]string{}
+// queueVerdict has pendingVerdicts give the claim's verdict to the stream that offered it.
+func (l *ledger) queueVerdict(by any, id string) {
+	if l.queuedVerdicts == nil {
+		l.queuedVerdicts = map[any][]string{}
 	}
-	l.unsaid[by] = append(l.unsaid[by], id)
+	l.queuedVerdicts[by] = append(l.queuedVerdicts[by], id)
 }
 
 // abortOf is the verdict on a claim that was aborted.
@@ -362,8 +362,8 @@ func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
 // gaveBack reports whether a claim was aborted, and its instance is not there all the same.
 func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) && !l.alone(c) }
 
-// stands takes back that a claim was aborted, which its cell confirmed before it heard so,
-// where the claim does not end by it (movesForGood).
+// stands undoes the abort of a claim that moves another for good: its cell confirmed it
+// before the abort arrived.
 func (c *heldClaim) stands() { c.aborted = c.aborted && !c.movesForGood() }
 
 // ended drops a claim that the cell ended, in a state, or put elsewhere.
@@ -390,7 +390,7 @@ func (l *ledger) drop(id string) {
 // set drops what a replica's set of claims does not name: what that replica offered
 // before, and what others did some time ago.
 func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
-	l.told = true
+	l.claimsKnown = true
 	named := make(map[string]struct{}, len(s.GetClaimIds()))
 	for _, id := range s.GetClaimIds() {
 		named[id] = struct{}{}

@@ -35,21 +35,21 @@ func (l *ledger) recheck() {
 		v := l.verdict(c.id, reason, detail)
 		l.rejected[c.id] = rejectedOffer{c.instance, v, c.offers, c.at}
 		for by := range c.offers {
-			l.toSay(by, c.id)
+			l.queueVerdict(by, c.id)
 		}
 	}
 }
 
-// pendingVerdicts gives the rejections of offers that were taken before, and of claims that were
-// aborted, those that whoever offered has not been told, once.
+// pendingVerdicts gives, once, the verdicts that are queued for a stream: rejections of offers
+// that were accepted before, and aborts.
 func (l *ledger) pendingVerdicts(by any) (verdicts []*agentv1.Verdict) {
-	for _, id := range l.unsaid[by] {
+	for _, id := range l.queuedVerdicts[by] {
 		if r, is := l.rejected[id]; is {
 			verdicts = append(verdicts, r.verdict)
 		} else if c := l.held[id]; c != nil && l.gaveBack(c) {
 			verdicts = append(verdicts, l.abortOf(c))
 		}
 	}
-	delete(l.unsaid, by)
+	delete(l.queuedVerdicts, by)
 	return verdicts
 }

@@ -218,12 +218,12 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					gone = append(gone, id)
 					delete(held, id)
 				}
-				var said []string
+				var rejected []string
 				for _, v := range l.pendingVerdicts("r") {
-					said = append(said, v.GetClaimId())
+					rejected = append(rejected, v.GetClaimId())
 				}
-				if !slices.Equal(said, gone) {
-					t.Fatalf("%v on the host, rejected are %v, want %v", instances, said, gone)
+				if !slices.Equal(rejected, gone) {
+					t.Fatalf("%v on the host, rejected are %v, want %v", instances, rejected, gone)
 				}
 			}
 		}
@@ -244,33 +244,33 @@ func TestAnOfferIsJudgedAgainByANewerState(t *testing.T) {
 	confirmed := offerTo("d", 14, 1)
 	confirmed.Confirmed = true
 	l.offered(noon, "r1", confirmed) // of 14, 11 are held
-	said := func(by string, want ...string) {
+	wantVerdicts := func(by string, want ...string) {
 		t.Helper()
 		var got []string
 		for _, v := range l.pendingVerdicts(by) {
 			if v.GetOutcome() != agentv1.Verdict_REJECTED || v.GetReason() != agentv1.Verdict_NO_ROOM || v.GetVersion() != l.state.GetVersion() {
-				t.Errorf("said is %v", v)
+				t.Errorf("verdict is %v", v)
 			}
 			got = append(got, v.GetClaimId())
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s is told of %v, want %v", by, got, want)
+			t.Errorf("%s is sent %v, want %v", by, got, want)
 		}
 	}
 	state := smallHost(3)
 	state.Version = 2
 	l.observe(state) // all fits
-	said("r1")
+	wantVerdicts("r1")
 	state = smallHost(3, 2)
 	state.Version = 3
 	l.observe(state) // 2 too many: a, though its name is the first
-	said("r2", "a")
-	said("r1", "a")
-	said("r1")
+	wantVerdicts("r2", "a")
+	wantVerdicts("r1", "a")
+	wantVerdicts("r1")
 	state = smallHost(3, 2, 9)
 	state.Version, state.Disabled = 4, true
 	l.observe(state) // none but c and d are left
-	said("r1", "z", "b")
+	wantVerdicts("r1", "z", "b")
 	if len(l.held) != 2 || l.held["c"] == nil || l.held["d"] == nil {
 		t.Errorf("held are %v", l.held)
 	}

@@ -49,7 +49,7 @@ func (h *Host) Refused() string {
 	all := make([]string, 0, len(h.refusals))
 	for _, replica := range slices.Sorted(maps.Keys(h.refusals)) {
 		by := h.refusals[replica]
-		then := "the host is not heard there"
+		then := "no heartbeat is sent there"
 		if by.held > 0 {
 			then = fmt.Sprintf("the host stays in service there by version %d", by.held)
 		}

@@ -61,9 +61,9 @@ type Reporter struct {
 	cfg  ReporterConfig
 	deps ReporterDeps
 	host *Host
-	// told is the newest version whose refusal was logged, proven the newest that was
-	// accepted.
-	told, proven uint64
+	// loggedRefusal is the newest version whose refusal was logged, proven the newest that
+	// was accepted.
+	loggedRefusal, proven uint64
 }
 
 // NewReporter makes the reporter of host.
@@ -104,7 +104,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		pause := wait.next()
 		switch {
 		case fault.KindOf(err) == fault.InvalidRequest:
-			// Nothing that this agent says is taken there: it is another cell's replica.
+			// The replica is another cell's: it accepts no report of this agent.
 			pause, changed = max(pause, r.cfg.RefusedRetry), nil
 		case s.refused:
 			pause = max(pause, r.cfg.RefusedRetry)
@@ -136,10 +136,10 @@ var errNoAnswer = errors.New("the cell did not answer the full state in time")
 
 // reportRefused logs a refusal once a version.
 func (r *Reporter) reportRefused(m *agentv1.Refused) {
-	if r.told == m.GetVersion() {
+	if r.loggedRefusal == m.GetVersion() {
 		return
 	}
-	r.told = m.GetVersion()
+	r.loggedRefusal = m.GetVersion()
 	text := "the cell refused the host's state: until it accepts one no heartbeat is sent there, and the host is down after the cell's service_down_time"
 	if m.GetHeldVersion() > 0 {
 		text = "the cell refused the host's state: until it accepts one the host stays in service by the version that the cell holds"

@@ -86,7 +86,7 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 		if states, beats, _ := c.received(); len(states) != 1 || len(beats) != 0 {
 			t.Fatalf("%d states and %d heartbeats in 9 minutes of refusal, want 1 and 0", len(states), len(beats))
 		}
-		if why := host.Refused(); !strings.Contains(why, "version 1: INVALID_REQUEST: io_workload: must be 7 (the host is not heard there)") {
+		if why := host.Refused(); !strings.Contains(why, "version 1: INVALID_REQUEST: io_workload: must be 7 (no heartbeat is sent there)") {
 			t.Errorf("while it is refused: %q", why)
 		}
 		time.Sleep(2 * time.Minute)

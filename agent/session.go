@@ -19,8 +19,8 @@ import (
 const (
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = 50 * time.Millisecond
-	// beatGrid is between two moments, of the host's clock, at which heartbeats are sent: a cell that hears those of
-	// many hosts at once wakes up less often.
+	// beatGrid is between two moments, of the host's clock, at which heartbeats are sent: a cell that receives
+	// those of many hosts at once wakes up less often.
 	beatGrid = 250 * time.Millisecond
 	// busyRetry, up to twice, is when a state is offered again that the cell was
 	// too busy to take.
@@ -29,7 +29,7 @@ const (
 	longestPause = time.Hour
 )
 
-// session is one life of a reporter's stream. One state is on its way at a time, and
+// session is one stream of a reporter. One state is on its way at a time, and
 // the newest follows it:
 //
 //	send state ──► waiting ──Accepted──► beating ──changed──► send delta or state
@@ -46,8 +46,8 @@ type session struct {
 	sent    uint64
 	waiting bool
 	changed <-chan struct{}
-	// said is closed when an operation on the host has a verdict to tell.
-	said <-chan struct{}
+	// verdictQueued is closed when an operation on the host queues a verdict.
+	verdictQueued <-chan struct{}
 	// held is the version that heartbeats name while the newest state is refused; 0 for
 	// the newest one's.
 	held uint64
@@ -115,7 +115,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			err = s.hear(m)
 		case <-changed:
 			err = s.sendState()
-		case <-s.said:
+		case <-s.verdictQueued:
 			err = s.sendPendingVerdicts()
 		case <-s.retry.C:
 			err = s.sendState()
@@ -177,8 +177,8 @@ func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 
 // sendPendingVerdicts sends the verdicts that no offer waits for.
 func (s *session) sendPendingVerdicts() error {
-	verdicts, said := s.host.claims.unsaid(s.Reporter)
-	s.said = said
+	verdicts, queued := s.host.claims.pendingVerdicts(s.Reporter)
+	s.verdictQueued = queued
 	return s.sendVerdicts(verdicts)
 }
 
@@ -192,7 +192,7 @@ func (s *session) sendVerdicts(verdicts []*agentv1.Verdict) error {
 	return nil
 }
 
-// marked is the state to send with what this stream says of it: the host's own is
+// marked is the state to send, with this stream's epoch and follow: the host's own is
 // shared with other streams.
 func (s *session) marked(follow bool) *agentv1.FullState {
 	if s.epoch == 0 && !follow {
@@ -276,14 +276,13 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	known := s.unknowing && !s.sending.GetInstancesUnknown()
 	s.unknowing = s.sending.GetInstancesUnknown()
 	if known {
-		// Who knew no instances was not believed about confirmed claims.
+		// The cell ignores aborts of confirmed claims while the host knows no instances.
 		return s.sendVerdicts(s.host.claims.aborts(s.Reporter))
 	}
 	return nil
 }
 
-// onGrid gives the time from now to the moment of the beatGrid that is nearest to d later. Intervals that are not much
-// longer than the grid are as they are.
+// onGrid gives the time from now to the moment of the beatGrid that is nearest to d later; d itself below four grids.
 func onGrid(now time.Time, d time.Duration) time.Duration {
 	if d < 4*beatGrid {
 		return d
@@ -309,7 +308,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	s.deps.Tel.Reported(fault.Kind(m.GetReason()))
 	switch fault.Kind(m.GetReason()) {
 	case fault.StaleGeneration:
-		// The host was taken back meanwhile: the whole state says that its agent lives.
+		// The host was taken back meanwhile: the whole state registers it again.
 		s.base = nil
 		fallthrough
 	case fault.Overloaded, fault.OutcomeUnknown:
@@ -319,7 +318,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	}
 	s.base = nil
 	if delta {
-		// What is wrong may be the delta, or what the cell holds: the whole state says.
+		// The fault may be the delta's, or the cell's base state's: the whole state decides.
 		return s.sendState()
 	}
 	s.refused = true
@@ -329,7 +328,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	if s.held = m.GetHeldVersion(); s.held == 0 {
 		return nil
 	}
-	// At once, so that a host that changes all the time is heard; then as after an Accepted.
+	// At once, so that a host whose state changes all the time sends heartbeats too; then as after an Accepted.
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	err := s.sendHeartbeat()
 	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))

@@ -156,7 +156,7 @@ func TestResyncRenewsTheState(t *testing.T) {
 	})
 }
 
-// An agent that is behind its own life goes on above what the cell has; one that is not
+// An agent whose version is below the one the cell has goes on above it; one that is not
 // takes no step for it.
 func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,13 +216,13 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 		synctest.Wait()
 		next(true)
 		if n := len(verdicts()); n != 1 {
-			t.Fatalf("told %d times while nothing was known, want once", n)
+			t.Fatalf("sent %d verdicts while nothing was known, want once", n)
 		}
 		for range 2 {
 			next(false)
 		}
 		if got := verdicts(); len(got) != 2 || got[1].GetReason() != agentv1.Verdict_ABORTED || got[1].GetVersion() != 4 {
-			t.Errorf("told is %v, want a second abort of version 4", got)
+			t.Errorf("verdicts are %v, want a second abort of version 4", got)
 		}
 	})
 }

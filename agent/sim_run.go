@@ -10,9 +10,9 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Of simulated hosts: how long what is told of their claims is gathered, for one report of a
-// host, and how long an instance takes to start once its claim is confirmed. What a caller
-// confirms and releases within that time never runs, as in a load test.
+// simPace is how long changes of a simulated host's claims are gathered for one report.
+// simStart is how long an instance takes to start after its claim is confirmed: one that is
+// released within that time never runs, as in a load test.
 const (
 	simPace  = time.Second
 	simStart = 30 * time.Second
@@ -30,7 +30,8 @@ type computes struct {
 	ran []map[string]string
 
 	mu sync.Mutex
-	// due are the hosts to look at, and when; wake has an element when one was told of.
+	// due are the hosts whose claims are to be read, and when; wake has an element when one
+	// was added.
 	due  map[int]time.Time
 	wake chan struct{}
 }
@@ -52,7 +53,7 @@ func (c *computes) notifyClaims(host int) {
 	}
 }
 
-// scheduleRead has a host looked at, then or before.
+// scheduleRead has a host's claims read at a time or before.
 func (c *computes) scheduleRead(host int, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

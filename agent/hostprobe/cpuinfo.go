@@ -12,12 +12,12 @@ type cpuInfo struct {
 	vendor, model string
 	// flags are those that every processor has, in order.
 	flags []string
-	// physBits is the width of physical addresses; 0 when it is not told.
+	// physBits is the width of physical addresses; 0 when unknown.
 	physBits int
 }
 
 // parseCPUInfo reads /proc/cpuinfo of any architecture: blocks of "key : value". It
-// does not fail: a kernel may say nothing of what is looked for here.
+// does not fail: a kernel may leave out any of the keys.
 func parseCPUInfo(text string) cpuInfo {
 	var c cpuInfo
 	first := true

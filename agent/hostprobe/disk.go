@@ -19,19 +19,19 @@ type DiskUse struct {
 
 // Book is what is known of instances and claims on the host.
 type Book struct {
-	// Unknown: which instances there are is not.
+	// Unknown: the instances on the host are unknown.
 	Unknown bool
-	// Claimed is the disk that claims take besides what instances have, in GB by instance; Told: the cell
-	// has said which claims there are.
+	// Claimed is the disk that claims take besides what instances have, in GB by instance.
 	Claimed map[string]int64
-	Told    bool
+	// ClaimsKnown: the cell has sent its set of claims.
+	ClaimsKnown bool
 }
 
 // leftFor gives what of the disk instances can have: what is available, and what the directories take that
 // the shard counts as theirs. An instance's counts up to the disk that it has by its claims; beyond that, as
 // of a flavor without a root disk, it takes what nobody gave it. So does a directory of nobody's, left over
-// or of another host's instance on a shared file system. Those are given, in order. While nobody has told
-// which instances, or which claims, there are, each directory counts as an instance's.
+// or of another host's instance on a shared file system. Those are given, in order. While the instances or
+// the claims are unknown, each directory counts as an instance's.
 func (m *Machine) leftFor(instances []Instance, book Book) (left int64, nobodys []string) {
 	if m.diskUse == nil {
 		return 0, nil
@@ -48,7 +48,7 @@ func (m *Machine) leftFor(instances []Instance, book Book) (left int64, nobodys 
 		used := m.diskUse.Directories[uuid]
 		gb, known := has[uuid]
 		switch {
-		case book.Unknown, !known && !book.Told:
+		case book.Unknown, !known && !book.ClaimsKnown:
 			left += used
 		case known:
 			left += min(used, gb<<30)
@@ -73,7 +73,7 @@ func reserveMeasured(total, other int64, ratio float64) int64 {
 	return n
 }
 
-// diskNotes tells what was counted how, where that may not be what was meant.
+// diskNotes warns of directories that may be counted otherwise than the operator means.
 func diskNotes(path string, book Book, nobodys []string) []string {
 	const most = 3
 	switch n := len(nobodys); {

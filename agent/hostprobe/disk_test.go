@@ -34,7 +34,7 @@ func TestReservedOfADiskInUse(t *testing.T) {
 		}
 		return list{i}
 	}
-	told := Book{Told: true}
+	claimsKnown := Book{ClaimsKnown: true}
 	for name, c := range map[string]struct {
 		besides     int64
 		directories map[string]int64
@@ -45,23 +45,23 @@ func TestReservedOfADiskInUse(t *testing.T) {
 		want        int32
 		note        string
 	}{
-		"nothing":                            {0, nil, list{}, told, 0, 1, 0, ""},
-		"other files":                        {30, nil, list{}, told, 0, 1, 30, ""},
-		"less than is configured":            {30, nil, list{}, told, 40 << 10, 1, 40, ""},
-		"all of it":                          {600, nil, list{}, told, 0, 1, 500, ""},
-		"an instance within its disk":        {30, map[string]int64{mine: 12}, instance(20), told, 0, 1, 30, ""},
-		"one that is larger":                 {30, map[string]int64{mine: 25}, instance(20), told, 0, 1, 35, ""},
-		"one of a flavor without a disk":     {30, map[string]int64{mine: 12}, instance(0), told, 0, 1, 42, ""},
-		"one that is being built":            {30, map[string]int64{built: 12}, list{}, Book{Told: true, Claimed: map[string]int64{built: 10}}, 0, 1, 32, ""},
-		"one that is resized":                {30, map[string]int64{mine: 50}, instance(20), Book{Told: true, Claimed: map[string]int64{mine: 40}}, 0, 1, 30, ""},
-		"one that is left over":              {30, map[string]int64{mine: 12, left: 7}, instance(20), told, 0, 1, 37, "of instances that neither agent.host.instances_dir nor a claim has: " + left + "; what they take is reserved"},
+		"nothing":                            {0, nil, list{}, claimsKnown, 0, 1, 0, ""},
+		"other files":                        {30, nil, list{}, claimsKnown, 0, 1, 30, ""},
+		"less than is configured":            {30, nil, list{}, claimsKnown, 40 << 10, 1, 40, ""},
+		"all of it":                          {600, nil, list{}, claimsKnown, 0, 1, 500, ""},
+		"an instance within its disk":        {30, map[string]int64{mine: 12}, instance(20), claimsKnown, 0, 1, 30, ""},
+		"one that is larger":                 {30, map[string]int64{mine: 25}, instance(20), claimsKnown, 0, 1, 35, ""},
+		"one of a flavor without a disk":     {30, map[string]int64{mine: 12}, instance(0), claimsKnown, 0, 1, 42, ""},
+		"one that is being built":            {30, map[string]int64{built: 12}, list{}, Book{ClaimsKnown: true, Claimed: map[string]int64{built: 10}}, 0, 1, 32, ""},
+		"one that is resized":                {30, map[string]int64{mine: 50}, instance(20), Book{ClaimsKnown: true, Claimed: map[string]int64{mine: 40}}, 0, 1, 30, ""},
+		"one that is left over":              {30, map[string]int64{mine: 12, left: 7}, instance(20), claimsKnown, 0, 1, 37, "of instances that neither agent.host.instances_dir nor a claim has: " + left + "; what they take is reserved"},
 		"it is not known yet":                {30, map[string]int64{mine: 12, left: 7}, instance(20), Book{}, 0, 1, 30, ""},
-		"and never is":                       {30, map[string]int64{mine: 12, left: 7}, nil, told, 0, 1, 30, "reserve_used_disk without agent.host.instances_dir"},
-		"a ratio costs what is reserved":     {30, nil, list{}, told, 0, 4, 8, ""},
-		"but not what is configured":         {30, nil, list{}, told, 40 << 10, 4, 40, ""},
-		"below one it takes more":            {30, nil, list{}, told, 0, 0.5, 60, ""},
-		"not more than there is":             {300, nil, list{}, told, 0, 0.5, 500, ""},
-		"a ratio that divides nothing whole": {1, nil, list{}, told, 0, 1.1, 1, ""},
+		"and never is":                       {30, map[string]int64{mine: 12, left: 7}, nil, claimsKnown, 0, 1, 30, "reserve_used_disk without agent.host.instances_dir"},
+		"a ratio costs what is reserved":     {30, nil, list{}, claimsKnown, 0, 4, 8, ""},
+		"but not what is configured":         {30, nil, list{}, claimsKnown, 40 << 10, 4, 40, ""},
+		"below one it takes more":            {30, nil, list{}, claimsKnown, 0, 0.5, 60, ""},
+		"not more than there is":             {300, nil, list{}, claimsKnown, 0, 0.5, 500, ""},
+		"a ratio that divides nothing whole": {1, nil, list{}, claimsKnown, 0, 1.1, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := plain()
@@ -104,7 +104,7 @@ func TestAProbeCountsClaimsOnItsDisk(t *testing.T) {
 		return amount(got.State, "DISK_GB").GetReserved()
 	}
 	if is := reserved(); is != 30 {
-		t.Errorf("%d GB are reserved before the cell told anything, want 30", is)
+		t.Errorf("%d GB are reserved before the claims are known, want 30", is)
 	}
 	_, err = p.Hosts()[0].Claims().InstanceClaim(&agentv1.InstanceClaimRequest{
 		ClaimId: left, InstanceUuid: built, Usages: []*agentv1.Usage{{ProviderUuid: hostUUID, ResourceClass: "DISK_GB", Amount: 5}},

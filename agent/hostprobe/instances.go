@@ -64,7 +64,7 @@ const (
 func (d Directory) List() ([]Instance, error) {
 	entries, err := fs.ReadDir(d.FS, d.Path)
 	if err != nil {
-		return nil, fmt.Errorf("agent.host.instances_dir: %w", wordPath(err))
+		return nil, fmt.Errorf("agent.host.instances_dir: %w", withWholePath(err))
 	}
 	var all []Instance
 	var errs []error

@@ -150,7 +150,7 @@ func (p *Probe) note(report *Report) {
 func (p *Probe) Read(cfg Config) (*Report, error) {
 	book := Book{}
 	if p.host != nil {
-		book.Claimed, book.Told = p.host.Claims().Taken(p.uuid, diskGB)
+		book.Claimed, book.ClaimsKnown = p.host.Claims().Taken(p.uuid, diskGB)
 	}
 	return readWith(p.uuid, cfg, p.deps.Read, book)
 }
@@ -158,7 +158,7 @@ func (p *Probe) Read(cfg Config) (*Report, error) {
 // Read reads a machine once and judges it, as if its cell had no claim on it but of the instances that there
 // are. What every cell would refuse is an error.
 func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (*Report, error) {
-	return readWith(hostUUID, cfg, read, Book{Told: true})
+	return readWith(hostUUID, cfg, read, Book{ClaimsKnown: true})
 }
 
 func readWith(hostUUID string, cfg Config, read func(*Settings) (*Machine, error), book Book) (*Report, error) {

@@ -15,7 +15,7 @@ import (
 type Reader struct {
 	// FS has /proc and /sys, without the leading slash.
 	FS fs.FS
-	// Arch is Nova's name of the architecture, for kernels that do not tell it.
+	// Arch is Nova's name of the architecture, for kernels without proc/sys/kernel/arch.
 	Arch string
 	// PageKB is the size of a memory page.
 	PageKB int64
@@ -52,15 +52,15 @@ type Machine struct {
 	// interfaces are the PCI addresses of network interfaces, by name.
 	interfaces map[string]string
 	diskBytes  int64
-	// diskUse is nil when it was not looked at.
+	// diskUse is nil when it was not read.
 	diskUse *DiskUse
 }
 
 // errNotInstancesPath: what instances use would be taken for something else.
 var errNotInstancesPath = errors.New("it is not empty, and has no directory of an instance and nothing else that nova-compute makes")
 
-// Read reads the machine; the settings say what of it is looked at. Its error names
-// everything that could not be read.
+// Read reads those parts of the machine that the settings use. Its error names everything
+// that could not be read.
 func (r *Reader) Read(s *Settings) (*Machine, error) {
 	m := &Machine{arch: r.Arch}
 	var errs []error
@@ -108,7 +108,7 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 func (r *Reader) text(name string) (string, error) {
 	b, err := fs.ReadFile(r.FS, name)
 	if err != nil {
-		return "", wordPath(err)
+		return "", withWholePath(err)
 	}
 	return strings.TrimSpace(string(b)), nil
 }
@@ -131,7 +131,7 @@ func (r *Reader) into(to *int64, name string, parse func(string) (int64, error))
 	return nil
 }
 
-// optional does as into; a file that is not there leaves the number as it is.
+// optional does as into; a missing file leaves the number unchanged.
 func (r *Reader) optional(to *int64, name string, parse func(string) (int64, error)) error {
 	err := r.into(to, name, parse)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +147,7 @@ func (r *Reader) list(dir string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wordPath(err)
+		return nil, withWholePath(err)
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
@@ -163,13 +163,13 @@ func (r *Reader) link(name string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", wordPath(err)
+		return "", withWholePath(err)
 	}
 	return path.Base(to), nil
 }
 
-// wordPath gives an error of a file with its whole path.
-func wordPath(err error) error {
+// withWholePath gives an error of a file with its whole path.
+func withWholePath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return &fs.PathError{Op: cmp.Or(p.Op, "read"), Path: "/" + strings.TrimPrefix(p.Path, "/"), Err: p.Err}
 	}

@@ -19,7 +19,7 @@ type Report struct {
 	State *agentv1.FullState
 	// Notes are what an operator may not have meant, none of it an error.
 	Notes []string
-	// CPU, Nodes and Pools say in words what State has in Nova's forms.
+	// CPU, Nodes and Pools describe for people what State has in Nova's forms.
 	CPU   string
 	Nodes []Node
 	Pools []Pool
@@ -69,12 +69,12 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 		state.Aggregates = append(state.Aggregates, &agentv1.Aggregate{Uuid: strings.ToLower(a.UUID), Name: a.Name, Metadata: metadata})
 	}
 	for i := range instances {
-		told, err := instances[i].reported(hostUUID, inventories)
+		instance, err := instances[i].message(hostUUID, inventories)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		state.Instances = append(state.Instances, told)
+		state.Instances = append(state.Instances, instance)
 	}
 	pools, unmatched := m.pools(with.specs, u.devices)
 	if err := m.areThere(with.specs, u.devices); err != nil {

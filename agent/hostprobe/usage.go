@@ -73,8 +73,8 @@ func usageOf(m *Machine, dedicated cpuSet, instances []Instance) (usage, error) 
 	return u, errors.Join(errs...)
 }
 
-// reported gives an instance as a cell hears of it.
-func (i *Instance) reported(root string, inventories []*agentv1.Inventory) (*agentv1.Instance, error) {
+// message gives an instance as the host reports it to its cell.
+func (i *Instance) message(root string, inventories []*agentv1.Inventory) (*agentv1.Instance, error) {
 	out := &agentv1.Instance{InstanceUuid: i.UUID, ProjectId: i.ProjectID, UserId: i.UserID}
 	for _, class := range slices.Sorted(maps.Keys(i.Resources)) {
 		if !slices.ContainsFunc(inventories, func(v *agentv1.Inventory) bool { return v.GetResourceClass() == class }) {

@@ -52,7 +52,7 @@ func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
 	p.await(`level=WARN msg="the cell refused the host's state: until it accepts one no heartbeat is sent there`)
 	const why = "what 1 of 1 hosts say is refused; the first: host cell1-r01-h001: replica "
 	report, err := readiness(t.Context(), at)
-	if err != nil || report.Status != "not ready" || len(report.Checks) != 3 || !strings.HasPrefix(report.Checks[2].Why, why) || !strings.HasSuffix(report.Checks[2].Why, "nodename: is another's (the host is not heard there)") {
+	if err != nil || report.Status != "not ready" || len(report.Checks) != 3 || !strings.HasPrefix(report.Checks[2].Why, why) || !strings.HasSuffix(report.Checks[2].Why, "nodename: is another's (no heartbeat is sent there)") {
 		t.Errorf("/readyz: %+v, %v", report, err)
 	}
 	row := diagnoses(t, exitRefused, append(args, "--metrics", at)...)["agent's states"]
