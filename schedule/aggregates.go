@@ -13,10 +13,10 @@ import (
 // metadata are asked once a set.
 type aggregateSet struct {
 	id int
-	// raw has the different values of a metadata key as they stand; words has
+	// raw has the distinct values of a metadata key as they stand; split has
 	// them split at commas, without space around, sorted.
 	raw   map[string][]string
-	words map[string][]string
+	split map[string][]string
 	// numbers are those of the keys that are to have some: see least.
 	numbers map[string]number64
 	// own are the multipliers that it overrides.
@@ -61,7 +61,7 @@ func aggregateKey(in []Aggregate) name {
 }
 
 func newAggregateSet(id int, in []Aggregate) *aggregateSet {
-	a := &aggregateSet{id: id, raw: map[string][]string{}, words: map[string][]string{}, numbers: map[string]number64{}}
+	a := &aggregateSet{id: id, raw: map[string][]string{}, split: map[string][]string{}, numbers: map[string]number64{}}
 	for i := range in {
 		a.tenants = append(a.tenants, TenantsOf(&in[i])...)
 		for k, v := range in[i].Metadata {
@@ -72,14 +72,14 @@ func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 				continue
 			}
 			a.raw[k] = append(a.raw[k], v)
-			for word := range strings.SplitSeq(v, ",") {
-				a.words[k] = append(a.words[k], python.Strip(word))
+			for part := range strings.SplitSeq(v, ",") {
+				a.split[k] = append(a.split[k], python.Strip(part))
 			}
 		}
 	}
-	for k, w := range a.words {
-		slices.Sort(w)
-		a.words[k] = slices.Compact(w)
+	for k, parts := range a.split {
+		slices.Sort(parts)
+		a.split[k] = slices.Compact(parts)
 	}
 	for k, values := range a.raw {
 		if strings.HasSuffix(k, multiplierKey) || strings.HasSuffix(k, ratioKey) {
@@ -101,7 +101,7 @@ const tenantKey = "filter_tenant_id"
 
 // TenantsOf gives the projects that an aggregate is named for, in no order: when
 // any key of its metadata begins with filter_tenant_id, all its values, as they
-// stand. That is how Nova looks for them (request_filter.py,
+// stand. Nova finds them in the same way (request_filter.py,
 // require_tenant_aggregate): by a value of any key, then for such a key.
 func TenantsOf(a *Aggregate) []string {
 	named := false

@@ -16,7 +16,7 @@ type Edit struct {
 	written map[int]bool
 }
 
-// Edit starts the next version; t stays as it is.
+// Edit starts the next version; t does not change.
 func (t *Table) Edit() *Edit {
 	next := *t
 	next.version++

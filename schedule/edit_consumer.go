@@ -10,12 +10,12 @@ func (e *Edit) PutConsumer(host ID, c Consumer) bool {
 	if !ok {
 		return false
 	}
-	var of *told
+	var of *details
 	if c.Flavor != "" || c.Image != nil {
-		of = &told{flavor: c.Flavor, image: c.Image}
+		of = &details{flavor: c.Flavor, image: c.Image}
 	}
 	was, known := t.consumers.get(c.Instance)
-	if known && was.slot == at && was.group == c.Group && was.next == nil && was.told.equal(of) {
+	if known && was.slot == at && was.group == c.Group && was.next == nil && was.details.equal(of) {
 		return true
 	}
 	if known && was.slot == at && was.next == nil {
@@ -25,7 +25,7 @@ func (e *Edit) PutConsumer(host ID, c Consumer) bool {
 		r, _ := e.ownRow(at)
 		r.consumers = append(r.consumers, c.Instance)
 	}
-	t.consumers = t.consumers.set(c.Instance, place{slot: at, group: c.Group, told: of}, owner)
+	t.consumers = t.consumers.set(c.Instance, place{slot: at, group: c.Group, details: of}, owner)
 	e.count(c.Group, at, 1)
 	return true
 }
@@ -44,9 +44,9 @@ func (e *Edit) AddConsumer(host ID, c Consumer) bool {
 		return e.PutConsumer(host, c)
 	}
 	var places []place
-	group, of := c.Group, first.told
+	group, of := c.Group, first.details
 	if c.Flavor != "" || c.Image != nil {
-		of = &told{flavor: c.Flavor, image: c.Image}
+		of = &details{flavor: c.Flavor, image: c.Image}
 	}
 	for p := &first; p != nil; p = p.next {
 		if p.slot != at {
@@ -56,16 +56,16 @@ func (e *Edit) AddConsumer(host ID, c Consumer) bool {
 		if group == (ID{}) {
 			group = p.group
 		}
-		if group == p.group && p.told.equal(of) {
+		if group == p.group && p.details.equal(of) {
 			return true
 		}
 		e.count(p.group, at, -1)
-		places = append(places, place{slot: at, group: group, told: of})
+		places = append(places, place{slot: at, group: group, details: of})
 		e.count(group, at, 1)
 		at = none
 	}
 	if at != none {
-		places = append(places, place{slot: at, group: group, told: of})
+		places = append(places, place{slot: at, group: group, details: of})
 		e.count(group, at, 1)
 		r, _ := e.ownRow(at)
 		r.consumers = append(r.consumers, c.Instance)

@@ -77,7 +77,7 @@ func ParseFacts(t FactTexts) *Facts {
 }
 
 // Supported are the architecture, hypervisor and mode of each kind of instance that the
-// host runs, by Nova's words.
+// host runs, by Nova's names.
 func (f *Facts) Supported() [][3]string { return f.supported }
 
 // HasAddress reports whether HostIP is an address.

@@ -66,23 +66,23 @@ func (r *row) attribute(name string) (value, bool) {
 }
 
 func (f *Facts) attribute(name string) (value, bool) {
-	var told FactTexts
+	var texts FactTexts
 	filled := f == nil || !f.Unfilled
 	if f != nil && filled {
-		told = f.FactTexts
+		texts = f.FactTexts
 	}
 	switch name {
 	case "host_ip":
-		if told.HostIP != "" && f.ip.IsValid() {
+		if texts.HostIP != "" && f.ip.IsValid() {
 			return value{kind: address, s: f.ip.String()}, true
 		}
-		return when(told.HostIP != "", textValue(told.HostIP)), true
+		return when(texts.HostIP != "", textValue(texts.HostIP)), true
 	case "hypervisor_type":
-		return when(filled, textValue(told.HypervisorType)), true
+		return when(filled, textValue(texts.HypervisorType)), true
 	case "hypervisor_hostname":
-		return when(told.HypervisorHostname != "", textValue(told.HypervisorHostname)), true
+		return when(texts.HypervisorHostname != "", textValue(texts.HypervisorHostname)), true
 	case "cpu_info":
-		return when(filled, textValue(told.CPUInfo)), true
+		return when(filled, textValue(texts.CPUInfo)), true
 	case "supported_instances":
 		if f == nil || f.Unfilled {
 			return value{}, true
@@ -106,7 +106,7 @@ func ofPlatform(attribute string) bool {
 	return false
 }
 
-// service is the row of the host's nova-compute service, as far as it is known.
+// service is the row of the host's nova-compute service: the fields that are known.
 func (r *row) service() value {
 	d := &dict{v: map[string]value{}}
 	d.set("host", textValue(r.host.ServiceHost))

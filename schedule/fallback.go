@@ -33,7 +33,7 @@ func (f *Fallback) own(r *Request) (first, second Fallback) {
 	return first, second
 }
 
-// detail names the classes that are asked for by turns.
+// eitherDetail names the classes that only one of the two asks for.
 func eitherDetail(first, second *Fallback) string {
 	text := ""
 	for i, list := range [][]Amount{first.Resources, second.Resources} {

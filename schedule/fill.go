@@ -19,11 +19,11 @@ type Filled struct {
 	NovaException *NovaException
 }
 
-// fillWork is after how many instances, or chunks looked at, Fill rests.
+// fillWork is after how many instances, or chunks filtered, Fill rests.
 const fillWork = 1024
 
 // Fill counts how many instances of the query's request fit, most at most, if they are placed one after the other with
-// Propose and Take. Each instance is a member of the request's group. The table stays as it is. rest is called after a
+// Propose and Take. Each instance is a member of the request's group. The table does not change. rest is called after a
 // few milliseconds of work; its error ends the count. Not for the policy Affinity: the first pick decides about it.
 //
 // What fits on a host depends on that host alone. So each round places one instance on every host that passes, and the

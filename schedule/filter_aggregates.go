@@ -34,7 +34,7 @@ func (s *scan) aggregateExtraSpecsFilter() {
 	}
 	s.perSet(AggregateExtraSpecsFilter, func(a *aggregateSet) (bool, *pyError) {
 		for i := range specs {
-			if ok, err := specs[i].want.matchAny(a.words[specs[i].path[0]]); !ok {
+			if ok, err := specs[i].want.matchAny(a.split[specs[i].path[0]]); !ok {
 				return false, err
 			}
 		}
@@ -80,7 +80,7 @@ func (s *scan) aggregateImageFilter() {
 	}
 	s.perSet(AggregateImageFilter, func(a *aggregateSet) (bool, *pyError) {
 		for _, p := range props {
-			if values, ok := a.words[p.Name]; ok && !slices.Contains(values, p.Text) {
+			if values, ok := a.split[p.Name]; ok && !slices.Contains(values, p.Text) {
 				return false, nil
 			}
 		}
@@ -94,7 +94,7 @@ func (s *scan) aggregateTenantFilter() {
 	const key = "filter_tenant_id"
 	s.perSet(AggregateTenantFilter, func(a *aggregateSet) (bool, *pyError) {
 		isolated := false
-		for k, tenants := range a.words {
+		for k, tenants := range a.split {
 			if k != key && (s.options.ExactTenantKey || !strings.HasPrefix(k, key)) {
 				continue
 			}
@@ -111,7 +111,7 @@ func (s *scan) aggregateTenantFilter() {
 // those (filters/type_filter.py).
 func (s *scan) aggregateTypeAffinityFilter() {
 	s.perSet(AggregateTypeAffinityFilter, func(a *aggregateSet) (bool, *pyError) {
-		flavors := a.words["instance_type"]
+		flavors := a.split["instance_type"]
 		return len(flavors) == 0 || slices.Contains(flavors, s.nova.Flavor.Name), nil
 	})
 }

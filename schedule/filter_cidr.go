@@ -10,7 +10,7 @@ import (
 )
 
 // CIDRFilter keeps hosts whose address is near another: the hints
-// build_near_host_ip and cidr, /24 unless said (filters/affinity_filter.py).
+// build_near_host_ip and cidr, /24 by default (filters/affinity_filter.py).
 const CIDRFilter = "SimpleCIDRAffinityFilter"
 
 func (s *scan) cidrFilter() {

@@ -24,9 +24,9 @@ func (s *scan) imageFilter() {
 	})
 }
 
-// imageNeeds is what of an image must fit together. Empty words fit anything.
+// imageNeeds is what of an image must fit together. Empty names fit anything.
 type imageNeeds struct {
-	words   [3]string // architecture, hypervisor, mode
+	names   [3]string // architecture, hypervisor, mode
 	version []versionBound
 	// bad is what the version asked for raises once it is looked at.
 	bad  *pyError
@@ -36,22 +36,22 @@ type imageNeeds struct {
 // imageNeeds is nil when the image asks for nothing.
 func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 	n := &imageNeeds{}
-	words := [3]string{s.options.DefaultArchitecture}
+	asked := [3]string{s.options.DefaultArchitecture}
 	for i, name := range []string{"hw_architecture", "img_hv_type", "hw_vm_mode"} {
 		if p := s.nova.property(name); p != nil {
-			words[i] = p.Text
+			asked[i] = p.Text
 		}
 	}
 	for i, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
-		if words[i] == "" {
+		if asked[i] == "" {
 			continue
 		}
-		word, ok := canonical(words[i])
+		known, ok := canonical(asked[i])
 		if !ok {
 			class := []string{"InvalidArchitectureName", "InvalidHypervisorVirtType", "InvalidVirtualMachineMode"}[i]
-			return nil, &pyError{class, strconv.Quote(words[i]) + " is not valid"}
+			return nil, &pyError{class, strconv.Quote(asked[i]) + " is not valid"}
 		}
-		n.words[i] = word
+		n.names[i] = known
 	}
 	if p := s.nova.property("img_hv_requested_version"); p != nil && p.Text != "" {
 		n.version, n.bad = readVersionBounds(p.Text)
@@ -59,7 +59,7 @@ func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 	if p := s.nova.property("hw_maxphysaddr_bits"); p != nil {
 		n.bits, _ = python.Int(p.Text)
 	}
-	if n.words == [3]string{} && n.bits == 0 {
+	if n.names == [3]string{} && n.bits == 0 {
 		return nil, nil
 	}
 	return n, nil
@@ -69,7 +69,7 @@ func (n *imageNeeds) met(r *row) (bool, *pyError) {
 	if n.bits > 0 && !r.addresses(n.bits) {
 		return false, nil
 	}
-	if n.words == [3]string{} {
+	if n.names == [3]string{} {
 		return true, nil
 	}
 	f := r.host.Facts
@@ -96,10 +96,10 @@ func (n *imageNeeds) met(r *row) (bool, *pyError) {
 	return false, nil
 }
 
-// fits reports whether every word asked for is one of those supported together,
+// fits reports whether every name asked for is one of those supported together,
 // wherever it stands.
 func (n *imageNeeds) fits(supported *[3]string) bool {
-	for _, w := range n.words {
+	for _, w := range n.names {
 		if w != "" && w != supported[0] && w != supported[1] && w != supported[2] {
 			return false
 		}

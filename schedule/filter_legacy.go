@@ -167,7 +167,7 @@ func (s *scan) typeAffinityFilter() {
 	s.beyond = true
 	s.perHost(TypeAffinityFilter, func(r *row) (bool, *pyError) {
 		for _, id := range r.consumers {
-			if p, _ := s.t.consumers.get(id); p.told == nil || p.told.flavor == "" || p.told.flavor != want {
+			if p, _ := s.t.consumers.get(id); p.details == nil || p.details.flavor == "" || p.details.flavor != want {
 				return false, nil
 			}
 		}

@@ -24,7 +24,7 @@ func (s *scan) resourceFilter() {
 }
 
 // hasRoom keeps the hosts whose root has room for an amount of the unsuffixed group,
-// and those where a child may have it: TreeFilter looks at these.
+// and those where a child may have it: TreeFilter decides about these.
 func (s *scan) hasRoom(a Amount) pass {
 	root := s.rootRoom(a)
 	child := s.t.names.childClasses.id(a.Class)

@@ -33,7 +33,7 @@ func (s *scan) traitFilter() {
 }
 
 // hasTrait keeps the hosts whose root has the trait; of the unsuffixed group's also
-// those where a child has it, which TreeFilter looks at.
+// those where a child has it: TreeFilter decides about these.
 func (s *scan) hasTrait(t string) pass {
 	id, child := s.t.names.traits.id(t), s.t.names.childTraits.id(t)
 	root := func(_ int, c *chunk, _ uint64) uint64 { return has(c.labels.traits, id) }

@@ -10,11 +10,11 @@ import (
 // Table.Propose does, and keeps what it found out from one to the next. Tables
 // share the chunks that stayed the same, so what it found out about those holds:
 // filters and bounds cost what changed since the last query, whatever table that
-// was about, and ranking looks only into chunks whose best could be among the
+// was about, and ranking reads only chunks whose best could be among the
 // best.
 //
 // What a host's answer depends on beyond its chunk and the names of the table
-// (where other instances are, a group's members) cannot be told by that; such
+// (where other instances are, a group's members) is not kept: such
 // queries, and those with takes, are answered by Table.Propose.
 //
 // It is used by one goroutine at a time.

@@ -33,8 +33,8 @@ func (f *Facts) readHardware() {
 	f.hardware.text = unique.Make(strconv.Itoa(len(f.NUMATopology)) + " " + f.NUMATopology + f.PCIPools)
 }
 
-// parseHardware reads the texts of a topology and of pools; fail hears of each that is
-// not readable.
+// parseHardware reads the texts of a topology and of pools; fail is called for each
+// that is not readable.
 func parseHardware(numa, pci string, fail func(field, problem string)) (h hardware) {
 	var problem string
 	if numa != "" {

@@ -111,7 +111,7 @@ func ReadHardware(numa, pci string, cpuRatio, ramRatio float64) (*Hardware, erro
 type Lack struct {
 	// Filter is the one that rejects the host.
 	Filter string
-	// Resource is what is missing, in few words: "dedicated CPUs", "pages of 2048 KiB",
+	// Resource is what is missing, in brief: "dedicated CPUs", "pages of 2048 KiB",
 	// "product_id=20b5".
 	Resource string
 	// Message is for people.
@@ -151,7 +151,7 @@ func (h *Hardware) Take(a *Assignment) bool {
 	return ok
 }
 
-// less gives the hardware without what is assigned; as it is, and false, where a cell,
+// less gives the hardware without what is assigned; unchanged, and false, where a cell,
 // page, dedicated CPU or device of it is not free. Memory and CPUs that may be
 // overcommitted are not judged.
 func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
@@ -200,15 +200,15 @@ func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
 
 // name tells a pool's devices from others.
 func (p *pciPool) name() string {
-	words := make([]string, 0, len(p.properties)+1)
+	parts := make([]string, 0, len(p.properties)+1)
 	for i := range p.properties {
-		words = append(words, p.properties[i].text())
+		parts = append(parts, p.properties[i].text())
 	}
 	if p.hasNode {
-		words = append(words, pciNode+"="+strconv.FormatInt(p.node, 10))
+		parts = append(parts, pciNode+"="+strconv.FormatInt(p.node, 10))
 	}
-	slices.Sort(words)
-	return strings.Join(words, ",")
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
 }
 
 func (p *PCIProperty) text() string {
@@ -298,11 +298,11 @@ const maxSpecText = 120
 func (r *PCIRequest) text() string {
 	var specs []string
 	for _, spec := range r.Specs {
-		words := make([]string, len(spec))
+		parts := make([]string, len(spec))
 		for i := range spec {
-			words[i] = spec[i].text()
+			parts[i] = spec[i].text()
 		}
-		specs = append(specs, strings.Join(words, ","))
+		specs = append(specs, strings.Join(parts, ","))
 	}
 	s := cmp.Or(strings.Join(specs, " or "), "of any kind")
 	return strings.ToValidUTF8(s[:min(len(s), maxSpecText)], "")

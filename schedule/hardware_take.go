@@ -112,7 +112,7 @@ func (c *hostCell) use(a *AssignedCell) bool {
 	size := a.PageSize
 	if size == 0 {
 		if len(c.pages) == 0 {
-			return false // Nova looks for the smallest.
+			return false // Nova takes the smallest.
 		}
 		size = c.sizes[len(c.sizes)-1]
 	}

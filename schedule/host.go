@@ -7,9 +7,9 @@ type Host struct {
 	NodeName    string
 	// Cell is the uuid of the host's cell.
 	Cell string
-	// Disabled is the operator's word as the host reports it, Withheld that of an operator
-	// of the cell: why new instances are kept from the host, empty when they are not. Down
-	// means not heard of in time.
+	// Disabled is the state of the compute service, as the host reports it. Withheld is why an
+	// operator of the cell keeps new instances from the host; empty for no reason. Down: the last
+	// heartbeat is too old.
 	Disabled bool
 	Withheld string
 	Down     bool

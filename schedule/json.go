@@ -77,7 +77,7 @@ func (p *jsonReader) next() byte {
 	return 0
 }
 
-func (p *jsonReader) readWord(w string) bool {
+func (p *jsonReader) readLiteral(w string) bool {
 	if strings.HasPrefix(p.s[p.at:], w) {
 		p.at += len(w)
 		return true
@@ -99,17 +99,17 @@ func (p *jsonReader) value(depth int) (value, error) {
 		return p.list(depth)
 	case c == '{':
 		return p.object(depth)
-	case p.readWord("null"):
+	case p.readLiteral("null"):
 		return value{}, nil
-	case p.readWord("true"):
+	case p.readLiteral("true"):
 		return boolValue(true), nil
-	case p.readWord("false"):
+	case p.readLiteral("false"):
 		return boolValue(false), nil
-	case p.readWord("NaN"):
+	case p.readLiteral("NaN"):
 		return floatValue(math.NaN()), nil
-	case p.readWord("Infinity"):
+	case p.readLiteral("Infinity"):
 		return floatValue(math.Inf(1)), nil
-	case p.readWord("-Infinity"):
+	case p.readLiteral("-Infinity"):
 		return floatValue(math.Inf(-1)), nil
 	}
 	return p.number()
@@ -187,22 +187,22 @@ func (p *jsonReader) number() (value, error) {
 		}
 		return n
 	}
-	p.readWord("-")
-	if !p.readWord("0") && digits() == 0 {
+	p.readLiteral("-")
+	if !p.readLiteral("0") && digits() == 0 {
 		p.at = from
 		return value{}, p.fail("Expecting value")
 	}
 	end := p.at
-	if p.readWord(".") {
+	if p.readLiteral(".") {
 		if digits() == 0 {
 			p.at = end // As in Python: the number ends before.
 		} else {
 			end = p.at
 		}
 	}
-	if p.at == end && (p.readWord("e") || p.readWord("E")) {
-		if !p.readWord("-") {
-			p.readWord("+")
+	if p.at == end && (p.readLiteral("e") || p.readLiteral("E")) {
+		if !p.readLiteral("-") {
+			p.readLiteral("+")
 		}
 		if digits() == 0 {
 			p.at = end

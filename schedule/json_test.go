@@ -42,7 +42,7 @@ func TestJSONAsPythonReadsIt(t *testing.T) {
 }
 
 // What cannot be read is refused in the words of Python 3.11 (testdata/json-errors.json:
-// texts, some drawn, and what its json.loads said).
+// texts, some drawn, and what its json.loads answered).
 func TestJSONIsRefusedInPythonsWords(t *testing.T) {
 	b, err := os.ReadFile("testdata/json-errors.json")
 	if err != nil {

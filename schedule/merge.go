@@ -89,7 +89,7 @@ type answer struct {
 	*Proposal
 	// scale the cell ranked by.
 	scale scale
-	// takes it counts in: those that the cell was told, and picks that it foretold.
+	// takes it counts in: those that the cell was asked with, and picks that it foretold.
 	takes int
 	// affinity hosts it filtered by, sorted; only for hard affinity.
 	affinity []string

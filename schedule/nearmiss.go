@@ -106,7 +106,7 @@ func (m *Miss) cost() float64 {
 	return 1
 }
 
-// findNearMisses looks at every host of the table with every condition of the query. Unlike Propose it does not stop
+// findNearMisses checks every host of the table against every condition of the query. Unlike Propose it does not stop
 // at the first condition that a host does not meet. Errors are Propose's.
 func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	n, err := t.newNearMissSearch(q, 0)

@@ -158,7 +158,7 @@ func lcm(a, b int64) int64 {
 // perhaps not the smallest of all hosts.
 const mostAmountTries = 100_000
 
-// amountSearch looks for the least changes of hosts that fail the same checks, where only trying tells what fits.
+// amountSearch finds the least changes of hosts that fail the same checks, where only a trial shows what fits.
 type amountSearch struct {
 	*nearMissSearch
 	like *alikeHosts

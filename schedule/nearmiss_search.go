@@ -120,7 +120,7 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 	return n, nil
 }
 
-// search looks at all hosts and gives how many pass.
+// search checks all hosts and gives how many pass.
 func (n *nearMissSearch) search() (passed int, err error) {
 	for i, c := range n.s.t.chunks {
 		if n.s.q.stopped(i) {
@@ -134,7 +134,7 @@ func (n *nearMissSearch) search() (passed int, err error) {
 	return passed, nil
 }
 
-// searchChunk looks at a chunk's hosts and gives how many pass.
+// searchChunk checks a chunk's hosts and gives how many pass.
 func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 	all := c.valid
 	n.s.spread = 0

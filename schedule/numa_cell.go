@@ -90,8 +90,8 @@ func (g *guestCell) packs(c *hostCell, overhead int) bool {
 	return true
 }
 
-// memoryFits looks at memory apart from what is overcommitted, and settles the
-// page size that was left open.
+// memoryFits checks memory that is not overcommitted, and settles the page size that
+// was left open.
 func (g *guestCell) memoryFits(c *hostCell) bool {
 	memory := g.MemoryMB * 1024
 	free := g.pinned() && g.release >= releasePinnedPages

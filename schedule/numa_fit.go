@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// numaSearch looks for host cells that a guest's cells fit on, in the order in
+// numaSearch finds host cells that a guest's cells fit on, in the order in
 // which Nova tries them (nova/virt/hardware.py, numa_fit_instance_to_host). That
 // order, and what Nova changes in the guest's cells on the way, decide which cells
 // are found, and now and then whether any are. A search may be used again.

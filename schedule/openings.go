@@ -21,7 +21,7 @@ type Opening struct {
 }
 
 const (
-	// MostOpenings bounds the instances for which a table looks for openings, and how many of them it gives.
+	// MostOpenings bounds the instances for which a table searches openings, and how many of them it gives.
 	MostOpenings = 256
 	// leastOpenings are looked for however few instances there are: an amount that is small enough for one host may be
 	// below another's min_unit.
@@ -266,7 +266,7 @@ func contains(a, b []Miss) bool {
 }
 
 const (
-	// mostLooked bounds the changes that LeastChanges looks at, mostUnfit how many of them it tries in vain.
+	// mostLooked bounds the changes that LeastChanges examines, mostUnfit how many of them it tries in vain.
 	mostLooked, mostUnfit = 2000, 8
 )
 

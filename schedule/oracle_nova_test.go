@@ -203,8 +203,8 @@ var naiveQuestions = map[string]func(h *Host, f *naiveFacts) (bool, bool){
 	`[]`:          func(*Host, *naiveFacts) (bool, bool) { return true, false },
 }
 
-// words are the parts of a metadata key's values over a host's aggregates.
-func naiveWords(h *Host, key string) (words []string, has bool) {
+// naiveSplit gives the parts of a metadata key's values over a host's aggregates.
+func naiveSplit(h *Host, key string) (parts []string, has bool) {
 	for _, a := range h.Aggregates {
 		v, ok := a.Metadata[key]
 		if !ok {
@@ -212,10 +212,10 @@ func naiveWords(h *Host, key string) (words []string, has bool) {
 		}
 		has = true
 		for _, w := range strings.Split(v, ",") {
-			words = append(words, strings.TrimSpace(w))
+			parts = append(parts, strings.TrimSpace(w))
 		}
 	}
-	return words, has
+	return parts, has
 }
 
 // naiveLeast is the least of a key's values that are to be numbers.
@@ -314,9 +314,9 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 			if spec.aggregate == nil {
 				continue
 			}
-			words, _ := naiveWords(h, spec.key)
+			parts, _ := naiveSplit(h, spec.key)
 			best := differs
-			for _, w := range words {
+			for _, w := range parts {
 				if got := spec.aggregate(w); got == matches || got == breaks && best != matches {
 					best = got
 				}
@@ -380,7 +380,7 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 			if o.ImageIsolationNamespace != "" && !strings.HasPrefix(p.Name, o.ImageIsolationNamespace+o.ImageIsolationSeparator) {
 				continue
 			}
-			if words, has := naiveWords(h, p.Name); has && !p.Zero && !slices.Contains(words, p.Text) {
+			if parts, has := naiveSplit(h, p.Name); has && !p.Zero && !slices.Contains(parts, p.Text) {
 				return "", false
 			}
 		}
@@ -392,13 +392,13 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 			if key != "filter_tenant_id" && o.ExactTenantKey {
 				continue
 			}
-			words, has := naiveWords(h, key)
-			tenants, isolated = append(tenants, words...), isolated || has
+			parts, has := naiveSplit(h, key)
+			tenants, isolated = append(tenants, parts...), isolated || has
 		}
 		return "", !isolated || n.ProjectID != "" && slices.Contains(tenants, n.ProjectID)
 	case AggregateTypeAffinityFilter:
-		words, has := naiveWords(h, "instance_type")
-		return "", !has || slices.Contains(words, n.Flavor.Name)
+		parts, has := naiveSplit(h, "instance_type")
+		return "", !has || slices.Contains(parts, n.Flavor.Name)
 	case IsolatedHostsFilter:
 		host := slices.Contains(o.IsolatedHosts, h.ServiceHost)
 		image := n.Image != nil && n.Image.ID != "" && slices.Contains(o.IsolatedImages, n.Image.ID)

@@ -35,7 +35,7 @@ const (
 )
 
 // readPools reads a serialized PciDevicePoolList, or the dictionaries from before
-// it, in the order in which Nova looks at them: by how much they say.
+// it, in the order in which Nova tries them: by how many properties they have.
 func readPools(text string) (pools []pciPool, free []int64, problem string) {
 	v, err := parseJSON(text)
 	if err != nil {
@@ -123,7 +123,7 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		p.provider = provider.Value
 	}
 	if remote := p.property(pciRemote); remote != nil {
-		p.remote = truthyWord(remote.Value)
+		p.remote = boolFromString(remote.Value)
 	}
 	return p, free, ""
 }
@@ -145,8 +145,8 @@ func (p *pciPool) text(d *dict, key string) string {
 	return d.get(key).s
 }
 
-// truthyWord is oslo.utils' bool_from_string of a text in lower case.
-func truthyWord(s string) bool {
+// boolFromString is oslo.utils' bool_from_string of a text in lower case.
+func boolFromString(s string) bool {
 	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, python.Strip(s))
 }
 
@@ -218,7 +218,7 @@ func (r *PCIRequest) asksFor(kind string) bool {
 func (r *PCIRequest) AsksRemoteManaged() bool {
 	return slices.ContainsFunc(r.Specs, func(spec PCISpec) bool {
 		return slices.ContainsFunc(spec, func(p PCIProperty) bool {
-			return p.Key == pciRemote && truthyWord(strings.ToLower(p.Value))
+			return p.Key == pciRemote && boolFromString(strings.ToLower(p.Value))
 		})
 	})
 }

@@ -120,7 +120,7 @@ type Pick struct {
 // planCell is what the plan holds of a cell.
 type planCell struct {
 	lost bool
-	// group: the members' hosts that a lost cell had told of.
+	// group: the members' hosts that a lost cell had reported.
 	group []GroupHost
 	takes []TentativePlacement
 	// open is the ask that is neither answered nor lost.
@@ -197,7 +197,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 	return nil
 }
 
-// affinityHosts are those a cell filtered by that was told k.
+// affinityHosts are the hosts by which a cell filtered that had k of the ask.
 func affinityHosts(g *Group, k *GlobalStats, pr *Proposal) []string {
 	if k != nil && k.GroupHostsKnown {
 		return k.GroupHosts
@@ -297,7 +297,7 @@ func finite(b Bounds) bool {
 }
 
 // Lost says that a cell does not answer. The plan goes on without it; the group
-// members it told of still bind hard affinity. When instances were already
+// members it reported still bind hard affinity. When instances were already
 // picked on it, the plan starts again without it; that holds after the last answer
 // too: Next may then return asks again.
 func (p *Plan) Lost(cell int) {

@@ -93,7 +93,7 @@ func (p *Plan) needed(c int) int {
 // subset is of how many of the best one is picked (Nova's host_subset_size).
 func (p *Plan) subset() int { return max(1, p.cfg.Rules.options().SubsetSize) }
 
-// statsForCells is what cells are told of k; nil when that is nothing. With one host in
+// statsForCells is the part of k that asks of cells have; nil for none. With one host in
 // all, or none, its bounds say nothing about those of others.
 func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 	var t GlobalStats
@@ -109,7 +109,7 @@ func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 	return &t
 }
 
-// expected is what the cells are told first: what the caller expects, as far as it could be
+// expected is what the first asks of cells have: what the caller expects, as far as it could be
 // true.
 func (p *Plan) expected() *GlobalStats {
 	if p.cfg.Expected == nil {

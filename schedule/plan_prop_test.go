@@ -217,7 +217,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 		if open := p.Next(); len(open) > 0 {
 			reply(open[:evenly(0, len(open)-1).Draw(t, "answered in that round")])
 		}
-		known := s.heardOf(p, cell)
+		known := s.groupHostsFrom(p, cell)
 		made, onIt := p.Result().Picks, false
 		for _, pick := range made {
 			onIt = onIt || pick.Cell == cell
@@ -239,9 +239,9 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 		drive(t, p, cells, rng)
 		request := *s.request
 		if g := request.Group; g != nil && known != nil {
-			told := *g
-			told.Hosts = append(slices.Clone(g.Hosts), known...)
-			request.Group = &told
+			group := *g
+			group.Hosts = append(slices.Clone(g.Hosts), known...)
+			request.Group = &group
 		}
 		picks, failed := naiveSelectLosing(s.hosts, s.consumers, &request, s.rules, s.seed, s.instances, s.alternates, after, s.cells[cell])
 		checkPicks(t, s, p.Result(), picks, failed)
@@ -255,8 +255,8 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 	}
 }
 
-// heardOf are the service hosts of group members that a cell told of.
-func (s *scenario) heardOf(p *Plan, cell int) []string {
+// groupHostsFrom are the service hosts of group members that a cell reported.
+func (s *scenario) groupHostsFrom(p *Plan, cell int) []string {
 	if p.Result().Last[cell] == nil || s.request.Group == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ func forgetPlatform(key string) {
 }
 
 // readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
-// words (nova/objects/hv_spec.py).
+// names (nova/objects/hv_spec.py).
 func (p *hostPlatform) readSupported(in string) {
 	p.instances = value{kind: list}
 	if in == "" {
@@ -86,16 +86,16 @@ func (p *hostPlatform) readSupported(in string) {
 		row := value{kind: list}
 		for k, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
 			if e.list[k].kind != text {
-				p.failed = fmt.Sprintf("ValueError: %s is no word", e.list[k].String())
+				p.failed = fmt.Sprintf("ValueError: %s is not a name", e.list[k].String())
 				return
 			}
-			word, ok := canonical(e.list[k].s)
+			name, ok := canonical(e.list[k].s)
 			if !ok {
 				p.failed = fmt.Sprintf("ValueError: %q is not known", e.list[k].s)
 				return
 			}
-			s[k] = word
-			row.list = append(row.list, textValue(word))
+			s[k] = name
+			row.list = append(row.list, textValue(name))
 		}
 		p.supported = append(p.supported, s)
 		p.instances.list = append(p.instances.list, row)

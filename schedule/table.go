@@ -21,7 +21,7 @@ type Table struct {
 	// consumers by instance; groups counts them by group and slot.
 	consumers pmap[ID, place]
 	groups    pmap[ID, pmap[number, int]]
-	// Slots by lower-cased service host, and by node name as it is.
+	// Slots by lower-cased service host, and by node name.
 	services pmap[name, slotSet]
 	nodes    pmap[name, slotSet]
 	// withheld are the reasons why operators keep instances from hosts.
@@ -35,16 +35,17 @@ type place struct {
 	// next is another host that it is on at the same time; nil nearly always.
 	// Places are never changed, only replaced.
 	next *place
-	told *told
+	// details is nil when neither the flavor nor the image is known.
+	details *details
 }
 
-// told is what is known of an instance; nil for nothing.
-type told struct {
+// details are an instance's flavor and image.
+type details struct {
 	flavor string
 	image  *Image
 }
 
-func (t *told) equal(o *told) bool {
+func (t *details) equal(o *details) bool {
 	if t == nil || o == nil {
 		return t == o
 	}
@@ -87,8 +88,8 @@ func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
 		return ID{}, Consumer{}, false
 	}
 	c = Consumer{Instance: instance, Group: p.group}
-	if p.told != nil {
-		c.Flavor, c.Image = p.told.flavor, p.told.image
+	if p.details != nil {
+		c.Flavor, c.Image = p.details.flavor, p.details.image
 	}
 	return t.row(p.slot).host.UUID, c, true
 }

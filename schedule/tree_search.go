@@ -9,13 +9,13 @@ import (
 // host; a search that takes more ends as unreadable.
 const maxTreeSteps = 50_000
 
-// treeSearch looks for an allocation candidate of one host, by Placement's rules
+// treeSearch finds an allocation candidate of one host, by Placement's rules
 // (placement/objects/allocation_candidate.py): each suffixed group of one provider
 // that has all of its traits, the unsuffixed one class by class of any of the tree,
 // and what is taken of one provider within its capacity and max_unit together. The
-// naive way makes every combination and then looks. Here each group and class first
+// naive way makes every combination and then checks it. Here each group and class first
 // has the providers listed that would do by themselves, so that most hosts without a
-// way are told by one that has none; then they are placed one after the other, those
+// candidate fail at a list that is empty; then they are placed one after the other, those
 // with the fewest first, back again where it does not go on. Each tries the root
 // before its children, and these as they stand.
 //

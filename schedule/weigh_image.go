@@ -45,10 +45,10 @@ func (s *scan) alike(r *row, asked []Property, factors map[string]float64) float
 		n := 0
 		for _, id := range r.consumers {
 			p, _ := s.before.consumers.get(id)
-			if p.told == nil || p.told.image == nil {
+			if p.details == nil || p.details.image == nil {
 				continue
 			}
-			for _, has := range p.told.image.Properties {
+			for _, has := range p.details.image.Properties {
 				if has.Name == want.Name && has.Text == want.Text {
 					n++
 				}

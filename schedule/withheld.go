@@ -74,9 +74,9 @@ func (s *scan) withheldChecks() {
 	if r == nil {
 		return
 	}
-	told := r.topReasons()
-	for i := range told {
-		why := told[i].why
+	top := r.topReasons()
+	for i := range top {
+		why := top[i].why
 		s.check(ComputeFilter, why, func(_ int, c *chunk, m uint64) uint64 {
 			kept := ^uint64(0)
 			for m &= c.withheld; m != 0; m &= m - 1 {
@@ -87,7 +87,7 @@ func (s *scan) withheldChecks() {
 			return kept
 		})
 	}
-	if len(told) < len(r.list) {
+	if len(top) < len(r.list) {
 		s.check(ComputeFilter, otherReasons, func(_ int, c *chunk, _ uint64) uint64 { return ^c.withheld })
 	}
 }

@@ -78,11 +78,11 @@ func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 }
 
 func (e *Alias) problem() string {
-	word := func(what, word string, words ...string) string {
-		if word == "" || slices.Contains(words, word) {
+	oneOf := func(what, value string, allowed ...string) string {
+		if value == "" || slices.Contains(allowed, value) {
 			return ""
 		}
-		return fmt.Sprintf("%s must be one of %s, not %q", what, strings.Join(words, ", "), shorten(word))
+		return fmt.Sprintf("%s must be one of %s, not %q", what, strings.Join(allowed, ", "), shorten(value))
 	}
 	hex := func(what, id string) string {
 		if id == "" || fourHex.MatchString(id) {
@@ -96,10 +96,10 @@ func (e *Alias) problem() string {
 	}
 	for _, p := range []string{
 		name, hex("vendor_id", e.VendorID), hex("product_id", e.ProductID),
-		word("device_type", e.DeviceType, "type-PCI", "type-PF", "type-VF"),
-		word("numa_policy", e.NUMAPolicy, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket),
-		word("capability_type", e.CapabilityType, "pci"),
-		word("live_migratable", strings.ToLower(python.Strip(e.LiveMigratable)),
+		oneOf("device_type", e.DeviceType, "type-PCI", "type-PF", "type-VF"),
+		oneOf("numa_policy", e.NUMAPolicy, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket),
+		oneOf("capability_type", e.CapabilityType, "pci"),
+		oneOf("live_migratable", strings.ToLower(python.Strip(e.LiveMigratable)),
 			"1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no"),
 	} {
 		if p != "" {

@@ -73,7 +73,7 @@ func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 		if !okFirst || !okLast || first < 0 || first > last {
 			return nil, fmt.Sprintf("%q is neither a CPU nor a range of them", shorten(rule))
 		}
-		// Beyond the guest's CPUs one is enough to be told of.
+		// Of CPUs beyond the guest's, the first is enough for the refusal.
 		for c := first; c <= min(last, n); c++ {
 			to[c] = true
 		}

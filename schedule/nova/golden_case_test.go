@@ -320,13 +320,13 @@ type goldenHost struct {
 	schedule.Host
 	key       string
 	instances []schedule.ID
-	// told is what is known of them, if anything.
-	told map[schedule.ID]schedule.Consumer
+	// details are what is known of them, if anything.
+	details map[schedule.ID]schedule.Consumer
 }
 
 // consumer gives an instance on the host with what is known of it.
 func (h *goldenHost) consumer(id schedule.ID) schedule.Consumer {
-	c := h.told[id]
+	c := h.details[id]
 	c.Instance = id
 	return c
 }
@@ -394,10 +394,10 @@ func (c *goldenCase) hosts() ([]goldenHost, error) {
 				}
 				g.instances = append(g.instances, id)
 				if row.FlavorID != nil {
-					if g.told == nil {
-						g.told = map[schedule.ID]schedule.Consumer{}
+					if g.details == nil {
+						g.details = map[schedule.ID]schedule.Consumer{}
 					}
-					g.told[id] = schedule.Consumer{Flavor: c.flavorID(*row.FlavorID), Image: imageOf(row.Metadata)}
+					g.details[id] = schedule.Consumer{Flavor: c.flavorID(*row.FlavorID), Image: imageOf(row.Metadata)}
 				}
 			}
 		}

@@ -138,9 +138,9 @@ type chain struct {
 	// names of those the core has, in order.
 	names []string
 	// hosts are the case's without those that the other filters reject, by
-	// Nova's own word: what is decided over the rest is the core's to match.
+	// Nova's own answer: what is decided over the rest is the core's to match.
 	hosts []goldenHost
-	// missing are the filters whose word was taken.
+	// missing are the filters whose answer was taken.
 	missing []string
 }
 

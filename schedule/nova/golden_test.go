@@ -27,7 +27,7 @@ type score struct {
 	// raw weights differ: those that say something.
 	rejecting int
 	// notYet counts the cases that were not compared for want of a filter, or
-	// with that filter's word taken from the case.
+	// with that filter's answer taken from the case.
 	notYet int
 	first  string // disagreement
 }

@@ -50,9 +50,9 @@ func (g *guest) at(key, property string) string {
 // property is the image's name of an extra spec: hw:cpu_policy is hw_cpu_policy.
 func property(key string) string { return strings.Replace(key, ":", "_", 1) }
 
-// words gives what the flavor and the image say; empty for nothing. What is not
-// one of allowed is invalid, and counts as not said.
-func (g *guest) words(key string, allowed ...string) (flavor, image string) {
+// choices gives the values of the flavor and the image; empty for none. One that is not
+// among allowed is invalid, and counts as none.
+func (g *guest) choices(key string, allowed ...string) (flavor, image string) {
 	flavor, image = g.spec.Flavor.ExtraSpecs[key], g.image[property(key)]
 	if flavor != "" && !slices.Contains(allowed, flavor) {
 		g.invalid(at(g.spec.Path+".flavor.extra_specs", key), "must be one of %s, not %q", strings.Join(allowed, ", "), shorten(flavor))
@@ -65,9 +65,9 @@ func (g *guest) words(key string, allowed ...string) (flavor, image string) {
 	return flavor, image
 }
 
-// oneOf is what either says; both must not say different things.
+// oneOf is the value of the flavor or the image, which must not differ.
 func (g *guest) oneOf(key string, allowed ...string) string {
-	flavor, image := g.words(key, allowed...)
+	flavor, image := g.choices(key, allowed...)
 	if flavor != "" && image != "" && flavor != image {
 		g.invalid(g.at(key, property(key)), "is %s, but the image has %s=%s", flavor, property(key), image)
 	}
@@ -77,12 +77,12 @@ func (g *guest) oneOf(key string, allowed ...string) string {
 	return image
 }
 
-// flag is whether either says yes; one must not say yes and the other no.
+// flag is whether the flavor or the image has true; one must not have true and the other false.
 func (g *guest) flag(key string) bool {
-	text, said := g.spec.Flavor.ExtraSpecs[key]
-	image, imageSaid := g.image[property(key)]
+	text, inFlavor := g.spec.Flavor.ExtraSpecs[key]
+	image, inImage := g.image[property(key)]
 	flavor, on := truthy(text), truthy(image)
-	if said && imageSaid && flavor != on {
+	if inFlavor && inImage && flavor != on {
 		g.invalid(g.at(key, property(key)), "is %q, but the image has %s=%s", shorten(text), property(key), image)
 	}
 	return flavor || on

@@ -19,7 +19,7 @@ import (
 
 // hardwareCase is a line of testdata/nova-hardware.jsonl.gz: one host's topology
 // and devices, one request, and what Nova 26.2.2's NUMATopologyFilter and
-// PciPassthroughFilter said before each of up to four instances of it, every one
+// PciPassthroughFilter answered before each of up to four instances of it, every one
 // fitted from the request as it came; then how the host state stood.
 // testdata/hardware_cases.py draws such cases at random; those bundled are of an
 // earlier form of it, which had devices as old computes wrote them, too. What Nova

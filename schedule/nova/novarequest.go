@@ -33,7 +33,7 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 			n.Image.Properties = f.properties(s)
 		}
 		n.Image.Properties = f.known(n.Image.Properties)
-		f.imageWords(s, n.Image)
+		f.imageNames(s, n.Image)
 	}
 	for _, name := range sortedKeys(s.Hints) {
 		if len(s.Hints[name]) > 0 && slices.Contains(placingHints, name) {
@@ -142,8 +142,8 @@ func truthy(s string) bool {
 	return false
 }
 
-// imageWords checks the words that hosts are compared with.
-func (f *findings) imageWords(s *Spec, image *schedule.Image) {
+// imageNames checks the properties that hosts are compared with, and makes names canonical.
+func (f *findings) imageNames(s *Spec, image *schedule.Image) {
 	for i := range image.Properties {
 		p := &image.Properties[i]
 		path := at(s.Path+".image.properties", p.Name)
@@ -163,12 +163,12 @@ func (f *findings) imageWords(s *Spec, image *schedule.Image) {
 		default:
 			continue
 		}
-		word, ok := canonical(p.Text)
+		name, ok := canonical(p.Text)
 		if !ok {
 			f.invalid(path, "%q is not known to Nova", shorten(p.Text))
 			continue
 		}
-		p.Text = word
+		p.Text = name
 	}
 }
 

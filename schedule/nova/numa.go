@@ -108,11 +108,11 @@ func (o *object) integer(key string, least, most int64) int64 {
 	return n
 }
 
-// oneOf reads one of some words; empty when there is none.
-func (o *object) oneOf(key string, words ...string) string {
+// oneOf reads one of some values; empty when there is none.
+func (o *object) oneOf(key string, allowed ...string) string {
 	w := o.text(key)
-	if w != "" && !slices.Contains(words, w) {
-		o.invalid(o.at(key), "must be one of %s, not %q", strings.Join(words, ", "), shorten(w))
+	if w != "" && !slices.Contains(allowed, w) {
+		o.invalid(o.at(key), "must be one of %s, not %q", strings.Join(allowed, ", "), shorten(w))
 		return ""
 	}
 	return w

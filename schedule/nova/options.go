@@ -28,7 +28,7 @@ type Options struct {
 	// the newest. Keys that it does not have are ignored, request filters and traits that
 	// it does not have are not asked for.
 	Release int
-	// Strict is strict_nova: also what looks like a defect of Nova's is done.
+	// Strict is strict_nova: apparent defects of Nova are followed too.
 	Strict bool
 	// Aliases are [pci] alias, for forms in which Nova has not resolved them.
 	Aliases *Aliases

@@ -46,7 +46,7 @@ func (r *resourceRequest) pinning(g *guest) {
 // than the flavor allows (get_cpu_policy_constraint).
 func (g *guest) cpuPolicy() string {
 	const key = "hw:cpu_policy"
-	flavor, image := g.words(key, "dedicated", "shared", "mixed")
+	flavor, image := g.choices(key, "dedicated", "shared", "mixed")
 	if flavor == "mixed" && image == "dedicated" || flavor == "shared" && (image == "mixed" || image == "dedicated") {
 		g.invalid(g.at(key, property(key)), "is %s, but the image has hw_cpu_policy=%s", flavor, image)
 	}
@@ -61,7 +61,7 @@ func (g *guest) cpuPolicy() string {
 // image's.
 func (g *guest) threadPolicy() string {
 	const key = "hw:cpu_thread_policy"
-	flavor, image := g.words(key, "prefer", "isolate", "require")
+	flavor, image := g.choices(key, "prefer", "isolate", "require")
 	switch {
 	case flavor == "":
 		return image
@@ -73,7 +73,7 @@ func (g *guest) threadPolicy() string {
 
 // emulatorPolicy is where emulator threads run; only flavors say.
 func (g *guest) emulatorPolicy() string {
-	flavor, _ := g.words("hw:emulator_threads_policy", "share", "isolate")
+	flavor, _ := g.choices("hw:emulator_threads_policy", "share", "isolate")
 	return flavor
 }
 

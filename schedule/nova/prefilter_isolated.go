@@ -10,7 +10,7 @@ import (
 // enable_isolated_aggregate_filtering, no host in an aggregate whose metadata
 // requires a trait that neither the flavor nor the image does. Nova does not count
 // request_level_params among what they require; the typed form's required_traits
-// are the flavor's word and count.
+// are the flavor's, and count.
 func (p *prefiltering) isolatedAggregates() {
 	if p.options.IsolateAggregates {
 		traits := p.asked.requiredTraits()

@@ -22,8 +22,8 @@ func RequestedNetworks(primitive map[string]any) []RequestedNetwork {
 	return s.Requested
 }
 
-// requestedNetworks reads the NetworkRequestList. The words auto and none in the place
-// of a network's id name no network.
+// requestedNetworks reads the NetworkRequestList. A network_id of auto or none
+// names no network.
 func (s *Spec) requestedNetworks(spec *object) {
 	list := spec.child("requested_networks", "NetworkRequestList")
 	for i, e := range list.list("objects") {

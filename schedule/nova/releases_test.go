@@ -9,7 +9,7 @@ import (
 )
 
 // Keys that are younger than the release that is replaced are ignored and named, and no
-// filter hears of them; dedicated CPUs are VCPU before Train.
+// filter gets them; dedicated CPUs are VCPU before Train.
 func TestReleasesLackYoungerKeys(t *testing.T) {
 	s := Spec{
 		Path: "r",
@@ -51,7 +51,7 @@ func TestReleasesLackYoungerKeys(t *testing.T) {
 	}
 }
 
-// A message whose image has a property of a younger release: no filter hears of it,
+// A message whose image has a property of a younger release: no filter gets it,
 // and no trait is asked for.
 func TestReleasesLackYoungerProperties(t *testing.T) {
 	m := primitive(t)

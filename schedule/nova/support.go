@@ -47,7 +47,7 @@ const (
 )
 
 var (
-	falseWords = []string{"", "false", "f", "no", "n", "off", "0"}
+	falseTexts = []string{"", "false", "f", "no", "n", "off", "0"}
 	sharedCPUs = []string{"", "shared"}
 	unknownKey = "the key is not known"
 	encryption = "models of memory encryption are not supported"
@@ -66,11 +66,11 @@ var extraSpecs = []rule{
 	{key: "hw:cpu_policy", care: resolved, harmless: sharedCPUs},
 	{key: "hw:cpu_thread_policy", care: resolved},
 	{key: "hw:cpu_dedicated_mask", care: resolved},
-	{key: "hw:cpu_realtime", care: resolved, harmless: falseWords},
+	{key: "hw:cpu_realtime", care: resolved, harmless: falseTexts},
 	{key: "hw:cpu_realtime_mask", care: resolved},
 	{key: "hw:emulator_threads_policy", care: resolved},
 	{key: "hw:mem_page_size", care: resolved, makes: topology},
-	{key: "hw:locked_memory", care: resolved, harmless: falseWords, makes: topology},
+	{key: "hw:locked_memory", care: resolved, harmless: falseTexts, makes: topology},
 	{key: "hw:numa_*", care: resolved, makes: topology},
 	{key: "hw:pci_numa_affinity_policy", care: honoured},
 	{key: "hw:mem_encryption", care: honoured, since: 20},
@@ -137,7 +137,7 @@ var imageProperties = []rule{
 	{key: "hw_cpu_thread_policy", care: resolved},
 	{key: "hw_cpu_realtime_mask", care: resolved},
 	{key: "hw_mem_page_size", care: resolved, makes: topology},
-	{key: "hw_locked_memory", care: resolved, harmless: falseWords, makes: topology},
+	{key: "hw_locked_memory", care: resolved, harmless: falseTexts, makes: topology},
 	{key: "hw_numa_*", care: resolved, makes: topology},
 	{key: "hw_pci_numa_affinity_policy", care: honoured},
 	{key: "hw_mem_encryption", care: honoured, since: 20},

@@ -164,23 +164,23 @@ func (g *guest) explicitCPUs(c *guestCPUs) {
 
 // explicitThreads takes the thread policy from the trait of hyperthreading.
 func (g *guest) explicitThreads(c *guestCPUs) {
-	said, where := "", ""
+	value, where := "", ""
 	for _, key := range sortedKeys(g.spec.Flavor.ExtraSpecs) {
-		if said == "" && explicitThreads.MatchString(key) {
-			said, where = g.spec.Flavor.ExtraSpecs[key], g.extraSpec(key)
+		if value == "" && explicitThreads.MatchString(key) {
+			value, where = g.spec.Flavor.ExtraSpecs[key], g.extraSpec(key)
 		}
 	}
 	const trait = "trait:HW_CPU_HYPERTHREADING"
 	if where == "" && g.spec.ImageProperties[trait] == "required" {
-		said, where = "required", at(g.spec.Path+".image.properties", trait)
+		value, where = "required", at(g.spec.Path+".image.properties", trait)
 	}
 	switch {
-	case said == "":
+	case value == "":
 	case c.threads != "":
 		g.invalid(where, "must not be there together with a thread policy (hw:cpu_thread_policy, hw_cpu_thread_policy)")
-	case said == "required":
+	case value == "required":
 		c.threads, c.threadsAt = schedule.ThreadRequire, where
-	case said == "forbidden":
+	case value == "forbidden":
 		c.threads, c.threadsAt = schedule.ThreadIsolate, where
 	}
 }

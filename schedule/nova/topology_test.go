@@ -60,7 +60,7 @@ const bundledTopologies = "testdata/topologies.jsonl.gz"
 
 var updateTopologies = flag.Bool("update-topologies", false, "ask Nova anew for "+bundledTopologies)
 
-// ours is what this package makes of the case, and the paths and words of what it
+// ours is what this package makes of the case, and the paths and texts of what it
 // refuses.
 func (c *topologyCase) ours() (made madeByNova, refused []string) {
 	f := findings{options: &Options{}}
@@ -113,9 +113,8 @@ func (c *topologyCase) ours() (made madeByNova, refused []string) {
 	return made, nil
 }
 
-// saidOf has, for each exception of Nova's, words of which one is in what is refused
-// here.
-var saidOf = map[string][]string{
+// refusalsOf has, for each exception of Nova's, texts of which one is in the refusal here.
+var refusalsOf = map[string][]string{
 	"InvalidNUMANodesNumber":              {"must be a number of at least 1"},
 	"ImageNUMATopologyForbidden":          {"and the image has hw_numa_"},
 	"MemoryPageSizeInvalid":               {"must be small, large, any"},
@@ -158,12 +157,12 @@ func (c *topologyCase) compare(t *testing.T) {
 		}
 		return
 	}
-	words, known := saidOf[c.Error]
+	texts, known := refusalsOf[c.Error]
 	says := slices.ContainsFunc(refused, func(r string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(r, w) })
+		return slices.ContainsFunc(texts, func(w string) bool { return strings.Contains(r, w) })
 	})
 	if !known || !says {
-		t.Errorf("%s\n ours %s %q, none says %q", dump(c), dump(made), refused, words)
+		t.Errorf("%s\n ours %s %q, none says %q", dump(c), dump(made), refused, texts)
 	}
 }
 
@@ -219,7 +218,7 @@ func TestTopologiesAreNovas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d cases: %d topologies, %d with devices, errors %v", cases, cells, devices, errors)
-	for class := range saidOf {
+	for class := range refusalsOf {
 		if errors[class] == 0 {
 			t.Errorf("no case in which Nova raises %s", class)
 		}
@@ -379,7 +378,7 @@ func topologyCases(seed uint64, n int) []topologyCase {
 	return cases
 }
 
-// nodes asks for NUMA nodes, evenly or each as said; sometimes wrongly.
+// nodes asks for NUMA nodes, evenly or each with its own; sometimes wrongly.
 func (c *topologyCase) nodes(dice *rand.Rand) {
 	n := []int{1, 2, 2, 2, 3, 4}[dice.IntN(6)]
 	on := func(image bool, what string) (map[string]string, string) {
@@ -408,15 +407,15 @@ func (c *topologyCase) nodes(dice *rand.Rand) {
 	if dice.IntN(4) == 0 {
 		image = !image
 	}
-	said := n
+	listed := n
 	if dice.IntN(8) == 0 {
-		said += dice.IntN(3) - 1
+		listed += dice.IntN(3) - 1
 	}
 	// The CPUs in runs, the memory uneven.
 	each, memory := max(c.Flavor.VCPUs/int64(n), 1), c.Flavor.MemoryMB
-	for node := range said {
+	for node := range listed {
 		first, last := int64(node)*each, int64(node+1)*each-1
-		if node == said-1 {
+		if node == listed-1 {
 			last = c.Flavor.VCPUs - 1
 		}
 		cpus := strconv.FormatInt(first, 10)
@@ -424,7 +423,7 @@ func (c *topologyCase) nodes(dice *rand.Rand) {
 			cpus += "-" + strconv.FormatInt(last, 10)
 		}
 		share := memory / 4
-		if node == said-1 {
+		if node == listed-1 {
 			share = memory
 		}
 		memory -= share
@@ -435,7 +434,7 @@ func (c *topologyCase) nodes(dice *rand.Rand) {
 		case 1:
 			mem = []string{"1", "0", "x", " 512 "}[dice.IntN(4)]
 		case 2:
-			continue // not said
+			continue // not listed
 		}
 		put(image, "numa_cpus."+strconv.Itoa(node), cpus)
 		if dice.IntN(24) != 0 {

@@ -89,7 +89,7 @@ func (g *guest) cells(nodes int64, image cellLists) []guestCell {
 	if lists.cpus == nil && lists.memory == nil {
 		cells = g.evenly(nodes)
 	} else {
-		cells = g.asSaid(nodes, lists)
+		cells = g.asListed(nodes, lists)
 	}
 	if len(g.paths) > before {
 		return nil
@@ -114,7 +114,7 @@ func (g *guest) evenly(nodes int64) (cells []guestCell) {
 	return cells
 }
 
-func (g *guest) asSaid(nodes int64, l cellLists) (cells []guestCell) {
+func (g *guest) asListed(nodes int64, l cellLists) (cells []guestCell) {
 	where := func(what string, node int) string {
 		n := "." + strconv.Itoa(node)
 		return g.at("hw:"+what+n, "hw_"+what+n)
@@ -164,7 +164,7 @@ func cellProperties(given map[string]string) (out []schedule.Property) {
 		}
 	}
 	list("hw_"+numaCPUs, func(spec string) string {
-		cpus, _ := cpuSpec(spec, maxGuestCPUs, false) // what is wrong with it is told where it counts
+		cpus, _ := cpuSpec(spec, maxGuestCPUs, false) // cellLists refuses a bad one
 		if len(cpus) == 0 {
 			return "set()"
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // traits collects the traits of a request from all the places they come from,
-// with the path of each for what is to be said of it.
+// with the path of each for errors.
 type traits struct {
 	*findings
 	required  map[string]string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The words Nova knows for architectures, hypervisors and modes
+// The names Nova knows for architectures, hypervisors and modes
 // (nova/objects/fields.py). Hosts advertise them, images ask for them.
 var (
 	architectures = []string{
@@ -27,25 +27,25 @@ var (
 	modeAliases       = map[string]string{"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 )
 
-// Architecture gives the canonical word for a CPU architecture; false when there
+// Architecture gives the canonical name for a CPU architecture; false when there
 // is none.
-func Architecture(word string) (string, bool) {
-	return canonical(word, architectures, architectureAliases)
+func Architecture(name string) (string, bool) {
+	return canonical(name, architectures, architectureAliases)
 }
 
-// HypervisorType gives the canonical word for a kind of virtualization; false
+// HypervisorType gives the canonical name for a kind of virtualization; false
 // when there is none.
-func HypervisorType(word string) (string, bool) {
-	return canonical(word, hypervisors, hypervisorAliases)
+func HypervisorType(name string) (string, bool) {
+	return canonical(name, hypervisors, hypervisorAliases)
 }
 
-// VMMode gives the canonical word for a guest's mode; false when there is none.
-func VMMode(word string) (string, bool) { return canonical(word, modes, modeAliases) }
+// VMMode gives the canonical name for a guest's mode; false when there is none.
+func VMMode(name string) (string, bool) { return canonical(name, modes, modeAliases) }
 
-func canonical(word string, known []string, aliases map[string]string) (string, bool) {
-	word = strings.ToLower(word)
-	if alias, ok := aliases[word]; ok {
-		word = alias
+func canonical(name string, known []string, aliases map[string]string) (string, bool) {
+	name = strings.ToLower(name)
+	if alias, ok := aliases[name]; ok {
+		name = alias
 	}
-	return word, slices.Contains(known, word)
+	return name, slices.Contains(known, name)
 }
