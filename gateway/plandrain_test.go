@@ -88,7 +88,7 @@ func (w *world) drawBuilds(r *rand.Rand, seed int) map[string]*cellgatev1.Select
 // Each move of a plan succeeds as a real one to the host that the plan names, which is a best one at its turn. What the
 // plan does not place is refused.
 func TestPlanDrain_RandomFleets_MovesSucceedAndTheRestIsRefused(t *testing.T) {
-	fleets := testlong.Or(8, 200)
+	fleets := testlong.Or(20, 200)
 	var drawn []*drawnCell
 	var all []*testCell
 	for i := range 2 {
