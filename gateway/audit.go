@@ -23,25 +23,25 @@ func (g *Gateway) logCaller(ctx context.Context, method string, req any, err err
 	if !g.log.Enabled(ctx, level) {
 		return
 	}
-	told := append([]any{"method", method}, auditAttrs(ctx, err)...)
+	attrs := append([]any{"method", method}, auditAttrs(ctx, err)...)
 	if r, ok := req.(interface{ GetConsumerUuid() string }); ok {
-		told = append(told, "consumer_uuid", r.GetConsumerUuid())
+		attrs = append(attrs, "consumer_uuid", r.GetConsumerUuid())
 	}
 	if r, ok := req.(interface{ GetClaimId() string }); ok {
-		told = append(told, "claim_id", r.GetClaimId())
+		attrs = append(attrs, "claim_id", r.GetClaimId())
 	}
 	if r, ok := req.(interface{ GetToConsumer() string }); ok {
-		told = append(told, "to_consumer", r.GetToConsumer())
+		attrs = append(attrs, "to_consumer", r.GetToConsumer())
 	}
 	if r, ok := req.(interface{ GetInstanceUuids() []string }); ok {
-		told = append(told, "instances", len(r.GetInstanceUuids()), "first", r.GetInstanceUuids()[0])
+		attrs = append(attrs, "instances", len(r.GetInstanceUuids()), "first", r.GetInstanceUuids()[0])
 	}
 	if r, ok := req.(interface{ GetNamespace() string }); ok {
-		told = append(told, "host_uuid", req.(interface{ GetHostUuid() string }).GetHostUuid(), "namespace", r.GetNamespace())
-		g.log.Log(ctx, level, "a caller changed facts", told...)
+		attrs = append(attrs, "host_uuid", req.(interface{ GetHostUuid() string }).GetHostUuid(), "namespace", r.GetNamespace())
+		g.log.Log(ctx, level, "a caller changed facts", attrs...)
 		return
 	}
-	g.log.Log(ctx, level, "a caller changed claims", told...)
+	g.log.Log(ctx, level, "a caller changed claims", attrs...)
 }
 
 // auditAttrs says who asked for something, and what became of it.

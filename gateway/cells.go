@@ -43,17 +43,17 @@ func (g *Gateway) showCells(ctx context.Context, cells []*cellclient.Cell) []*ce
 	for _, r := range cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.GetSummaryResponse, error) {
 		return g.cells.ReadSummary(ctx, c)
 	}) {
-		told, answeredAt := r.Got, (*timestamppb.Timestamp)(nil)
-		if last := r.Cell.LastSummaryAt(); last != nil && (r.Err != nil || told.GetLoading()) {
-			told, answeredAt = last.GetSummaryResponse, timestamppb.New(last.At)
+		summary, answeredAt := r.Got, (*timestamppb.Timestamp)(nil)
+		if last := r.Cell.LastSummaryAt(); last != nil && (r.Err != nil || summary.GetLoading()) {
+			summary, answeredAt = last.GetSummaryResponse, timestamppb.New(last.At)
 		}
 		row := &cellgatev1.Cell{}
-		if t := told.GetTotals(); t != nil {
+		if t := summary.GetTotals(); t != nil {
 			row = proto.CloneOf(t)
 			row.Reason = r.Got.GetTotals().GetReason()
 		}
 		row.AnsweredAt = answeredAt
-		row.AvailabilityZones = g.zonesOf(told)
+		row.AvailabilityZones = g.zonesOf(summary)
 		row.Cell, row.CellUuid = r.Cell.Name(), r.Cell.UUID()
 		row.Enabled, row.Replicas = !r.Cell.Disabled() && !g.gates[r.Cell].DisabledByNova(), r.Cell.Addresses()
 		row.Available = r.Err == nil && row.GetReason() == ""

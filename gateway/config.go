@@ -29,14 +29,14 @@ func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 				bad("%s.uuid: %w", path, err)
 			}
 		}
-		for _, word := range slices.Compact([]string{c.Name, c.UUID}) {
-			if word == "" {
+		for _, id := range slices.Compact([]string{c.Name, c.UUID}) {
+			if id == "" {
 				continue
 			}
-			if other, ok := seen[word]; ok {
-				bad("%s: %q names %s too", path, word, other)
+			if other, ok := seen[id]; ok {
+				bad("%s: %q names %s too", path, id, other)
 			}
-			seen[word] = path
+			seen[id] = path
 		}
 		if l, ok := legacy[c.Name]; ok {
 			if err := l.Config.Check(); err != nil {

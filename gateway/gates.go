@@ -28,7 +28,7 @@ func newGates(g *Gateway, parts map[string]gatewatch.Parts) gates {
 }
 
 // ReadNova has the tables of a cell of Nova read at once, or those of all cells without a name:
-// Nova said that hosts, instances or aggregates changed. It never blocks.
+// Nova notified that hosts, instances or aggregates changed. It never blocks.
 func (g *Gateway) ReadNova(cell string) {
 	for c, w := range g.gates {
 		if cell == "" || c.Name() == cell {

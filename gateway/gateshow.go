@@ -34,7 +34,7 @@ func addReason(row *cellgatev1.Cell, why string) {
 	row.Reason = strings.TrimPrefix(row.GetReason()+"; "+why, "; ")
 }
 
-// readLegacy gives what is to be told of each cell's legacy rows that were ever read.
+// readLegacy gives the age of each cell's legacy rows that were ever read.
 func (g *Gateway) readLegacy(each func(telemetry.LegacyReading)) {
 	for c, w := range g.gates {
 		if age, ok := w.RowsAge(); ok {

@@ -30,8 +30,8 @@ func (g *Gateway) Cells() *cellclient.Cells { return g.cells }
 // Config says which cells there are and what to decide by. The zero value of
 // each field but Cells means its default.
 type Config struct {
-	// Name is what people call this gateway: its machine, and where it listens. Cells that
-	// are under upgrade are told it.
+	// Name is what people call this gateway: its machine, and where it listens. It is in
+	// reports to cells under upgrade.
 	Name string
 	// WebURL is where REST, the console and /metrics are served, as it listens; empty: nowhere.
 	WebURL string
@@ -78,7 +78,7 @@ type Deps struct {
 	Legacy map[string]gatewatch.Parts
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
-	// OnBreaker is told of every change of a replica's breaker; nil for nobody.
+	// OnBreaker is called after every change of a replica's breaker; nil for nobody.
 	OnBreaker func(cell, replica string, from, to gobreaker.State)
 	// Telemetry may be nil. The server that the gateway is registered with has
 	// its options.
@@ -118,7 +118,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	decideBy, err := rules.Compile(cfg.Config)
 	if err != nil {
-		return nil, err // checkConfig has said so
+		return nil, err // checkConfig refuses it first
 	}
 	g := &Gateway{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, in: deps.Ingress, queues: newQueues(cfg.MaxInFlight), ready: make(chan struct{})}
 	if g.log == nil {

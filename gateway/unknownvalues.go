@@ -52,7 +52,7 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 	if req.GetCell()+req.GetAvailabilityZone()+req.GetTrait() != "" {
 		named, err := g.listHosts(ctx, &cellgatev1.ListHostsRequest{NameContains: name, PageSize: 1})
 		if err != nil {
-			return nil // nothing is said that is not known
+			return nil // not known
 		}
 		return named.GetUnknownValues()
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 }
 
 // unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
-// be meant. Nothing is said while some cell did not say what it has.
+// be meant. It is nil while some cell's summary is not known.
 func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) []string {
 	zones, traits, ok := g.zonesAndTraits()
 	if !ok {

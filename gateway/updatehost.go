@@ -9,7 +9,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// updateHost says what an operator wants of a host, in the shard of its cell.
+// updateHost sets a host's admin state in the shard of its cell.
 func (g *Gateway) updateHost(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellgatev1.Host, error) {
 	c, host, err := g.setAdminState(ctx, req)
 	g.auditAdminState(ctx, c, req, host, err)
@@ -23,7 +23,7 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 	case err != nil:
 		return nil, nil, err
 	case g.gates[c].Only():
-		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which forgets such words: disable the host's service in Nova", c.Name())
+		return c, nil, fault.Invalid("host_uuid", "cell %s has no scheduler but one in each gateway (legacy_only), which stores no admin state: disable the host's service in Nova", c.Name())
 	}
 	set := &cellv1.SetAdminStateRequest{
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),

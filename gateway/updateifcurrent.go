@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// overtakenFor is for how long what is said of a host is said again because something else was
-	// said meanwhile: services that say theirs of one host at the same time overtake each other.
+	// overtakenFor bounds the retries of a host's change that other changes overtake: services that
+	// change one host at the same time overtake each other.
 	overtakenFor = 5 * time.Second
 	// overtakenPause bounds the pause before that; it begins with a millisecond.
 	overtakenPause = 128 * time.Millisecond
 )
 
-// updateIfCurrent has a cell change what is said of a host, over the host's generation as it is known
-// in the cell now: a message that comes late finds a newer one there and changes nothing
-// (docs/adr/0022). What was overtaken so while its caller waits was not done, and is said over
-// the newer one. known is the generation that was looked up already, 0 for none.
-func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell, host string, known int64, say func(generation int64) (T, error)) (T, error) {
+// updateIfCurrent has a cell change a host if its generation is still the one that the cell has
+// now: a late message finds a newer generation and changes nothing (docs/adr/0022). An overtaken
+// change is retried over the newer generation while its caller waits. known is the generation that
+// was looked up already, 0 for none. change sends it.
+func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell, host string, known int64, change func(generation int64) (T, error)) (T, error) {
 	var none T
 	if known == 0 {
 		var err error
@@ -34,7 +34,7 @@ func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell,
 	}
 	end := g.now().Add(overtakenFor)
 	for pause := time.Millisecond; ; pause = min(2*pause, overtakenPause) {
-		got, err := say(known)
+		got, err := change(known)
 		newest := newestOf(err)
 		if newest <= known {
 			return got, cellclient.ChangeError(ctx, c, err)
@@ -45,7 +45,7 @@ func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell,
 			break
 		}
 	}
-	return none, fault.New(fault.Contended, "something else was said of host %s each time", host).With("cell", c.Name())
+	return none, fault.New(fault.Contended, "other changes overtook this one of host %s each time", host).With("cell", c.Name())
 }
 
 // generationOf gives the generation of a host as a cell knows it, the lowest when it does not
@@ -77,8 +77,8 @@ func newestOf(err error) int64 {
 	return newest
 }
 
-// cellOfHost gives the cell of that name, and 0; without one it looks for the host in all,
-// and gives the host's generation there too.
+// cellOfHost gives the cell of that name, and 0; without a name it searches all cells
+// for the host, and gives the host's generation there too.
 func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cellclient.Cell, int64, error) {
 	cells, err := g.cells.Selected(name)
 	if err != nil {

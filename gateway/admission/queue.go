@@ -229,7 +229,7 @@ func (l *Queue) Begin(ctx context.Context) (end func(answered bool), err error) 
 	}, nil
 }
 
-// learn is told of a call that began then and ends now.
+// learn records a call that lasted from began until now.
 func (l *Queue) learn(began time.Time) {
 	now := time.Now()
 	took := max(1, now.Sub(began))

@@ -179,10 +179,10 @@ func (b *Bus) Run(ctx context.Context) error {
 		cells.Go(func() { (&castListener{b: b, cell: cell}).run(ctx) })
 	}
 	pause := b.cfg.RetryFrom
-	told := "" // what was logged last
+	lastLogged := ""
 	for ctx.Err() == nil {
 		served, err := b.serveAny(ctx, func(broker string) {
-			told = ""
+			lastLogged = ""
 			b.log.Info("the message bus is connected", "broker", broker, "vhost", b.transport.vhost, "queue", b.names.common)
 		})
 		b.setState("", err)
@@ -197,8 +197,8 @@ func (b *Bus) Run(ctx context.Context) error {
 		if served {
 			pause = b.cfg.RetryFrom
 		}
-		if text := fmt.Sprint(err); text != told {
-			told = text
+		if text := fmt.Sprint(err); text != lastLogged {
+			lastLogged = text
 			b.log.Warn("the message bus is not connected; conductors wait, or another gateway answers them", "err", err)
 		}
 		select {

@@ -19,9 +19,9 @@ const (
 	castPrefetch = 64
 )
 
-// castListener hears what the computes of a cell cast to schedulers on the cell's own bus.
-// Without it the cell's tables are read as often as ever, so no trouble of its own is one of
-// the gateway's.
+// castListener consumes what the computes of a cell cast to schedulers on the cell's own bus.
+// Without it the gateway reads the cell's tables at the usual interval, so its errors are none
+// of the gateway's.
 type castListener struct {
 	b    *Bus
 	cell string
@@ -29,22 +29,22 @@ type castListener struct {
 
 // run listens until ctx ends.
 func (l *castListener) run(ctx context.Context) {
-	b, pause, told := l.b, l.b.cfg.RetryFrom, ""
+	b, pause, lastLogged := l.b, l.b.cfg.RetryFrom, ""
 	for ctx.Err() == nil {
 		wait := transportPause
 		if t, err := l.transport(); t != nil || err != nil {
-			heard := false
+			listened := false
 			if err == nil {
-				heard, err = l.listenAny(ctx, t)
+				listened, err = l.listenAny(ctx, t)
 			}
 			if ctx.Err() != nil {
 				return
 			}
-			if heard {
-				pause, told = b.cfg.RetryFrom, ""
+			if listened {
+				pause, lastLogged = b.cfg.RetryFrom, ""
 			}
-			if text := fmt.Sprint(err); text != told {
-				told = text
+			if text := fmt.Sprint(err); text != lastLogged {
+				lastLogged = text
 				b.log.Warn("the message bus of a cell is not connected; its tables are read as often as gateway.legacy says", "cell", l.cell, "err", err)
 			}
 			wait, pause = time.Duration((0.5+rand.Float64()/2)*float64(pause)), min(2*pause, b.cfg.RetryMost)
@@ -56,8 +56,8 @@ func (l *castListener) run(ctx context.Context) {
 	}
 }
 
-// transport is the cell's own; nil while it is not known, and for a cell on the API's bus, which
-// hears the casts itself.
+// transport is the cell's own bus. It is nil while cell_mappings has not been read, and for a cell on
+// the API's bus: the casts of such a cell reach Bus itself.
 func (l *castListener) transport() (*transport, error) {
 	text := l.b.url(l.cell)
 	if text == "" {
@@ -78,7 +78,7 @@ func (l *castListener) transport() (*transport, error) {
 }
 
 // listenAny listens at one of the brokers until that connection is lost; its error is why.
-func (l *castListener) listenAny(ctx context.Context, t *transport) (heard bool, err error) {
+func (l *castListener) listenAny(ctx context.Context, t *transport) (listened bool, err error) {
 	var errs []error
 	for _, i := range rand.Perm(len(t.brokers)) {
 		at := t.brokers[i]
@@ -97,7 +97,7 @@ func (l *castListener) listenAny(ctx context.Context, t *transport) (heard bool,
 			continue
 		}
 		l.b.log.Info("the message bus of a cell is connected", "cell", l.cell, "broker", at.address, "vhost", t.vhost)
-		l.b.changed(l.cell) // casts of before were not heard
+		l.b.changed(l.cell) // casts before the connection are lost
 		return true, l.listen(ctx, conn, deliveries)
 	}
 	return false, errors.Join(errs...)

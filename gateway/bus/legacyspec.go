@@ -53,8 +53,8 @@ func legacySpec(rawSpec, rawProperties json.RawMessage) (map[string]any, error) 
 	}, nil
 }
 
-// objectOf gives a dictionary the form of Nova's object; one that is an object already
-// stays as it is.
+// objectOf gives a dictionary the form of Nova's object. A value that is an object already
+// is not changed.
 func objectOf(name, version string, value any) any {
 	dict, ok := value.(map[string]any)
 	if !ok || len(dict) == 0 {

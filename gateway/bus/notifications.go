@@ -131,7 +131,7 @@ func (n *notifier) start(ctx context.Context) (stop func()) {
 // deliver publishes a notification to every topic. It repeats that until a broker has it, or ctx
 // ends.
 func (n *notifier) deliver(ctx context.Context, body []byte) {
-	left, told := n.queues, ""
+	left, lastLogged := n.queues, ""
 	for pause := n.b.cfg.RetryFrom; len(left) > 0; {
 		err := n.connect(ctx)
 		if err == nil {
@@ -145,8 +145,8 @@ func (n *notifier) deliver(ctx context.Context, body []byte) {
 			n.b.tel.Dropped("notification")
 			return
 		}
-		if text := fmt.Sprint(err); text != told {
-			told = text
+		if text := fmt.Sprint(err); text != lastLogged {
+			lastLogged = text
 			n.b.log.Warn("the broker of notifications is not connected; up to 1,000 of them wait", "err", err)
 		}
 		select {

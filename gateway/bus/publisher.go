@@ -16,7 +16,7 @@ var errUnroutable = errors.New("the reply queue is not there")
 // confirmTimeout is how long a broker may take to confirm a message.
 const confirmTimeout = 30 * time.Second
 
-// publisher publishes on a channel of its own and waits for the broker's word on each
+// publisher publishes on a channel of its own and waits until the broker confirms each
 // message. Safe for concurrent use.
 type publisher struct {
 	ch   *amqp.Channel

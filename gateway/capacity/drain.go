@@ -28,7 +28,7 @@ const (
 	defaultDrain = 10_000
 	// maxPlanBytes bounds a plan, so that callers take its message.
 	maxPlanBytes = 3 << 20
-	// explainedShapes is for how many shapes a plan looks for near misses: they cost ten times as much as a query.
+	// explainedShapes bounds the shapes whose near misses a plan has: near misses cost ten times as much as a query.
 	explainedShapes = 64
 	// nearMisses are asked for a refusal.
 	nearMisses = 10

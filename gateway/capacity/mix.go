@@ -49,7 +49,7 @@ type mixture struct {
 // mixedCell is a cell with what was placed there.
 type mixedCell struct {
 	*asked
-	// unsent are the placements that the cell has not been told; placed counts all. reset: the copy has what was placed before.
+	// unsent are the placements that were not sent to the cell; placed counts all. reset: the cell's copy still has an earlier trial.
 	unsent []*cellv1.TrialPlacement
 	placed int
 	reset  bool

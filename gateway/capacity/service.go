@@ -308,7 +308,7 @@ func (q *question) reports() (out []*cellgatev1.CapacityCell, partial bool) {
 	return out, partial
 }
 
-// message says what fits in words.
+// message is the text of a shape's result.
 func message(s *cellgatev1.ShapeCapacity) string {
 	switch s.GetEnd() {
 	case cellgatev1.CapacityEnd_LIMIT:

@@ -148,14 +148,14 @@ func (b *batcher[Q, A]) send() {
 			return
 		}
 		began := time.Now()
-		told := make(chan struct{})
+		noticed := make(chan struct{})
 		notice := time.AfterFunc(b.patience(), func() {
-			defer close(told)
+			defer close(noticed)
 			b.slows()
 		})
 		answered := b.call(batch)
 		if !notice.Stop() {
-			<-told // a sender that it starts is there before this one ends
+			<-noticed // the sender that slows starts is there before this one ends
 			b.quickens()
 		}
 		if answered {
@@ -209,13 +209,13 @@ func (b *batcher[Q, A]) patience() time.Duration {
 	return min(max(slowTimes*time.Duration(b.usual.Load()), slowLeast), slowMost)
 }
 
-// learn is told how long a call took that was answered.
+// learn records how long an answered call took.
 func (b *batcher[Q, A]) learn(took time.Duration) {
 	usual := b.usual.Load()
 	b.usual.Store(usual + (int64(min(took, slowMost))-usual)/usualOver)
 }
 
-// slows is told of a call that takes long, quickens of its end.
+// slows records that a call takes longer than patience, quickens that it ended.
 func (b *batcher[Q, A]) slows() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

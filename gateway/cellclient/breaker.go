@@ -47,7 +47,7 @@ const (
 type outcome int
 
 const (
-	// served: the replica answered, whatever it said.
+	// served: the replica answered, with success or a refusal.
 	served outcome = iota
 	// failed: it did not, in a time that is enough, or has a defect.
 	failed
@@ -78,7 +78,7 @@ var (
 // does, one at a time. Safe for concurrent use.
 type breaker struct {
 	cfg BreakerConfig
-	// changed is told of every change, after it, outside of mu.
+	// changed is called after every change, without mu.
 	changed func(change)
 	// trouble has a signal when the replica came in doubt: for its prober.
 	trouble chan struct{}
@@ -87,9 +87,9 @@ type breaker struct {
 	// rest in step with the state.
 	mu    sync.Mutex
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
-	// life is the number of the state's changes: what began in an earlier life
-	// says nothing about this one.
-	life int
+	// generation counts the state's changes, as gobreaker's does: a call that began in an
+	// earlier one does not count.
+	generation int
 	// since is when it opened or closed last; going half-open and back to open
 	// is neither.
 	since time.Time
@@ -97,7 +97,7 @@ type breaker struct {
 	openUntil time.Time
 	// lastError is of the newest failed call; kept when the breaker closes.
 	lastError error
-	// decisive: the failure being told opens the breaker by itself.
+	// decisive: the failure being recorded opens the breaker by itself.
 	decisive bool
 	// uneasy: no call was served since one failed or was excused; nor was a probe,
 	// since one failed.
@@ -107,7 +107,7 @@ type breaker struct {
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
-	// changes not told yet.
+	// changes were not passed to changed yet.
 	changes []change
 }
 
@@ -148,7 +148,7 @@ func (b *breaker) note(from, to gobreaker.State) {
 	now := time.Now()
 	c := change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)}
 	b.changes = append(b.changes, c)
-	b.life++
+	b.generation++
 	switch {
 	case to == gobreaker.StateOpen:
 		b.openUntil = now.Add(b.cfg.OpenFor + expiryMargin)
@@ -162,7 +162,7 @@ func (b *breaker) note(from, to gobreaker.State) {
 	}
 }
 
-// unlock ends a step and tells what it changed.
+// unlock releases mu and reports the step's changes.
 func (b *breaker) unlock() {
 	changes := b.changes
 	b.changes = nil
@@ -172,12 +172,12 @@ func (b *breaker) unlock() {
 	}
 }
 
-// pass is the leave of one call to be sent. Its end must be told, once.
+// pass admits one call. Its leave must be called once.
 type pass struct {
-	b    *breaker
-	life int
-	kind callKind
-	done func(error)
+	b          *breaker
+	generation int
+	kind       callKind
+	done       func(error)
 	// breakerOpen ends when the breaker opens: who waits for an answer that may be
 	// given up stops then.
 	breakerOpen context.Context
@@ -207,7 +207,7 @@ func (b *breaker) admit(k callKind) (*pass, error) {
 	if err != nil {
 		return nil, b.refusal()
 	}
-	return &pass{b: b, life: b.life, kind: k, done: done, breakerOpen: b.closed}, nil
+	return &pass{b: b, generation: b.generation, kind: k, done: done, breakerOpen: b.closed}, nil
 }
 
 // refusal is the error of a call that is not let in. mu is held.
@@ -249,14 +249,14 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// leave tells how the call ended; err is why it was not served, or the refusal.
+// leave records how the call ended; err is why it was not served, or the refusal.
 func (p *pass) leave(v outcome, err error) {
 	b := p.b
 	b.mu.Lock()
 	defer b.unlock()
 	// An open breaker may be half-open by now: a change like any other.
 	b.steps.State()
-	if p.life != b.life {
+	if p.generation != b.generation {
 		return // gobreaker would not count it either
 	}
 	switch v {
@@ -307,7 +307,7 @@ func (b *breaker) ailing() bool {
 	return b.streaks[probes] > 0 || b.steps.State() != gobreaker.StateClosed
 }
 
-// view is a breaker's state as it is shown.
+// view is a breaker's state for the API and the console.
 type view struct {
 	state gobreaker.State
 	since time.Time

@@ -42,9 +42,9 @@ type Cells struct {
 	now       func() time.Time
 	tel       *telemetry.Gateway
 	onBreaker func(cell, replica string, from, to gobreaker.State)
-	// life ends with close; tasks are the goroutines that outlive the request that started them: batches of
+	// ctx ends with Close. Tasks are the goroutines that outlive the request that started them: batches of
 	// proposals and releases. All are bounded by their own timeouts.
-	life  context.Context
+	ctx   context.Context
 	end   context.CancelFunc
 	Tasks sync.WaitGroup
 }
@@ -52,7 +52,7 @@ type Cells struct {
 // New makes the cells and their connections; nothing is sent before watch or the first call.
 func New(list []CellConfig, cfg Config, deps Deps) (*Cells, error) {
 	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker}
-	cs.life, cs.end = context.WithCancel(context.Background())
+	cs.ctx, cs.end = context.WithCancel(context.Background())
 	for _, c := range list {
 		made, err := newCell(c, deps.Dial, cs)
 		if err != nil {

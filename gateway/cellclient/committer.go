@@ -33,7 +33,7 @@ const (
 // claims and swaps while the replica awaits the verdicts of hosts.
 type committer struct {
 	replica *Replica
-	life    context.Context
+	ctx     context.Context // that of Cells
 	tel     *telemetry.Gateway
 	batcher[[]*cellv1.ClaimOp, committed]
 }
@@ -44,7 +44,7 @@ type committed struct {
 }
 
 func (c *committer) init(r *Replica, cs *Cells) {
-	c.replica, c.life, c.tel = r, cs.life, cs.tel
+	c.replica, c.ctx, c.tel = r, cs.ctx, cs.tel
 	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
 		tasks: &cs.Tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.first,
 		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
@@ -127,7 +127,7 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 		w.done <- committed{outcomes, err}
 		return err == nil
 	}
-	ctx, cancel := context.WithDeadline(c.life, until(batch))
+	ctx, cancel := context.WithDeadline(c.ctx, until(batch))
 	req := &cellv1.ClaimBatchRequest{}
 	for _, w := range batch {
 		req.Ops = append(req.Ops, w.question...)
@@ -161,9 +161,9 @@ func mayBeOneOfThem(err error) bool {
 }
 
 // alone does a call that failed for one of its operations again, each caller's operations by
-// themselves: the others are not to blame. What of it was done already is answered as it is; only
-// a swap or a transfer that may have been done fails, since it would undo what others did with the
-// claim meanwhile.
+// themselves: the others are not to blame. Repeating an operation that was done is harmless. Only
+// a swap or a transfer that may have been done fails, since repeating it would undo later changes
+// of the claim.
 func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) bool {
 	answered := false
 	for i, w := range batch {

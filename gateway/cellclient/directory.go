@@ -51,15 +51,15 @@ func (cs *Cells) summaryOf(ctx context.Context, r *Replica) (*cellv1.GetSummaryR
 	if r.wrongCell.Swap(nil) != nil {
 		cs.log.InfoContext(ctx, "replica is used", "cell", c.Name(), "replica", r.Addr)
 	}
-	told := &Summary{GetSummaryResponse: s, At: cs.now()}
+	summary := &Summary{GetSummaryResponse: s, At: cs.now()}
 	if r.loading.Swap(s.GetLoading()) != s.GetLoading() {
 		cs.log.InfoContext(ctx, "a replica loads its table, or is done", "cell", c.Name(), "replica", r.Addr, "loading", s.GetLoading())
 	}
 	r.awaits.Store(s.GetAwaitsVerdicts())
 	if s.GetLoading() {
-		c.unloaded.Store(told)
+		c.unloaded.Store(summary)
 	} else {
-		c.summary.Store(told)
+		c.summary.Store(summary)
 	}
 	return s, nil
 }
@@ -114,9 +114,9 @@ func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
 }
 
 // Named finds a cell by its name or uuid; nil when none is configured so.
-func (cs *Cells) Named(word string) *Cell {
+func (cs *Cells) Named(nameOrUUID string) *Cell {
 	for _, c := range cs.All {
-		if c.Name() == word || c.UUID() == word {
+		if c.Name() == nameOrUUID || c.UUID() == nameOrUUID {
 			return c
 		}
 	}

@@ -16,7 +16,7 @@ const maxFound = 256
 // traced request go alone.
 type finder struct {
 	replica *Replica
-	life    context.Context
+	ctx     context.Context // that of Cells
 	batcher[string, foundClaim]
 }
 
@@ -49,7 +49,7 @@ func (c *Cell) FindClaim(ctx context.Context, budget time.Duration, id string) (
 }
 
 func (f *finder) init(r *Replica, cs *Cells) {
-	f.replica, f.life = r, cs.life
+	f.replica, f.ctx = r, cs.ctx
 	f.batcher = batcher[string, foundClaim]{
 		tasks: &cs.Tasks, calls: maxBatches, items: maxFound, bytes: maxBatchBytes, call: f.call,
 		sizeOf: func(id string) (int, int) { return 1, len(id) },
@@ -57,7 +57,7 @@ func (f *finder) init(r *Replica, cs *Cells) {
 }
 
 func (f *finder) call(batch []*waiting[string, foundClaim]) bool {
-	ctx, cancel := context.WithDeadline(f.life, until(batch))
+	ctx, cancel := context.WithDeadline(f.ctx, until(batch))
 	defer cancel()
 	return f.find(ctx, batch...)
 }

@@ -116,8 +116,8 @@ func IsShed(err error) bool {
 	return errors.As(err, &e) && e.Kind == fault.Overloaded && (e.Cause == nil || errors.Is(e.Cause, ErrNotSent))
 }
 
-// Overloaded gives OVERLOADED with the longest time to wait that cells told, when one of
-// them turned a call away; nil when none did.
+// Overloaded gives OVERLOADED with the longest RetryAfter of the errs by which a cell turned a
+// call away; nil when none did.
 func Overloaded(errs []error, format string, args ...any) *fault.Error {
 	var out *fault.Error
 	for _, err := range errs {

@@ -136,8 +136,8 @@ func FitPage[M proto.Message](page, rows []M) []M {
 	return rows
 }
 
-// Canonical gives a uuid's canonical text, in which cells keep them; what is
-// none stays as it is.
+// Canonical gives a uuid's canonical text, in which cells keep it. A text that is
+// no uuid is not changed.
 func Canonical(uuid string) string {
 	if id, err := schedule.ParseID(uuid); err == nil {
 		return id.String()

@@ -93,8 +93,8 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 	}
 }
 
-// breakerChanged logs when users' calls stop and when they go on, and tells who
-// wants to know. What happens between, while the replica is sick, is not logged.
+// breakerChanged logs when users' calls stop and when they go on, and calls OnBreaker.
+// Changes in between, while the replica is sick, are not logged.
 func (cs *Cells) breakerChanged(r *Replica, c change) {
 	switch {
 	case c.from == gobreaker.StateClosed:
@@ -102,7 +102,7 @@ func (cs *Cells) breakerChanged(r *Replica, c change) {
 	case c.to == gobreaker.StateClosed:
 		cs.log.Info("breaker closes: the replica is asked again", "cell", r.cell.Name(), "replica", r.Addr, "after", c.after.Round(time.Millisecond))
 	}
-	r.told.Moved(telemetry.BreakerState(c.to))
+	r.breakerTelemetry.Moved(telemetry.BreakerState(c.to))
 	if cs.onBreaker != nil {
 		cs.onBreaker(r.cell.Name(), r.Addr, c.from, c.to)
 	}

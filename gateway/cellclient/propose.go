@@ -28,9 +28,9 @@ const (
 // proposer sends queries to one replica; see batcher.
 type proposer struct {
 	replica *Replica
-	// life bounds all calls.
-	life context.Context
-	tel  *telemetry.Gateway
+	// ctx, that of Cells, bounds all calls.
+	ctx context.Context
+	tel *telemetry.Gateway
 	// upToDate takes the queries for which the replica reads its journal first, in calls of
 	// their own, so that nothing else waits for that; plain takes all others.
 	plain, upToDate batcher[*cellv1.Query, Answer]
@@ -74,7 +74,7 @@ func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 }
 
 func (p *proposer) init(r *Replica, cs *Cells) {
-	p.replica, p.life, p.tel, p.began = r, cs.life, cs.tel, time.Now()
+	p.replica, p.ctx, p.tel, p.began = r, cs.ctx, cs.tel, time.Now()
 	for _, b := range []*batcher[*cellv1.Query, Answer]{&p.plain, &p.upToDate} {
 		*b = batcher[*cellv1.Query, Answer]{
 			tasks: &cs.Tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
@@ -138,7 +138,7 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 		}
 		req.Queries = append(req.Queries, query)
 	}
-	ctx, cancel := context.WithDeadline(p.life, until(batch))
+	ctx, cancel := context.WithDeadline(p.ctx, until(batch))
 	defer cancel()
 	defer context.AfterFunc(batch[0].breakerOpen, cancel)()
 	resp, err := p.replica.client.ProposeBatch(ctx, req)

@@ -20,23 +20,22 @@ import (
 // Replica is one scheduler of a cell: its connection, its breaker and its queues
 // of proposals, of operations and of claims to find.
 type Replica struct {
-	cell      *Cell
-	Addr      string
-	conn      *grpc.ClientConn
-	client    cellv1.CellSchedulerClient
-	placement cellv1.CellPlacementClient
-	breaker   *breaker
-	proposer  proposer
-	committer committer
-	finder    finder
-	// told is what the breaker's changes are told to.
-	told *telemetry.Breaker
-	// stranger says why what answers at the address is not the configured cell;
+	cell             *Cell
+	Addr             string
+	conn             *grpc.ClientConn
+	client           cellv1.CellSchedulerClient
+	placement        cellv1.CellPlacementClient
+	breaker          *breaker
+	proposer         proposer
+	committer        committer
+	finder           finder
+	breakerTelemetry *telemetry.Breaker
+	// wrongCell says why what answers at the address is not the configured cell;
 	// nil when it is, or is not known yet.
 	wrongCell atomic.Pointer[string]
-	// loading: its last summary said that it loads its table.
+	// loading: by its last summary, the replica loads its table.
 	loading atomic.Bool
-	// awaits: its last summary said that it answers claims after their hosts' verdicts.
+	// awaits: by its last summary, the replica answers claims after their hosts' verdicts.
 	awaits atomic.Bool
 	// watched is when its prober last came around, in ns of the gateway's clock;
 	// 0 before the first time.
@@ -46,7 +45,7 @@ type Replica struct {
 func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica {
 	calls := &admitted{ClientConnInterface: conn, cell: c, replica: addr, log: cs.log}
 	r := &Replica{
-		cell: c, Addr: addr, told: c.Telemetry.Breaker(addr), conn: conn,
+		cell: c, Addr: addr, breakerTelemetry: c.Telemetry.Breaker(addr), conn: conn,
 		client: cellv1.NewCellSchedulerClient(calls), placement: cellv1.NewCellPlacementClient(calls),
 	}
 	r.proposer.init(r, cs)

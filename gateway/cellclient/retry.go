@@ -20,7 +20,7 @@ const (
 	retryMost = 100
 )
 
-// earn is told of every call.
+// earn must be called for every call.
 func (b *retryBudget) earn() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,9 +40,9 @@ func (b *retryBudget) spend() bool {
 
 // repeatable reports whether a call may be sent to another replica when its
 // outcome is unknown. A claim may not: it is released and planned again, under
-// another id. Nor may an operator's word and facts: of two copies the second is refused as
-// overtaken by the first (updateIfCurrent), and whoever named a generation would hear that. What is
-// not known here may not either.
+// another id. Nor may a change of an admin state or of facts: of two copies the second is refused as
+// overtaken by the first (updateIfCurrent), and a caller that named a generation would get that
+// refusal. Nor may a call that is not known here.
 func repeatable(req any) bool {
 	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
 		return true // a state is known by its version
