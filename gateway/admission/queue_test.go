@@ -141,7 +141,7 @@ func TestEnter_DeadlineBeforeTheFastestCall_IsRefused(t *testing.T) {
 			return err
 		}
 		if err := soon(time.Millisecond); err != nil {
-			t.Errorf("refused before any call told how long calls take: %v", err)
+			t.Errorf("refused before any call was timed: %v", err)
 		}
 		var all sync.WaitGroup
 		for i := range fewCalls {

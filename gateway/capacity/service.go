@@ -321,5 +321,5 @@ func message(s *cellgatev1.ShapeCapacity) string {
 	if len(s.GetRejects()) == 0 {
 		return fmt.Sprintf("%d fit", s.GetInstances())
 	}
-	return fmt.Sprintf("%d fit; the next one finds no host: %s", s.GetInstances(), selection.RejectsInWords(s.GetRejects()))
+	return fmt.Sprintf("%d fit; the next one finds no host: %s", s.GetInstances(), selection.RejectsText(s.GetRejects()))
 }

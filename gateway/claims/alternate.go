@@ -20,7 +20,7 @@ import (
 // ClaimAlternate puts a live claim on one of the alternates that it was answered
 // with. The claim's stored answer says which there are; it then names the new host,
 // so that the request that made the claim is answered with it from here on. A claim
-// that is on that host already is answered as it is.
+// that is on that host already is not changed.
 func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.Claim, error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {

@@ -22,7 +22,7 @@ func boundByAffinity(h claimIn) bool {
 
 // moveAffinity lets a claim of a hard-affinity group go to another service host:
 // only when it is the group's only member. It moves the claim's hold of the pin
-// first, which fails while somebody else has one, and then looks for members whose
+// first, which fails while another claim has one, and then searches for members whose
 // pins are over. undo puts the hold back; it is nil with an error.
 func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl time.Duration) (undo func(), err error) {
 	group, id, old := h.claim.GetGroupUuid(), h.claim.GetClaimId(), h.claim.GetServiceHost()

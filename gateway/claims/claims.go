@@ -63,7 +63,7 @@ func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (b
 }
 
 // unpinReleased takes a released claim's hold of its group's pin away, in the
-// background. A group without a pin is left as it is; c may be nil.
+// background. A group without a pin is not changed; c may be nil.
 func (svc *Service) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 	if c.GetGroupUuid() == "" {
 		return

@@ -19,11 +19,11 @@ const maxRetakes = 2
 // Confirm confirms a claim, when its consumer has no other. What a move takes
 // over from is released: by the cell when it is in the same one, else here.
 //
-// An expired claim is no claim to anyone who looks, so two of them could be
-// confirmed at once. It is taken again as a PENDING one first, which all see, and
-// then confirmed like any other, after another look. That confirm names the lease
-// which was known before the look: whoever took the claim again, and however often a
-// confirm is sent, the claim is confirmed only after a look that began when it was live.
+// Other confirms do not see an expired claim, so two of them could be confirmed at once.
+// Confirm first takes it again as a PENDING claim, which all confirms see. Then it
+// searches the cells again and confirms the claim under the lease that was known before
+// that search. So a claim is only confirmed after a search that began while it was live,
+// whoever took it again, and however often a confirm is sent.
 func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
@@ -44,7 +44,7 @@ func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimReq
 		}
 		if got.GetClaim().GetState() == cellgatev1.ClaimState_CONFIRMED {
 			svc.confirmed.put(confirmedKey(got.GetClaim().GetRequestId(), got.GetClaimOrigin().GetFingerprint()), in)
-			for _, c := range seen.unheard {
+			for _, c := range seen.silent {
 				if c != in {
 					svc.unseen.add(c, got.GetClaim())
 				}
@@ -56,12 +56,12 @@ func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimReq
 	return nil, fault.New(fault.ClaimExpired, "claim %s expires again before it is confirmed", req.GetClaimId()).With("claim_id", req.GetClaimId())
 }
 
-// confirmIn asks cells to confirm a claim, and gives the one that has it and the
-// claim as it is then: CONFIRMED, or PENDING when it had expired, now or before, and
-// its lease is not the given one. A cell that does
-// not know the claim changes nothing, so all can be asked at once; one that knows
-// it and refuses says why. A tombstone, which a release left where the claim never
-// came, tells less than a cell that does not answer: the claim may live there.
+// confirmIn asks cells to confirm a claim, and gives the cell that has the claim and the
+// claim's new state: CONFIRMED, or PENDING if it had expired, now or before, and
+// its lease is not the given one. A cell that does not know the claim changes nothing,
+// so all are asked at once; a cell that refuses says why. A tombstone, which a release
+// left where the claim never came, does not decide while a cell is silent: the claim may
+// be there.
 func (svc *Service) confirmIn(ctx context.Context, cells []*cellclient.Cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cellclient.Cell, *cellv1.ClaimOutcome, error) {
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid()), Reinstate: true, Lease: lease}
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ClaimOutcome, error) {

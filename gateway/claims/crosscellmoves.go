@@ -122,7 +122,7 @@ func live(c *cellgatev1.Claim) bool {
 // finishMove releases what a move left behind, while the new claim stands and the host that
 // it left does not report the instance.
 func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
-	told := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
+	attrs := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
 	from, to := svc.cells.Named(f.GetCell()), svc.cells.Named(f.GetOtherCell())
 	// The source first: what is done to it after the new claim was found confirmed refuses the release.
 	var arrived *cellgatev1.Claim
@@ -142,12 +142,12 @@ func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	svc.tel.MoveFinished(err)
 	if err != nil {
 		if svc.moves.keep(f.GetClaimId(), "not released: "+cellclient.ReasonOf(err)) {
-			svc.log.WarnContext(ctx, "a move between cells could not be finished", append(told, "error", err)...)
+			svc.log.WarnContext(ctx, "a move between cells could not be finished", append(attrs, "error", err)...)
 		}
 		return
 	}
 	svc.unpinReleased(ctx, released.GetClaim())
-	svc.log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", told...)
+	svc.log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", attrs...)
 	f.Repair, f.RepairedAt = "released, as confirming the new claim again does", timestamppb.New(svc.now())
 	svc.moves.mu.Lock()
 	defer svc.moves.mu.Unlock()

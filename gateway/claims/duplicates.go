@@ -54,8 +54,8 @@ type confirmView struct {
 	source *cellgatev1.Claim
 	// others are pending and in the way.
 	others []cellclient.Reply[*cellgatev1.Claim]
-	// unheard are the cells that did not answer.
-	unheard []*cellclient.Cell
+	// silent are the cells that did not answer.
+	silent []*cellclient.Cell
 }
 
 // settled: the claim is confirmed already.
@@ -74,7 +74,7 @@ func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v co
 	replies := svc.Find(bounded, svc.cells.All, consumer)
 	for _, r := range replies {
 		if r.Err != nil {
-			v.unheard = append(v.unheard, r.Cell)
+			v.silent = append(v.silent, r.Cell)
 		}
 		for _, c := range r.Got {
 			if c.GetClaimId() == claimID {
@@ -82,7 +82,7 @@ func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v co
 			}
 		}
 	}
-	unanswered := len(v.unheard) > 0
+	unanswered := len(v.silent) > 0
 	for _, r := range replies {
 		for _, c := range r.Got {
 			switch {

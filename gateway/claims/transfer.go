@@ -12,7 +12,7 @@ import (
 )
 
 // Transfer makes a live claim another consumer's, in the cell that has it. A
-// claim that is that consumer's already is answered as it is. The new consumer has
+// claim that is that consumer's already is not changed. The new consumer has
 // no other live claim in the cells that answer; one that does not is passed over,
 // as for a confirm (docs/adr/0005), unless the claim may be there.
 func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.Claim, error) {

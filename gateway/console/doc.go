@@ -3,6 +3,6 @@
 // events that keeps them live.
 //
 // The pages are static and hold no secrets: everybody may read them. What they show they get
-// from the REST API, with the credential and the role of the person who looks at them.
+// from the REST API, with the credential and the role of their reader.
 // `make console` builds dist/; `make gen-check` fails when dist/ is older than its source.
 package console

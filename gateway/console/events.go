@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// every is how often a listener is told what changed. The state is read for all of them,
+	// every is the interval of a listener's events. The state is read for all listeners,
 	// at most twice in that time.
 	every = 2 * time.Second
 	// readLimit bounds one read of the state.

@@ -76,7 +76,7 @@ func (l listener) next(t *testing.T) (event, data string) {
 	return "", ""
 }
 
-func TestEvents_StateChanges_ListenersAreTold(t *testing.T) {
+func TestEvents_StateChanges_ListenersGetThem(t *testing.T) {
 	var s system
 	s.newest.Store("cell1.A")
 	server := s.serve(t)

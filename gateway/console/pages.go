@@ -32,7 +32,7 @@ The same API is gRPC (cellgate.v1, with reflection) at the address gateway.grpc.
 Commands: cellgate --help. Where callers must prove who they are: Authorization: Bearer TOKEN.
 `
 
-// file is a file of the console, as it is sent.
+// file is a file of the console, plain and gzipped.
 type file struct {
 	text, zipped []byte
 	kind, tag    string
@@ -106,5 +106,5 @@ func Pages() (http.Handler, error) {
 	}), nil
 }
 
-// send answers with a text. A caller that is gone has nobody to be told.
+// send answers with a text. It ignores errors: they mean that the caller is gone.
 func send(w http.ResponseWriter, text []byte) { _, _ = w.Write(text) }

@@ -221,7 +221,7 @@ func jsonProblem(text []byte, err error) (path, problem, where string) {
 	if path = fieldAt(text, offsetOf(text, line, column)); path == "" {
 		return "", "is not the JSON that is asked for: " + problem, where
 	}
-	return path, inWords(problem), where
+	return path, problemText(problem), where
 }
 
 // wrongType and unknownField are how protojson says that a value is of another type, and that there is no such field.
@@ -295,8 +295,8 @@ func fieldNamed(at protoreflect.MessageDescriptor, name string) protoreflect.Fie
 // listIndex is the index of an element in a path.
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// inWords says of a field, which is named beside it, what protojson does.
-func inWords(problem string) string {
+// problemText makes protojson's problem with a field a text that follows the field's name.
+func problemText(problem string) string {
 	if unknownField.MatchString(problem) {
 		return noSuchField
 	}

@@ -94,7 +94,7 @@ func verbOf(rule *annotations.HttpRule) (method, path string) {
 
 // check refuses a call by the names and values of its parameters. grpc-gateway
 // would read over a name it does not know, so that a filter with a typing error
-// filters nothing, and answers a bad value in the words of a Go library.
+// filters nothing, and answers a bad value with the error of a Go library.
 // Before that the caller's role is judged. Then the body is charged to its caller, and the
 // gateway admits the call or refuses it: nothing of the body was read by then.
 func (a *api) check(next runtime.HandlerFunc) runtime.HandlerFunc {
@@ -185,7 +185,7 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 			}
 		case field.Kind() == protoreflect.EnumKind:
 			if field.Enum().Values().ByName(protoreflect.Name(values[name][0])) == nil {
-				refuse(name, "%q is none of %s", values[name][0], strings.Join(wordsOf(field.Enum()), ", "))
+				refuse(name, "%q is none of %s", values[name][0], strings.Join(valueNames(field.Enum()), ", "))
 			}
 		case field.Kind() == protoreflect.Int32Kind:
 			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
@@ -200,12 +200,12 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 	return bad
 }
 
-// wordsOf are the names of an enum's values but the first, which is for none.
-func wordsOf(enum protoreflect.EnumDescriptor) (words []string) {
+// valueNames are the names of an enum's values but the first, which is for none.
+func valueNames(enum protoreflect.EnumDescriptor) (names []string) {
 	for i := 1; i < enum.Values().Len(); i++ {
-		words = append(words, string(enum.Values().Get(i).Name()))
+		names = append(names, string(enum.Values().Get(i).Name()))
 	}
-	return words
+	return names
 }
 
 // routingKind is the kind of the error that handleRouting answers with.

@@ -35,7 +35,7 @@ import (
 // CANCELLED (499) when it went away.
 //
 // The HTTP status is the reason's (internal/rpc), with two exceptions for what
-// HTTP itself has a word for: 413 for a body that is too large (INVALID_REQUEST,
+// HTTP itself has a status for: 413 for a body that is too large (INVALID_REQUEST,
 // field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
 // the header Allow has those there are).
 type httpError struct {
@@ -86,8 +86,8 @@ func (a *api) unread(ctx context.Context, err error) {
 	a.Telemetry.Unread(method, string(fault.KindOf(err)))
 }
 
-// unreadable gives the error of a request that grpc-gateway could not read, in
-// words of ours; any other error as it is.
+// unreadable replaces the error of a request that grpc-gateway could not read by this
+// API's own. It gives any other error back.
 func unreadable(r *http.Request, err error) error {
 	var routed *runtime.HTTPStatusError
 	var e *fault.Error

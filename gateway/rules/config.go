@@ -28,7 +28,7 @@ func Check(cfg Config, legacy bool) error {
 		bad("pci_alias[%d]: %v", i, err)
 	}
 	if o := cfg.Options; o != nil && o.DefaultArchitecture != "" {
-		if word, ok := schedule.Architecture(o.DefaultArchitecture); !ok || word != o.DefaultArchitecture {
+		if canonical, ok := schedule.Architecture(o.DefaultArchitecture); !ok || canonical != o.DefaultArchitecture {
 			bad("nova.image_properties_default_architecture: %q is no architecture that Nova knows", o.DefaultArchitecture)
 		}
 	}

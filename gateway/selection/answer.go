@@ -52,8 +52,7 @@ func (s *selection) checkAnswerSize(orders []claimOrder) error {
 // allocationVersion is the Placement microversion of allocation_request.
 const allocationVersion = "1.36"
 
-// destinationsOf gives an instance's answer as it is known before its claim: all
-// but the claim's lease. claimID is "" in a dry run.
+// destinationsOf gives an instance's answer before its claim: all but the claim's lease. claimID is "" in a dry run.
 func (s *selection) destinationsOf(instance schedule.ID, c *cellclient.Cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
 	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
 	if s.claims() {

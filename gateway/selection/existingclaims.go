@@ -46,7 +46,7 @@ func (s *selection) confirmedVisible() error {
 // It asks once a request; the function it gives waits for the answers, and gives
 // them once. A move asks the disabled ones too: that is where instances are moved
 // from. A cell that does not answer is passed over (docs/adr/0005), unless the request
-// may not go on without it (unheard): then it gives that error.
+// may not go on without it (incompleteSearch): then it gives that error.
 func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]existingClaim, error) {
 	if s.askedSkippedCells || !s.asksForClaims() {
 		return func() ([]existingClaim, error) { return nil, nil }
@@ -73,7 +73,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 			defer lock.Unlock()
 			if err != nil {
 				s.svc.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.Name(), "error", err)
-				missed = cmp.Or(missed, s.unheard(i, err))
+				missed = cmp.Or(missed, s.incompleteSearch(i, err))
 				return
 			}
 			answered = append(answered, i)

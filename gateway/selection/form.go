@@ -36,7 +36,7 @@ func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*c
 	return addReject(counts, r)
 }
 
-// Refusal is what a selection says that finds no host in a cell, from the cell's last proposal: typed, and in words.
+// Refusal is the answer of a selection that finds no host in a cell, from the cell's last proposal: typed, and as text.
 func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string) {
 	r := reportOf(p)
 	r.Cell = cell

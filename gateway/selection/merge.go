@@ -114,7 +114,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 				if err := fatalError(ctx, got.Err, pin); err != nil {
 					return nil, err
 				}
-				if err := s.unheard(m.cells[k], got.Err); err != nil {
+				if err := s.incompleteSearch(m.cells[k], got.Err); err != nil {
 					return nil, err
 				}
 				s.markUnavailable(ctx, m.cells[k], got.Err)

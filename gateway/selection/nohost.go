@@ -110,12 +110,12 @@ func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*c
 // by …". For operators.
 func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 	message := fmt.Sprintf("No valid host was found. 0 of %s hosts%s", thousands(d.GetHosts()), which)
-	if words := RejectsInWords(d.GetRejects()); words != "" {
-		message += ": " + words
+	if text := RejectsText(d.GetRejects()); text != "" {
+		message += ": " + text
 	}
 	for _, c := range d.GetConditions() {
 		for _, b := range c.GetBounds() {
-			if text := boundInWords(c.GetDetail(), b); text != "" {
+			if text := boundText(c.GetDetail(), b); text != "" {
 				message += "; " + text
 			}
 		}
@@ -128,8 +128,8 @@ func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 	return message
 }
 
-// boundInWords says which bound of inventories other than what is free keeps an amount from hosts; "" for what is free.
-func boundInWords(class string, b *cellgatev1.BoundCount) string {
+// boundText says which bound of inventories other than what is free keeps an amount from hosts; "" for what is free.
+func boundText(class string, b *cellgatev1.BoundCount) string {
 	of := func(extreme string) string {
 		if b.GetHosts() == 1 {
 			return fmt.Sprintf("of 1 host (%d)", b.GetNearest())

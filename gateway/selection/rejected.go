@@ -21,7 +21,7 @@ func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	})
 }
 
-// planned is the request as it is planned: without the hosts that rejected a claim of it.
+// planned is the request to plan: it ignores the hosts that rejected a claim of it.
 func (s *selection) planned() *schedule.Request {
 	if len(s.rejections) == 0 {
 		return s.request
@@ -37,8 +37,8 @@ func (s *selection) planned() *schedule.Request {
 	return &r
 }
 
-// blameHosts tells a cell's hosts that rejected a claim of the request from those that its
-// caller told it to ignore.
+// blameHosts counts a cell's hosts that rejected a claim of the request apart from those that
+// the request's caller ignores.
 func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
@@ -51,8 +51,8 @@ func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*ce
 	return counts
 }
 
-// notIgnored counts a host that the request kept from by itself, and that its cell counted
-// with those that its caller told it to ignore, for what it was.
+// notIgnored moves one host from the count of ignored hosts to that of filter and detail: the
+// gateway ignored it, not the request's caller.
 func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cellgatev1.RejectCount {
 	i := slices.IndexFunc(counts, func(r *cellgatev1.RejectCount) bool {
 		return r.GetFilter() == schedule.HostFilter && r.GetDetail() == "ignored"

@@ -149,7 +149,7 @@ func TestNewSelection_RoutedNetworks_NeutronIsAskedForEachRequestThatNamesOne(t 
 		}
 		return [][]string{{aggregate}}, nil
 	}
-	for range 2 { // what one request was told is not another's
+	for range 2 { // one request's answers are not another's
 		if s, err := ask(known, network); err != nil || len(s.request.MemberOf) != 1 || s.request.MemberOf[0][0] != aggregate {
 			t.Fatalf("%+v %v", s, err)
 		}

@@ -78,7 +78,7 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 				if e := cellclient.Overloaded([]error{err}, "cell %s holds a claim of this request: %s", s.svc.cells.All[cell].Name(), cellclient.ReasonOf(err)); e != nil {
 					return e.With("cells", s.svc.cells.All[cell].Name())
 				}
-				if err := s.unheard(cell, err); err != nil {
+				if err := s.incompleteSearch(cell, err); err != nil {
 					return err
 				}
 				s.markUnavailable(ctx, cell, replies[cell].err)
@@ -119,11 +119,11 @@ func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
 	}
 }
 
-// unheard is the error of a request that must not pass over a cell which is well, but
-// was given less than its budget because the request's deadline is near: a repeat
-// would be claimed again elsewhere, a move would miss its source. Nil for any other
-// request, and for a cell that is not well: waiting longer would not help.
-func (s *selection) unheard(cell int, err error) error {
+// incompleteSearch is the error of a request that must not pass over a healthy cell whose
+// answer the request's near deadline cut short: a repeat would be claimed again elsewhere, a
+// move would miss its source. It is nil for any other request, and for a cell that is not
+// healthy: waiting longer would not help.
+func (s *selection) incompleteSearch(cell int, err error) error {
 	if !errors.Is(err, cellclient.ErrDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
 		return nil
 	}
@@ -131,8 +131,8 @@ func (s *selection) unheard(cell int, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", cellclient.ReasonOf(err)).With("cells", name)
 }
 
-// hasEnded reports whether a cell said of a claim that it has ended, whatever a
-// table shows that is a little late.
+// hasEnded reports whether a cell answered that a claim has ended. A proposal from a table
+// that is a little late may still have it.
 func (s *selection) hasEnded(h existingClaim) bool { return s.endedClaims[h.claim.GetClaimId()] }
 
 // compareHeld orders two claims of one consumer, the one that stands first, as

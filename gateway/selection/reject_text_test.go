@@ -8,20 +8,20 @@ import (
 	"cellgate/schedule"
 )
 
-func TestRejectsInWords_ManyReasons_CountsAddUp(t *testing.T) {
+func TestRejectsText_ManyReasons_CountsAddUp(t *testing.T) {
 	rejects := []*cellgatev1.RejectCount{
 		{Filter: schedule.ComputeFilter, Detail: "disabled", Hosts: 148},
 		{Filter: schedule.TraitFilter, Detail: "HW_CPU_X86_AVX512F", Hosts: 1640},
 		{Filter: schedule.ResourceFilter, Detail: "MEMORY_MB", Hosts: 1},
 	}
-	if got, want := RejectsInWords(rejects), "1,640 lack trait HW_CPU_X86_AVX512F, 148 are disabled, 1 has too little MEMORY_MB"; got != want {
+	if got, want := RejectsText(rejects), "1,640 lack trait HW_CPU_X86_AVX512F, 148 are disabled, 1 has too little MEMORY_MB"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for i := range 20 {
 		rejects = append(rejects, &cellgatev1.RejectCount{Filter: "F" + string(rune('a'+i)), Hosts: 2})
 	}
-	got := RejectsInWords(rejects)
-	if !strings.HasSuffix(got, ", 25 for other reasons") || strings.Count(got, ", ") != maxWords {
+	got := RejectsText(rejects)
+	if !strings.HasSuffix(got, ", 25 for other reasons") || strings.Count(got, ", ") != maxReasons {
 		t.Errorf("got %q", got)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"cellgate/schedule"
 )
 
-// maxWords is how many reasons a text has; the typed detail has all.
-const maxWords = 10
+// maxReasons is how many reasons a text has; the typed detail has all.
+const maxReasons = 10
 
-// RejectsInWords says why hosts did not pass, those of the most hosts first: "1,640 lack trait X, 148 are disabled".
-func RejectsInWords(rejects []*cellgatev1.RejectCount) string {
+// RejectsText says why hosts did not pass, those of the most hosts first: "1,640 lack trait X, 148 are disabled".
+func RejectsText(rejects []*cellgatev1.RejectCount) string {
 	sorted := slices.Clone(rejects)
 	slices.SortStableFunc(sorted, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	var parts []string
 	rest := int32(0)
 	for i, r := range sorted {
-		if i < maxWords {
-			parts = append(parts, thousands(r.GetHosts())+" "+rejectInWords(r.GetFilter(), r.GetDetail(), r.GetHosts() == 1))
+		if i < maxReasons {
+			parts = append(parts, thousands(r.GetHosts())+" "+rejectClause(r.GetFilter(), r.GetDetail(), r.GetHosts() == 1))
 		} else {
 			rest += r.GetHosts()
 		}
@@ -32,8 +32,8 @@ func RejectsInWords(rejects []*cellgatev1.RejectCount) string {
 	return strings.Join(parts, ", ")
 }
 
-// rejectInWords is what hosts do or are that a filter rejected.
-func rejectInWords(filter, detail string, one bool) string {
+// rejectClause is what hosts do or are that a filter rejected.
+func rejectClause(filter, detail string, one bool) string {
 	lack, have, are, do := "lack", "have", "are", "do"
 	if one {
 		lack, have, are, do = "lacks", "has", "is", "does"
@@ -130,7 +130,7 @@ func tenantMessage(d *cellgatev1.NoValidHost) string {
 	}
 	message := "No valid host was found."
 	if len(lack) > 0 {
-		message += " No available host has all that was asked for; what hosts lack: " + strings.Join(lack[:min(len(lack), maxWords)], ", ") + "."
+		message += " No available host has all that was asked for; what hosts lack: " + strings.Join(lack[:min(len(lack), maxReasons)], ", ") + "."
 	}
 	if change := d.GetSmallestChange(); change != "" {
 		message += " It would fit if you " + change + "."
