@@ -19,7 +19,7 @@ func TestSelect_CellWithoutAGateYet_IsUnavailable(t *testing.T) {
 		u.reader.hook(func(context.Context) error { return unreachable() })
 		w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
 		time.Sleep(3 * time.Second)
-		if e := w.refused(ask(1, 1), fault.CellUnavailable); !strings.Contains(e.Message, "the cell has not said yet where its gate is: it has no gate yet") {
+		if e := w.refused(ask(1, 1), fault.CellUnavailable); !strings.Contains(e.Message, "the cell has not reported its gate yet: it has no gate yet") {
 			t.Errorf("it says %q", e.Message)
 		}
 		u.reader.hook(nil)

@@ -29,16 +29,16 @@ func (g *Gateway) setAdminState(ctx context.Context, req *cellgatev1.UpdateHostR
 		HostUuid: uuid, State: req.GetAdminState(), Reason: req.GetReason(), By: whoAsks(ctx), Until: req.GetUntil(), Lasts: req.GetLasts(),
 		KeepNova: g.gates[c].KnowsService(uuid), DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 	}
-	say := func(generation int64) (*cellv1.SetAdminStateResponse, error) {
+	change := func(generation int64) (*cellv1.SetAdminStateResponse, error) {
 		set.AsOfGeneration = generation
 		return cellclient.CallFor(ctx, c, uuid, g.cfg.ClaimBudget, set, cellv1.CellSchedulerClient.SetAdminState)
 	}
 	var resp *cellv1.SetAdminStateResponse
 	if own := req.GetIfGeneration(); own > 0 {
-		resp, err = say(own)
+		resp, err = change(own)
 		err = cellclient.ChangeError(ctx, c, err)
 	} else {
-		resp, err = updateIfCurrent(ctx, g, c, uuid, known, say)
+		resp, err = updateIfCurrent(ctx, g, c, uuid, known, change)
 	}
 	return c, resp.GetHost(), err
 }

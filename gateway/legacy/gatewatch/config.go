@@ -63,8 +63,8 @@ type Importer interface {
 	Age() (time.Duration, bool)
 	// Imported has an element once rows have all been imported after none were.
 	Imported() <-chan struct{}
-	// Unclaimed gives the instances of the rows that have no claim in the shard, as a cell
-	// is told of them; nil while they are not looked for. It never blocks.
+	// Unclaimed gives the instances of the rows that have no claim in the shard, for a report
+	// to the cell; nil while they are not known. It never blocks.
 	Unclaimed() *cellv1.UnclaimedInstances
 }
 

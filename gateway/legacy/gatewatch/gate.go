@@ -31,9 +31,9 @@ type Gate struct {
 	log   *slog.Logger
 	now   func() time.Time
 	tel   *telemetry.Gate
-	// known is what the cell said last, nil before; unheard why it did not answer since.
-	known   atomic.Pointer[knownGate]
-	unheard atomic.Pointer[string]
+	// known is the cell's last answer, nil before; unanswered is why there is no newer one.
+	known      atomic.Pointer[knownGate]
+	unanswered atomic.Pointer[string]
 	// rows are the newest that were read, nil before the first; unread why there are
 	// no newer ones.
 	rows   atomic.Pointer[knownRows]
@@ -42,7 +42,7 @@ type Gate struct {
 	hurry chan struct{}
 	// asking is held while the cell is asked.
 	asking chan struct{}
-	// report is what is told to the cell. It belongs to who holds asking.
+	// report is the next report to the cell. The holder of asking owns it.
 	report gateReport
 	// first is closed once the gate was asked for and the rows were, or soon.
 	first    chan struct{}
@@ -118,32 +118,32 @@ func (w *Gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ 
 	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 }
 
-// learn takes what the cell said. That of a replica which is behind others is left.
-func (w *Gate) learn(ctx context.Context, told *cellgatev1.Gate) {
-	if told == nil || told.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
+// learn keeps the gate that the cell answered, unless it is from a replica that is behind others.
+func (w *Gate) learn(ctx context.Context, answered *cellgatev1.Gate) {
+	if answered == nil || answered.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
 		// The cell never had a gate.
-		told = &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE, Epoch: told.GetEpoch()}
+		answered = &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE, Epoch: answered.GetEpoch()}
 	}
-	w.unheard.Store(nil)
+	w.unanswered.Store(nil)
 	for {
 		old, now := w.known.Load(), w.now()
-		if old != nil && told.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= gateMaxAge {
+		if old != nil && answered.GetEpoch() < old.GetEpoch() && now.Sub(old.at) <= gateMaxAge {
 			return
 		}
-		if !w.known.CompareAndSwap(old, &knownGate{Gate: told, at: now}) {
+		if !w.known.CompareAndSwap(old, &knownGate{Gate: answered, at: now}) {
 			continue
 		}
-		if old == nil || old.GetEpoch() != told.GetEpoch() || old.GetState() != told.GetState() {
-			w.moved(ctx, old, told)
+		if old == nil || old.GetEpoch() != answered.GetEpoch() || old.GetState() != answered.GetState() {
+			w.moved(ctx, old, answered)
 		}
 		return
 	}
 }
 
-// gateMaxAge is how long a replica that is behind does not undo what another one said of the gate.
+// gateMaxAge is how long the answer of a replica that is behind does not replace a newer gate.
 const gateMaxAge = 10 * time.Second
 
-// moved tells of a move of the gate, for the audit.
+// moved logs a move of the gate, for the audit.
 func (w *Gate) moved(ctx context.Context, old *knownGate, to *cellgatev1.Gate) {
 	from := "not known"
 	if old != nil {
@@ -175,7 +175,7 @@ func (w *Gate) enter(ctx context.Context) error {
 
 func (w *Gate) leave() { <-w.asking }
 
-// ask asks the cell for its gate, with a report unless it only looks. It needs asking.
+// ask asks the cell for its gate, with a report unless look is set. The caller holds asking.
 func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
 	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, w.doubtfulBecause())
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
@@ -194,21 +194,21 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	w.report.noteOutcome(err)
 	if err != nil {
 		why := cellclient.ReasonOf(err)
-		w.unheard.Store(&why)
+		w.unanswered.Store(&why)
 		return nil, err
 	}
 	if resp.GetGate() == nil && (req.GetLook() || req.GetUnreadable() != "") {
 		// Its first gate is made by a report of services: until then its own table may be
 		// empty.
 		why := "it has no gate yet, and the legacy database has not been read"
-		w.unheard.Store(&why)
+		w.unanswered.Store(&why)
 		return resp, nil
 	}
 	w.learn(ctx, resp.GetGate())
 	return resp, nil
 }
 
-// answerable reports whether the newest rows tell of now: else their hosts would all be down, and
+// answerable reports whether the newest rows are current: else their hosts would all be down, and
 // the cell full.
 func (w *Gate) answerable() bool {
 	rows := w.rows.Load()
@@ -227,14 +227,14 @@ func (w *Gate) DisabledByNova() bool {
 
 // NotKnown says that it is not known where the gate is, and why.
 func (w *Gate) NotKnown() string {
-	text := "the cell has not said yet where its gate is"
-	if why := w.unheard.Load(); why != nil {
+	text := "the cell has not reported its gate yet"
+	if why := w.unanswered.Load(); why != nil {
 		text += ": " + *why
 	}
 	return text
 }
 
-// LastKnown is what the cell said of its gate last; nil before.
+// LastKnown is the gate of the cell's last answer; nil before.
 func (w *Gate) LastKnown() *cellgatev1.Gate {
 	if known := w.known.Load(); known != nil {
 		return known.Gate

@@ -6,7 +6,7 @@ import (
 	"cellgate/gateway/legacy/novadb"
 )
 
-// logSilence tells when services fall silent in the rows, and when they are heard again.
+// logSilence logs when services fall silent in the rows, and when their heartbeats resume.
 func (k *watcher) logSilence(ctx context.Context, x *novadb.Snapshot) {
 	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
 	switch {

@@ -31,12 +31,13 @@ type gateReport struct {
 	readTo time.Time
 }
 
-// readable: the services were read, or were not and why. Before either nothing can
-// be said, and a report only looks.
+// readable: the services were read, or the report says why not. Before either there is nothing
+// to report, and a request only asks for the gate.
 func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
 
-// request makes the message of a report. doubt says why the services that were read do not tell
-// how these are now: then none are told, as if they could not be read; "" when they do.
+// request makes the message of a report. doubt says why the services that were read are not
+// current, "" when they are. If there is a doubt, the report has no services, as if they could
+// not be read.
 func (r *gateReport) request(required int, importer, look bool, doubt string) *cellv1.ReportLegacyRequest {
 	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
 	if req.GetLook() {
@@ -58,7 +59,7 @@ func (r *gateReport) request(required int, importer, look bool, doubt string) *c
 	return req
 }
 
-// noteOutcome notes what became of a report: what nobody heard is told again.
+// noteOutcome notes whether a report arrived: if not, the next one repeats its services.
 func (r *gateReport) noteOutcome(err error) {
 	r.sent = r.sent || err == nil && r.sending
 	r.sending = false
@@ -68,8 +69,8 @@ func (r *gateReport) noteOutcome(err error) {
 // all the time, and say nothing that up does not.
 const heartbeatEvery = time.Minute
 
-// update takes newer rows, and reports whether the cell is to be told at once: what
-// moves its gate is another.
+// update takes newer rows, and reports whether a report is due at once: what moves the cell's
+// gate has changed.
 func (r *gateReport) update(x *novadb.Snapshot, now time.Time, down time.Duration) bool {
 	services := servicesOf(x, now, down)
 	news := r.unreadable != "" || r.doubted || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
@@ -130,7 +131,7 @@ func servicesOf(x *novadb.Snapshot, now time.Time, down time.Duration) []*cellv1
 	return out
 }
 
-// maxReason is how many characters of a service's reason a cell is told.
+// maxReason is how many characters of a service's reason a report has.
 const maxReason = 255
 
 // reasonText is a reason as a cell takes it: in one line, of so many characters.

@@ -12,8 +12,8 @@ import (
 	"cellgate/schedule"
 )
 
-// An operator's word lets what Nova says go only where no gateway reads it.
-func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
+// An operator's admin state replaces Nova's only where no gateway reads Nova.
+func TestAdminState_NovaIsRead_KeepsNovas(t *testing.T) {
 	served, unserved, elsewhere := rowUUID(0), rowUUID(1), rowUUID(2)
 	x := &novadb.Snapshot{Hosts: []novadb.Host{{ServiceID: 3}, {}}}
 	x.Hosts[0].UUID, x.Hosts[1].UUID = parsed(served), parsed(unserved)
@@ -30,8 +30,8 @@ func TestAnOperatorsWordKeepsNovasWhereItIsRead(t *testing.T) {
 	}
 }
 
-// A cell is told when a service's row was written, by whichever of its times is the newest.
-func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
+// A report has when a service's row was written, by the newest of its times.
+func TestGateReport_ServiceWasChanged_HasTheTime(t *testing.T) {
 	at := time.Unix(1_000, 0)
 	for i, s := range []novadb.Service{
 		{UpdatedAt: at},
@@ -40,54 +40,54 @@ func TestACellIsToldWhenAServiceWasChanged(t *testing.T) {
 		{CreatedAt: at},
 	} {
 		if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{s}}, at, time.Minute)[0].GetChangedAt(); !got.AsTime().Equal(at) {
-			t.Errorf("of service %d it is told %v", i, got)
+			t.Errorf("service %d: got %v", i, got)
 		}
 	}
 	if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{{}}}, at, time.Minute)[0].GetChangedAt(); got != nil {
-		t.Errorf("of a service without times it is told %v", got)
+		t.Errorf("a service without times: got %v", got)
 	}
 }
 
 // A row that no gateway can answer from is Nova's compute node all the same.
-func TestACellIsToldOfRowsThatAreNoHosts(t *testing.T) {
+func TestGateReport_RowsThatAreNoHosts_AreReported(t *testing.T) {
 	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1"}, {ID: 2, Host: "h2"}}}
 	r := gateReport{}
 	r.update(x, x.At, time.Minute)
 	x.Unusable = map[int64][]schedule.ID{2: {parsed(rowUUID(7))}}
 	if !r.update(x, x.At, time.Minute) || len(r.services[0].GetLeftOutUuids()) != 0 || !slices.Equal(r.services[1].GetLeftOutUuids(), []string{rowUUID(7)}) {
-		t.Errorf("it is told %v", r.services)
+		t.Errorf("got %v", r.services)
 	}
 	if r.update(x, x.At, time.Minute) {
-		t.Error("it is told again")
+		t.Error("it is reported again")
 	}
 }
 
-func TestACellIsToldWhyAServiceIsDisabled(t *testing.T) {
+func TestGateReport_DisabledReason_IsReported(t *testing.T) {
 	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1", Disabled: true, DisabledReason: "a bad\nfan \x00\xff"}}}
 	r := gateReport{}
 	if !r.update(x, x.At, time.Minute) || r.services[0].GetDisabledReason() != "a bad fan  \uFFFD" {
-		t.Errorf("told is %q", r.services[0].GetDisabledReason())
+		t.Errorf("got %q", r.services[0].GetDisabledReason())
 	}
 	if r.sent = true; r.update(x, x.At, time.Minute) || !r.sent {
-		t.Error("the same again is told again")
+		t.Error("the same is reported again")
 	}
 	x.Services[0].DisabledReason = strings.Repeat("ä", 300)
 	if !r.update(x, x.At, time.Minute) || r.sent {
-		t.Error("another reason is not told")
+		t.Error("another reason is not reported")
 	}
 	if got := r.services[0].GetDisabledReason(); utf8.RuneCountInString(got) != maxReason || !strings.HasSuffix(got, "ä…") {
-		t.Errorf("of a long one, told is %q", got)
+		t.Errorf("a long one: got %q", got)
 	}
 }
 
-// A service without a host is told by its id, so that two of them are two.
-func TestACellIsToldWhichServiceHasNoHost(t *testing.T) {
+// A service without a host is reported by its id, so that two of them are two.
+func TestGateReport_ServiceWithoutHost_IsReportedById(t *testing.T) {
 	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 7}, {ID: 8}, {ID: 9, Host: "h9"}}}
 	r := gateReport{}
 	r.update(x, x.At, time.Minute)
 	for i, want := range []string{"(no host: row 7 of services)", "(no host: row 8 of services)", "h9"} {
 		if got := r.services[i].GetHost(); got != want {
-			t.Errorf("told is %q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

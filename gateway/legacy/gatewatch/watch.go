@@ -36,7 +36,7 @@ type watcher struct {
 	// readFrom is when to read next at the earliest; fullFrom when to read every row.
 	readFrom, fullFrom time.Time
 	failures           int
-	// hurried is how many reads follow at once, since Nova said that something changed; readFor
+	// hurried is how many reads follow at once, after a notification of Nova; readFor
 	// is how long the last one took.
 	hurried int
 	readFor time.Duration
@@ -128,8 +128,8 @@ func (k *watcher) rest() time.Duration {
 // jittered is a time about d long.
 func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
-// round asks the cell, then starts to read the rows. Rows of before a pause are no report: the
-// cell is told when they have been read again.
+// round asks the cell, then starts to read the rows. Rows from before a pause are not reported:
+// the next report follows the next read.
 func (k *watcher) round(ctx context.Context) {
 	began := k.now()
 	reads := !k.reading && !began.Before(k.readFrom)
@@ -146,7 +146,7 @@ func (k *watcher) round(ctx context.Context) {
 	}()
 }
 
-// sendReport reports to the cell, or only looks, and takes its answer.
+// sendReport reports to the cell, or only asks for its gate if look is set, and takes the answer.
 func (k *watcher) sendReport(ctx context.Context, look bool) {
 	if k.enter(ctx) != nil {
 		return
@@ -210,9 +210,8 @@ func (r *read) read(ctx context.Context, w *Gate, full bool) {
 	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot)
 }
 
-// finishRead takes the outcome of a read, and reports whether the cell is to be told at
-// once.
-func (k *watcher) finishRead(ctx context.Context, got read) (tell bool) {
+// finishRead takes the outcome of a read, and reports whether a report is due at once.
+func (k *watcher) finishRead(ctx context.Context, got read) (reportDue bool) {
 	k.reader = got.reader
 	if ctx.Err() != nil {
 		return false
@@ -245,7 +244,7 @@ func (k *watcher) finishRead(ctx context.Context, got read) (tell bool) {
 	k.logSilence(ctx, got.rows)
 	k.rows.Store(&knownRows{Snapshot: got.rows, at: got.began})
 	k.unread.Store(nil)
-	tell = k.report.update(got.rows, server, k.cfg.ServiceDownTime)
+	reportDue = k.report.update(got.rows, server, k.cfg.ServiceDownTime)
 	switch {
 	case k.importer == nil:
 	case k.noBeats() != "":
@@ -253,7 +252,7 @@ func (k *watcher) finishRead(ctx context.Context, got read) (tell bool) {
 	case now.Before(k.importUntil):
 		k.importer.Offer(got.rows, k.native())
 	}
-	return tell
+	return reportDue
 }
 
 // native reports whether the gate was NATIVE when the cell was asked last.

@@ -117,7 +117,7 @@ func (m *Importer) instancesAt() *timestamppb.Timestamp {
 
 // nextVersion orders the states of all imports by how new their data are, in microseconds
 // since 1970. Nova writes whole seconds: within one the server's clock orders them, a
-// millisecond of it as a microsecond, and the order of a life. mu is held.
+// millisecond of it as a microsecond, and then the order of this Importer's steps. mu is held.
 func (m *Importer) nextVersion(x *novadb.Snapshot) uint64 {
 	at := writtenAt(x).Truncate(time.Second)
 	first := uint64(max(at.UnixMicro(), 1))

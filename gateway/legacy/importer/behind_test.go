@@ -85,7 +85,7 @@ func (s *schedulerOf) live() map[string]bool {
 	return live
 }
 
-// gatewayOn imports from a database in a life of its own.
+// gatewayOn imports from a database in an Importer of its own.
 type gatewayOn struct {
 	*testing.T
 	db     *legacytest.Database
@@ -209,7 +209,7 @@ func TestVersionsFollowTheData(t *testing.T) {
 		}
 		before = v
 	}
-	// A life that is led to an older copy says so, and does nothing.
+	// An Importer that is led to an older copy says so, and does nothing.
 	n := newNova(1)
 	m, c := importerOf(t, n), newCell()
 	x := n.snapshot()

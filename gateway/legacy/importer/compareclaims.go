@@ -21,8 +21,8 @@ const instanceWithin = 5 * time.Minute
 type claim struct {
 	*cellgatev1.Claim
 	seen bool
-	// told: it is released.
-	told bool
+	// isReleased: the report has it as released.
+	isReleased bool
 }
 
 // instances compares the claims on a host, of the inventories that it has once the import
@@ -67,8 +67,8 @@ func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[st
 }
 
 // otherAmounts says what a claim holds otherwise than its instance's row says, and what
-// comes of it; "" for nothing. Disk is left out: a row has no swap, and no word of volumes. So are
-// classes that the claim does not have: its flavor may ask for others.
+// comes of it; "" for nothing. Disk is left out: a row has neither swap nor
+// volumes. So are classes that the claim does not have: its flavor may ask for others.
 func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
 	if k.GetTransferredFrom() != "" {
 		return ""
@@ -96,13 +96,13 @@ func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
 	return fmt.Sprintf("claim %s holds %s; %s", k.GetClaimId(), strings.Join(all, "; "), comes)
 }
 
-// released tells of claims that end without an instance, as the shard decides it, and adds
-// up what the others use.
+// released reports the claims that the shard will end for want of an instance, and adds
+// up the usage of the others.
 func (c *comparing) released(host, name string, here map[string]bool, used map[string]int64) {
 	for _, k := range c.on[host] {
 		ends := k.GetAdopted() || k.seen && k.GetState() == cellgatev1.ClaimState_CONFIRMED
 		if ends && k.GetTransferredFrom() == "" && !here[k.GetConsumerUuid()] {
-			k.told = true
+			k.isReleased = true
 			c.say(InstanceReleased, k.GetConsumerUuid(), name, "claim %s", k.GetClaimId())
 			continue
 		}
@@ -114,8 +114,8 @@ func (c *comparing) released(host, name string, here map[string]bool, used map[s
 	}
 }
 
-// withoutInstance tells of requests' claims that were confirmed long before the rows were
-// read, and whose instances no row is of. Adopted ones are released, or an agent has them.
+// withoutInstance reports the claims of requests that were confirmed long before the rows were
+// read, and whose instances have no row. Adopted claims are released, or an agent has them.
 func (c *comparing) withoutInstance(of *known, at time.Time) {
 	rows := make(map[string]bool, len(of.by)+len(of.bad))
 	for id := range of.by {
@@ -127,7 +127,7 @@ func (c *comparing) withoutInstance(of *known, at time.Time) {
 	for _, host := range slices.Sorted(maps.Keys(c.on)) {
 		for _, k := range c.on[host] {
 			since := k.GetUpdatedAt().AsTime()
-			if k.told || k.GetAdopted() || k.GetTransferredFrom() != "" || rows[k.GetConsumerUuid()] ||
+			if k.isReleased || k.GetAdopted() || k.GetTransferredFrom() != "" || rows[k.GetConsumerUuid()] ||
 				k.GetState() != cellgatev1.ClaimState_CONFIRMED || at.Sub(since) < instanceWithin {
 				continue
 			}

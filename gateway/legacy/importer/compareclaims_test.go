@@ -135,7 +135,7 @@ func TestCompareTellsOfClaimsWithoutAnInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := comparedOf(d, ClaimWithoutInstance), []string{instanceID(1), instanceID(2), instanceID(3)}; !slices.Equal(got, want) || d.Counts[ClaimWithoutInstance] != len(want) {
-		t.Errorf("told are %v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	if got, want := comparedOf(d, InstanceReleased), []string{instanceID(9)}; !slices.Equal(got, want) {
 		t.Errorf("released are %v, want %v", got, want)

@@ -13,8 +13,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Caller is the cell whose shard is filled. A Caller that is a Lister too is asked,
-// once in a life, for hosts of earlier imports whose rows went meanwhile.
+// Caller is the cell whose shard is filled. A Caller that is a Lister too is asked
+// once by each Importer for hosts of earlier imports whose rows went meanwhile.
 type Caller interface {
 	ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, opts ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
 }
@@ -66,7 +66,7 @@ type Config struct {
 	Now func() time.Time
 	// Random gives numbers from 0 to 1, for FullEvery; of math/rand.
 	Random func() float64
-	// Progress, when set, hears how far a step is: done of all.
+	// Progress, when set, is called with how far a step is: done of all.
 	Progress func(what string, done, all int)
 }
 

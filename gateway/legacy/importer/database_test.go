@@ -133,7 +133,7 @@ func TestSampleOfNova(t *testing.T) {
 		if m, err = New(Config{Cell: "cell1", Calls: 1}); err != nil {
 			t.Fatal(err)
 		}
-		check("another life", m)
+		check("another Importer", m)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 		{name: "metrics of too much text", column: "metrics", value: "[" + strings.Repeat(" ", 65536) + "]", problem: "65536", only: legacytest.PostgreSQL},
 		{name: "NUMA cells of much text", column: "numa_topology", value: strings.Repeat(" ", 100_000) + `{"nova_object.data": {"cells": []}}`, only: legacytest.PostgreSQL},
 		{name: "counters without bounds", column: "stats", value: `{"io_workload": "99999999999", "failed_builds": "-3", "num_instances": "-1"}`},
-		{name: "words that are not ASCII", column: "hypervisor_hostname", value: "Zürich-Höngg-ノード"},
+		{name: "a name that is not ASCII", column: "hypervisor_hostname", value: "Zürich-Höngg-ノード"},
 	}
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))

@@ -24,16 +24,16 @@ const (
 // are a little older, of another gateway that imported until now, may still make one.
 const clearTellings = 3
 
-// deletedRow is an instance whose row is deleted. The cell is told until it has no claim of it
-// any more, which is done: on a host whose agent knows its instances it releases the claim once
-// that does not report it.
+// deletedRow is an instance whose row is deleted. It is sent to the cell until the
+// cell has no claim of it: then it is done. On a host whose agent knows its instances, the cell
+// releases the claim once the agent does not report the instance.
 type deletedRow struct {
 	// pass had the row last.
 	pass uint64
 	done bool
 	// clear is how often in a row the cell had no claim.
 	clear int
-	// tries is how often the cell was told, again the step of the next time.
+	// tries is how often it was sent to the cell, again the step that sends it next.
 	tries uint
 	again uint64
 }
@@ -51,8 +51,8 @@ func (k *known) deletedRow(id schedule.ID, row *novadb.Instance, pass uint64) {
 	}
 }
 
-// deletedDue gives the deleted instances that the cell is to be told of in this step, and
-// forgets those that are done and that passes do not have any more. mu is held.
+// deletedDue gives the deleted instances that this step sends to the cell, and forgets those
+// that are done and that passes do not have any more. mu is held.
 func (m *Importer) deletedDue() (due []schedule.ID) {
 	for id, d := range m.known.deleted {
 		switch {

@@ -27,8 +27,8 @@ func (f *fakeCell) onAgent(host int64, confirmed time.Time, claims ...int64) *fa
 	return h
 }
 
-// Of an agent's host the cell hears which rows are deleted, until their claims have ended.
-func TestTheCellIsToldOfDeletedRowsUntilTheirClaimsEnd(t *testing.T) {
+// Of an agent's host the deleted rows are sent to the cell, until their claims have ended.
+func TestDeletedRow_ClaimIsLive_SentUntilItEnds(t *testing.T) {
 	n, c := newNova(1), newCell()
 	h := c.onAgent(1, n.now, 1, 2, 3)
 	n.on(1, 1)
@@ -49,16 +49,16 @@ func TestTheCellIsToldOfDeletedRowsUntilTheirClaimsEnd(t *testing.T) {
 		step(t, m, n, c)
 	}
 	ofTheFirst := 0
-	for _, told := range c.told {
-		if slices.Contains(told, instanceID(1)) {
+	for _, sent := range c.deletedSent {
+		if slices.Contains(sent, instanceID(1)) {
 			ofTheFirst++
 		}
 	}
 	if ofTheFirst != clearTellings {
-		t.Errorf("told %d times of the one without a claim, want %d: %v", ofTheFirst, clearTellings, c.told)
+		t.Errorf("the one without a claim was sent %d times, want %d: %v", ofTheFirst, clearTellings, c.deletedSent)
 	}
-	if len(c.told) > 6 {
-		t.Errorf("told %d times in 9 steps: %v", len(c.told), c.told)
+	if len(c.deletedSent) > 6 {
+		t.Errorf("sent %d times in 9 steps: %v", len(c.deletedSent), c.deletedSent)
 	}
 	h.state.Instances = nil
 	for range 16 {
@@ -67,13 +67,13 @@ func TestTheCellIsToldOfDeletedRowsUntilTheirClaimsEnd(t *testing.T) {
 	if c.claims[instanceID(2)] != nil {
 		t.Error("its host does not report it any more, and its claim is there")
 	}
-	told := len(c.told)
+	sent := len(c.deletedSent)
 	n.now = n.now.Add(5 * time.Minute)
 	for range 40 {
 		step(t, m, n, c)
 	}
-	if len(c.told) != told || len(m.known.deleted) != 0 {
-		t.Errorf("told %d times more, %d are kept", len(c.told)-told, len(m.known.deleted))
+	if len(c.deletedSent) != sent || len(m.known.deleted) != 0 {
+		t.Errorf("sent %d times more, %d are kept", len(c.deletedSent)-sent, len(m.known.deleted))
 	}
 }
 
@@ -120,7 +120,7 @@ func TestDeletedRow_TableIsStill_NewerClaimIsReleasedByTheNextPass(t *testing.T)
 
 // A hidden row is the copy that a resize to another cell leaves, and not the end of its instance;
 // a row that is live again is none either.
-func TestOnlyDeletedRowsAreTold(t *testing.T) {
+func TestOnlyDeletedRowsAreSent(t *testing.T) {
 	n, c := newNova(1), newCell()
 	c.onAgent(1, n.now, 1, 2)
 	n.on(1, 1)
@@ -129,8 +129,8 @@ func TestOnlyDeletedRowsAreTold(t *testing.T) {
 	step(t, m, n, c)
 	n.put(1, func(r *novadb.Instance) { r.Deleted = true })
 	step(t, m, n, c)
-	if len(c.told) != 0 {
-		t.Errorf("told of %v", c.told)
+	if len(c.deletedSent) != 0 {
+		t.Errorf("sent %v", c.deletedSent)
 	}
 	held := c.onAgent(1, n.now)
 	held.state.Instances = []*agentv1.Instance{{InstanceUuid: instanceID(2)}}
@@ -140,18 +140,18 @@ func TestOnlyDeletedRowsAreTold(t *testing.T) {
 		r.Deleted, r.Gone, r.DeletedAt, r.VMState = false, false, time.Time{}, "active"
 	})
 	step(t, m, n, c)
-	told := len(c.told)
+	sent := len(c.deletedSent)
 	held.state.Instances = nil
 	for range 8 {
 		step(t, m, n, c)
 	}
-	if len(c.told) != told || c.claims[instanceID(2)] == nil {
-		t.Errorf("told of a row that is live again: %v", c.told[told:])
+	if len(c.deletedSent) != sent || c.claims[instanceID(2)] == nil {
+		t.Errorf("sent a row that is live again: %v", c.deletedSent[sent:])
 	}
 }
 
 // Rows that may be older than a claim do not end it: newer ones do.
-func TestADeletedRowThatIsOlderThanTheClaimIsToldAgain(t *testing.T) {
+func TestDeletedRow_OlderThanTheClaim_SentAgain(t *testing.T) {
 	n, c := newNova(1), newCell()
 	n.on(1, 1)
 	m := importerOf(t, n)

@@ -46,7 +46,7 @@
 // compute_nodes was read after the first. Until then its usage is unaccounted for, and its
 // request's claim holds its devices and dedicated CPUs. In three passes rows that nobody
 // wrote for two minutes count at once, and hosts with other rows wait for the next pass:
-// the first of an Importer's life, the first after another gateway imported, and the one
+// the first of an Importer, the first after another gateway imported, and the one
 // after a pass that may have read older rows than the pass before it.
 //
 // # Crashes and replicas
@@ -55,7 +55,7 @@
 // time that somebody wrote to the tables (novadb.Snapshot.Written), since the clock of a
 // database replica that is behind does not tell. Older data change nothing, so that a
 // pass may be broken off anywhere and the next one goes on. A state is sent again when
-// it differs from the one that the cell took, when the cell said that an instance has a
+// it differs from the one that the cell took, when the cell answered that an instance has a
 // claim elsewhere, and after a full pass.
 //
 // A claim neither ends nor shrinks by rows of live instances that nobody wrote since the

@@ -12,8 +12,8 @@ import (
 // listPage is how many hosts or claims are asked for at once.
 const listPage = 1000
 
-// askForGone asks, once in a life, which hosts the shard has: those that have no row now
-// went while nobody imported, others may go before they are sent.
+// askForGone asks, once for each Importer, which hosts the shard has: hosts without a row now
+// went while no gateway imported, others may go before they are sent.
 func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	lister, ok := c.(Lister)
 	if !ok || m.asked {
@@ -37,7 +37,7 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 // agents reports whether a host of the cell, nil for none, is its agent's.
 func agents(in *cellgatev1.Host) bool { return in != nil && !in.GetImported() }
 
-// shapeOfHost is what an earlier import said of a host.
+// shapeOfHost is the shape of a host by an earlier import.
 func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
 	root := &agentv1.Provider{Uuid: in.GetHostUuid(), Name: in.GetNodename()}
 	for _, i := range in.GetInventories() {

@@ -43,8 +43,8 @@ type fakeCell struct {
 	// sizes are the hosts of each call.
 	sizes []int
 	sent  []*cellv1.ImportedHost
-	// told are the deleted instances of each call that names some.
-	told [][]string
+	// deletedSent are the deleted instances of each call that names some.
+	deletedSent [][]string
 }
 
 // fakeHost is registered by its agent, or imported.
@@ -95,10 +95,10 @@ func (f *fakeCell) ImportHosts(ctx context.Context, in *cellv1.ImportHostsReques
 
 // deleted ends the claims of deleted instances that hosts of agents do not report.
 func (f *fakeCell) deleted(in *cellv1.ImportHostsRequest, out *cellv1.ImportHostsResponse) {
-	var told []string
+	var uuids []string
 	for id := range slices.Chunk(in.GetDeleted(), 16) {
 		uuid := schedule.ID(id).String()
-		told = append(told, uuid)
+		uuids = append(uuids, uuid)
 		c := f.claims[uuid]
 		if c == nil {
 			continue
@@ -112,9 +112,9 @@ func (f *fakeCell) deleted(in *cellv1.ImportHostsRequest, out *cellv1.ImportHost
 		delete(f.claims, uuid)
 		out.DeletedReleased++
 	}
-	if len(told) > 0 {
-		slices.Sort(told)
-		f.told = append(f.told, told)
+	if len(uuids) > 0 {
+		slices.Sort(uuids)
+		f.deletedSent = append(f.deletedSent, uuids)
 	}
 }
 
@@ -307,7 +307,7 @@ func (n *nova) touch(i int64) {
 	n.hosts[i].Revision = n.revisions
 }
 
-// snapshot is compute_nodes as it is now; it takes a moment.
+// snapshot is compute_nodes now; it takes a moment.
 func (n *nova) snapshot() *novadb.Snapshot {
 	n.now = n.now.Add(time.Second)
 	x := &novadb.Snapshot{At: n.now}

@@ -37,10 +37,10 @@ type Importer struct {
 	asked    bool // a Lister, for hosts of earlier imports
 	// cursor is the NodeID of the host that the last step ended with, for want of room.
 	cursor int64
-	// unclaimed are the instances without a claim that the last look found, lookedAt is
+	// unclaimed are the instances without a claim that the last search found, searchedAt is
 	// its store time.
-	unclaimed map[schedule.ID]*missing
-	lookedAt  time.Time
+	unclaimed  map[schedule.ID]*missing
+	searchedAt time.Time
 
 	// mu guards what follows, for moments.
 	mu    sync.Mutex
@@ -74,7 +74,7 @@ type host struct {
 	// missing is the steps in a row without a row for it, seen the last one with it.
 	missing int
 	seen    uint64
-	// shape is what is said of it when it has no row any more.
+	// shape is the state to send once the host has no row any more.
 	shape *agentv1.FullState
 	at    place
 }

@@ -53,7 +53,7 @@ func unaccounted(c *fakeCell, host int64, class string) int32 {
 	return -1
 }
 
-// A new life does not take back what the one before sent: hosts whose instances were
+// A new Importer does not take back what its predecessor sent: hosts whose instances were
 // written a moment ago wait a pass.
 func TestImporter_NewIncarnation_ReleasesNothing(t *testing.T) {
 	n, cell := newNova(3), newCell()
@@ -67,7 +67,7 @@ func TestImporter_NewIncarnation_ReleasesNothing(t *testing.T) {
 	n.put(1, func(r *novadb.Instance) { r.TaskState = "rebooting" })
 	m = importerOf(t, n)
 	if r := step(t, m, n, cell); r.Held != 1 || r.Sent != 2 || r.Released != 0 {
-		t.Errorf("the first step of a new life: %+v", r)
+		t.Errorf("the first step of a new Importer: %+v", r)
 	}
 	if r := step(t, m, n, cell); r.Sent != 1 || r.Released != 0 || r.Adopted != 0 || r.Waiting != 0 {
 		t.Errorf("its second step: %+v", r)
@@ -111,7 +111,7 @@ func TestEqualStatesAreSentOnce(t *testing.T) {
 	}
 }
 
-// A life that ends before or after any call, or in the midst of the rows, leaves what
+// An Importer that ends before or after any call, or in the midst of the rows, leaves what
 // the next one completes.
 func TestCrashesAtEveryCall(t *testing.T) {
 	build := func() *nova {
@@ -174,7 +174,7 @@ func TestCrashesAtEveryCall(t *testing.T) {
 	}
 }
 
-// The same life goes on where it was cut.
+// The same Importer goes on where it was cut.
 func TestAStepGoesOnWhereTheLastOneWasCut(t *testing.T) {
 	n, cell := newNova(6), newCell()
 	m := importerOf(t, n, func(c *Config) { c.BatchHosts = 2 })
@@ -321,7 +321,7 @@ func TestAHostThatGoes(t *testing.T) {
 		t.Errorf("it has %d of %d classes while instances are on it", n, classes)
 	}
 	n.put(1, func(r *novadb.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-	// Another life: it hears of the host from the cell.
+	// Another Importer: the cell lists the host.
 	m = importerOf(t, n)
 	n.now = n.now.Add(time.Hour)
 	step(t, m, n, cell)
@@ -371,7 +371,7 @@ func TestAMoveEndsOnOneHost(t *testing.T) {
 	}
 }
 
-// One host that cannot be said does not keep the others out; it is named, and so are
+// One host that cannot be sent does not keep the others out; it is named, and so are
 // instances.
 func TestWhatCannotBeImportedIsNamed(t *testing.T) {
 	n, cell := newNova(5), newCell()
@@ -432,26 +432,26 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A worker imports what it is offered, until it is told that another gateway does.
+// A worker imports what it is offered, until another gateway imports.
 func TestWorker(t *testing.T) {
 	n, cell := newNova(3), newCell()
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan Report, 10)
+	reports := make(chan Report, 10)
 	w := NewWorker(importerOf(t, n, func(c *Config) { c.StepHosts = 2 }), cell, func(r Report, err error) {
 		if err != nil {
 			t.Error(err)
 		}
-		told <- r
+		reports <- r
 	})
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
 	w.Offer(n.snapshot(), false)
-	if a, b := <-told, <-told; a.Sent != 2 || b.Sent != 1 {
+	if a, b := <-reports, <-reports; a.Sent != 2 || b.Sent != 1 {
 		t.Errorf("%+v, %+v", a, b)
 	}
 	w.Offer(nil, false)
 	w.Offer(n.snapshot(), false)
-	if a, b := <-told, <-told; !a.Full || a.Sent != 2 || b.Sent != 1 {
+	if a, b := <-reports, <-reports; !a.Full || a.Sent != 2 || b.Sent != 1 {
 		t.Errorf("after another gateway: %+v, %+v", a, b)
 	}
 	cancel()
@@ -542,12 +542,12 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan Report, 10)
+	reports := make(chan Report, 10)
 	w := NewWorker(importerOf(t, n, func(c *Config) { c.FullEvery = 24 * time.Hour }), cell, func(r Report, err error) {
 		if err != nil {
 			t.Error(err)
 		}
-		told <- r
+		reports <- r
 	})
 	if _, is := w.Age(); is {
 		t.Error("something is imported before the first offer")
@@ -555,7 +555,7 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
 	w.Offer(n.snapshot(), true)
-	if r := <-told; r.OwnedByAgents != 1 || r.Taken != 1 {
+	if r := <-reports; r.OwnedByAgents != 1 || r.Taken != 1 {
 		t.Errorf("%+v", r)
 	}
 	<-w.Imported()
@@ -563,12 +563,12 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 		t.Error("nothing is imported as a whole")
 	}
 	w.Offer(n.snapshot(), true)
-	if r := <-told; r.Sent != 0 {
+	if r := <-reports; r.Sent != 0 {
 		t.Errorf("nothing changed: %+v", r)
 	}
 	cell.closed = true
 	w.Offer(n.snapshot(), false)
-	if r := <-told; r.Sent != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
+	if r := <-reports; r.Sent != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
 		t.Errorf("fallen back: %+v", r)
 	}
 	w.Offer(nil, false)

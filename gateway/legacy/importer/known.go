@@ -28,7 +28,7 @@ type instance struct {
 	claiming bool
 }
 
-// known are the instances by what the rows said last.
+// known are the instances by the rows that were read last.
 type known struct {
 	most    int
 	by      map[schedule.ID]*instance

@@ -14,19 +14,19 @@ import (
 func TestWorker_HostThatWasNeverTakenWaits_IsNotWhole(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	n.on(1, 1)
-	told := make(chan Report, 10)
+	reports := make(chan Report, 10)
 	w := NewWorker(importerOf(t, n, func(c *Config) { c.FullEvery = 24 * time.Hour }), cell, func(r Report, err error) {
 		if err != nil {
 			t.Error(err)
 		}
-		told <- r
+		reports <- r
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- w.Run(ctx) }()
 	step := func() Report {
 		w.Offer(n.snapshot(), false)
-		return <-told
+		return <-reports
 	}
 	if r := step(); r.Held != 1 || r.Missing != 1 || r.Taken != 1 {
 		t.Errorf("the first step: %+v", r)

@@ -285,7 +285,7 @@ func (p *planning) leftOut() {
 	}
 }
 
-// shapeOf keeps of a state what is said of a host that has no row any more.
+// shapeOf keeps the part of a state that is sent for a host without a row.
 func shapeOf(s *agentv1.FullState) *agentv1.FullState {
 	return &agentv1.FullState{Cell: s.GetCell(), HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Providers: s.GetProviders()}
 }

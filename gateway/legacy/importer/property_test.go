@@ -48,7 +48,7 @@ func (n *nova) expected() map[string]map[string]int64 {
 func TestHeldIsWhatTheRowsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, cell := newNova(4), newCell()
-		life := func() *Importer {
+		restart := func() *Importer {
 			m, err := New(Config{
 				Cell: "cell1", Rows: n, Calls: 1, StepHosts: rapid.IntRange(1, 5).Draw(t, "step hosts"), BatchHosts: rapid.IntRange(1, 3).Draw(t, "batch"),
 				FullEvery: time.Minute, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 },
@@ -58,7 +58,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 			}
 			return m
 		}
-		m := life()
+		m := restart()
 		instance := rapid.Int64Range(1, 8)
 		anyHost := func() int64 {
 			return rapid.SampledFrom(append(slices.Sorted(maps.Keys(n.hosts)), 99)).Draw(t, "host")
@@ -119,7 +119,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 			"time": func(t *rapid.T) {
 				n.now = n.now.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
 			},
-			"crash": func(*rapid.T) { m = life() },
+			"crash": func(*rapid.T) { m = restart() },
 			"step": func(t *rapid.T) {
 				fails := rapid.SampledFrom([]string{"", "", "before", "after", "rows"}).Draw(t, "fails")
 				switch left := rapid.IntRange(0, 3).Draw(t, "calls"); fails {

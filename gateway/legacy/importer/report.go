@@ -44,7 +44,7 @@ type Report struct {
 	NewerClaimsSkipped int `json:"newer_claims_skipped"`
 	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
 	Overcommitted int `json:"overcommitted"`
-	// Unclaimed is how many instances two looks have found without a claim, FirstUnclaimed
+	// Unclaimed is how many instances two searches have found without a claim, FirstUnclaimed
 	// some of them; of a Worker's steps.
 	Unclaimed      int      `json:"unclaimed"`
 	FirstUnclaimed []string `json:"first_unclaimed"`

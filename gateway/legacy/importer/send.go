@@ -150,13 +150,13 @@ func (h *host) sendAgain(steps uint64) {
 	h.again = steps + stepsAfter(h.conflicts)
 }
 
-// stepsAfter is how many steps after something was said so often it is said again.
+// stepsAfter is how many steps a host waits after that many conflicts until it is sent again.
 func stepsAfter(times uint) uint64 {
 	return min(1<<min(times-1, 8), uint64(mostConflictSteps))
 }
 
 // newerThere reports whether a host was not taken because the cell has a newer import of it,
-// or takes one now: no failure, but told.
+// or takes one now. That is reported, but is no failure.
 func newerThere(f *cellv1.Failure) bool { return f.GetReason() == string(fault.StaleGeneration) }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -23,18 +23,18 @@ type Finder interface {
 const (
 	// findAtOnce is how many instances a call asks for.
 	findAtOnce = 16_384
-	// findRate bounds the instances asked for in a second: looks at more come less often.
+	// findRate bounds the instances asked for in a second: larger searches are rarer.
 	findRate = 20_000
 )
 
-// Unclaimed is what looks for instances without a claim have found.
+// Unclaimed is the result of searches for instances without a claim.
 type Unclaimed struct {
 	// Settled is a moment of store time: of those without a claim then, each has one by
 	// now or is no instance any more. An instance that is deleted, or built, has no claim
 	// for a while, and moves it on.
 	Settled time.Time
-	// Found are those of the last look, by host and uuid; Lasting counts those of them
-	// that the look before had found too.
+	// Found are those of the last search, by host and uuid; Lasting counts those of them
+	// that the search before had found too.
 	Found   []UnclaimedInstance
 	Lasting int
 }
@@ -47,11 +47,11 @@ type UnclaimedInstance struct {
 	Lasting        bool
 }
 
-// missing is an instance without a claim: before is the look before the first that found
-// it.
+// missing is an instance without a claim, which the last searches found. before is the store
+// time of the search before them.
 type missing struct {
-	before time.Time
-	looks  int
+	before   time.Time
+	searches int
 }
 
 // FindUnclaimed asks which of the instances that the last pass had, on hosts of x, have no
@@ -78,9 +78,9 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		for id := range unclaimed {
 			was := m.unclaimed[id]
 			if was == nil {
-				was = &missing{before: m.lookedAt}
+				was = &missing{before: m.searchedAt}
 			}
-			found[id] = &missing{was.before, was.looks + 1}
+			found[id] = &missing{was.before, was.searches + 1}
 		}
 	}
 	if len(ids) == 0 {
@@ -91,7 +91,7 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		}
 		at = out.GetAt().AsTime()
 	}
-	m.unclaimed, m.lookedAt = found, at
+	m.unclaimed, m.searchedAt = found, at
 	u := Unclaimed{Settled: at}
 	for id, is := range found {
 		if is.before.Before(u.Settled) {
@@ -101,7 +101,7 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		if on == nil {
 			return Unclaimed{}, fault.New(fault.Internal, "the cell named an instance that it was not asked for")
 		}
-		one := UnclaimedInstance{UUID: id.String(), Host: on.ServiceHost, HostUUID: on.UUID.String(), Lasting: is.looks > 1}
+		one := UnclaimedInstance{UUID: id.String(), Host: on.ServiceHost, HostUUID: on.UUID.String(), Lasting: is.searches > 1}
 		if one.Lasting {
 			u.Lasting++
 		}
@@ -146,7 +146,7 @@ func (m *Importer) placed(x *novadb.Snapshot) map[schedule.ID]*novadb.Host {
 	return all
 }
 
-// lookAgain is how long after a look at so many instances the next one is made.
-func lookAgain(instances int) time.Duration {
+// searchInterval is the time between two searches for so many instances.
+func searchInterval(instances int) time.Duration {
 	return time.Duration(instances) * time.Second / findRate
 }

@@ -11,8 +11,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Looks find instances of hosts that have no claim, also those whose rows nobody can
-// import; what is settled is the look before the first that found one which is still
+// Searches find instances of hosts that have no claim, also those whose rows nobody can
+// import; what is settled is the search before the first that found one which is still
 // without.
 func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	n, cell := newNova(2), newCell()
@@ -26,7 +26,7 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	n.now = n.now.Add(time.Hour)
 	m := importerOf(t, n)
 	start := n.now
-	look := func(at time.Duration, wantSettled time.Duration, wantLasting int, want ...string) {
+	search := func(at time.Duration, wantSettled time.Duration, wantLasting int, want ...string) {
 		t.Helper()
 		x := n.snapshot()
 		if _, err := m.Step(t.Context(), x, cell); err != nil {
@@ -50,21 +50,21 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 		}
 	}
 	one, three := instanceID(1)+" on host1 ", instanceID(3)+" on host1 "
-	look(10*time.Second, -1, 0, one+"false", three+"false")
-	look(20*time.Second, -1, 2, one+"true", three+"true")
+	search(10*time.Second, -1, 0, one+"false", three+"false")
+	search(20*time.Second, -1, 2, one+"true", three+"true")
 	cell.claims[instanceID(1)] = &fakeClaim{host: hostID(1)}
-	look(30*time.Second, -1, 1, three+"true")
+	search(30*time.Second, -1, 1, three+"true")
 	n.put(3, func(r *novadb.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-	look(40*time.Second, 40*time.Second, 0)
+	search(40*time.Second, 40*time.Second, 0)
 	delete(cell.claims, instanceID(1))
-	look(50*time.Second, 40*time.Second, 0, one+"false")
+	search(50*time.Second, 40*time.Second, 0, one+"false")
 	n.on(5, 1)
-	look(60*time.Second, 40*time.Second, 1, one+"true", instanceID(5)+" on host1 false")
+	search(60*time.Second, 40*time.Second, 1, one+"true", instanceID(5)+" on host1 false")
 	cell.claims[instanceID(1)] = &fakeClaim{host: hostID(1)}
-	look(70*time.Second, 50*time.Second, 1, instanceID(5)+" on host1 true")
+	search(70*time.Second, 50*time.Second, 1, instanceID(5)+" on host1 true")
 	delete(n.rows, 1)
 	cell.claims[instanceID(5)] = &fakeClaim{host: hostID(1)}
-	look(80*time.Second, 80*time.Second, 0)
+	search(80*time.Second, 80*time.Second, 0)
 	if n := len(cell.asks); n != 8 || cell.asks[0] != 3 {
 		t.Errorf("asked for %v instances", cell.asks)
 	}
@@ -120,13 +120,13 @@ func TestLooksAtNoneAndAtMany(t *testing.T) {
 	if err != nil || len(u.Found) != findAtOnce+5 || len(cell.asks) != 3 || cell.asks[1]+cell.asks[2] != findAtOnce+5 {
 		t.Errorf("%d found, %v; asked for %v", len(u.Found), err, cell.asks)
 	}
-	if a, b := lookAgain(10), lookAgain(200_000); a > time.Second || b < 10*time.Second {
-		t.Errorf("10 instances are looked at every %v, 200,000 every %v", a, b)
+	if a, b := searchInterval(10), searchInterval(200_000); a > time.Second || b < 10*time.Second {
+		t.Errorf("10 instances are searched every %v, 200,000 every %v", a, b)
 	}
 }
 
-// A Worker tells what its last look found, and nothing while another gateway imports or
-// after a look that failed.
+// A Worker reports what its last search found, and nothing while another gateway imports or
+// after a search that failed.
 func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, cell := newNova(1), newCell()
@@ -147,7 +147,7 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 			synctest.Wait()
 		}
 		if w.Unclaimed() != nil {
-			t.Errorf("before a look: %v", w.Unclaimed())
+			t.Errorf("before a search: %v", w.Unclaimed())
 		}
 		if offer(n.snapshot()); last.Unclaimed != 0 || w.Unclaimed() == nil || w.Unclaimed().GetCount() != 0 {
 			t.Errorf("after one: %+v, %v", last, w.Unclaimed())
@@ -164,7 +164,7 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 		}
 		cell.unfindable = fault.New(fault.CellUnavailable, "cut")
 		if offer(n.snapshot()); w.Unclaimed() != nil || fault.KindOf(failure) != fault.CellUnavailable {
-			t.Errorf("a look failed: %v, %v", w.Unclaimed(), failure)
+			t.Errorf("a search failed: %v, %v", w.Unclaimed(), failure)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestAWorkerImportsThoughItCannotLook(t *testing.T) {
 		time.Sleep(5 * betweenSteps)
 		synctest.Wait()
 		if len(cell.hosts) != 5 || failure == nil {
-			t.Errorf("%d hosts are imported, and told is %v", len(cell.hosts), failure)
+			t.Errorf("%d hosts are imported, and the error is %v", len(cell.hosts), failure)
 		}
 	})
 }

@@ -29,30 +29,30 @@ func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 			n.now = n.now.Add(time.Hour)
 		}
 		if r := step(t, m, n, cell); r.Released != 0 || r.ClaimedElsewhere != 2 {
-			t.Errorf("same life %v: the first step: %+v", sameIncarnation, r)
+			t.Errorf("same Importer %v: the first step: %+v", sameIncarnation, r)
 		}
 		if got := unaccounted(cell, 2, vcpu); got != 2 {
-			t.Errorf("same life %v: %d VCPU are unaccounted for, which the other uuid holds", sameIncarnation, got)
+			t.Errorf("same Importer %v: %d VCPU are unaccounted for, which the other uuid holds", sameIncarnation, got)
 		}
 		for k := 0; k < 3; k++ {
 			if step(t, m, n, cell); cell.claims[instanceID(1)] == nil && unaccounted(cell, 2, vcpu) == 0 {
-				t.Errorf("same life %v: step %d: nobody holds an instance", sameIncarnation, k)
+				t.Errorf("same Importer %v: step %d: nobody holds an instance", sameIncarnation, k)
 			}
 		}
 		step(t, m, n, cell)
 		for _, i := range []int64{1, 2} {
 			if c := cell.claims[instanceID(i)]; c == nil || c.host != hostID(2) {
-				t.Errorf("same life %v: the claim of instance %d is %+v", sameIncarnation, i, c)
+				t.Errorf("same Importer %v: the claim of instance %d is %+v", sameIncarnation, i, c)
 			}
 		}
 		if got := unaccounted(cell, 2, vcpu); got != 0 {
-			t.Errorf("same life %v: %d VCPU are unaccounted for beside the claims", sameIncarnation, got)
+			t.Errorf("same Importer %v: %d VCPU are unaccounted for beside the claims", sameIncarnation, got)
 		}
 		m.Again()
 		n.now = n.now.Add(time.Hour)
 		for range 3 {
 			if r := step(t, m, n, cell); r.Adopted+r.Released+r.ClaimedElsewhere != 0 {
-				t.Errorf("same life %v: afterwards: %+v", sameIncarnation, r)
+				t.Errorf("same Importer %v: afterwards: %+v", sameIncarnation, r)
 			}
 		}
 	}

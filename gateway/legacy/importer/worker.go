@@ -17,19 +17,19 @@ import (
 type Worker struct {
 	im *Importer
 	to Caller
-	// told hears of every step, and of a look after it that failed.
-	told func(Report, error)
+	// onStep is called after every step, with the error of the step or of the search after it.
+	onStep func(Report, error)
 
 	latest  atomic.Pointer[offer]
 	offered chan struct{}
 	// begun has an element when whole is set that was not.
 	begun chan struct{}
-	// lookFrom is when to look for instances without a claim next; it is Run's.
-	lookFrom time.Time
+	// searchFrom is when to search for instances without a claim next; it is Run's.
+	searchFrom time.Time
 
 	mu      sync.Mutex
 	stopped bool
-	// unclaimed is what the last look found, nil without one.
+	// unclaimed is what the last search found, nil without one.
 	unclaimed *cellv1.UnclaimedInstances
 	// whole is when the newest snapshot was offered that is imported as a whole; zero for none.
 	whole time.Time
@@ -45,15 +45,15 @@ type offer struct {
 // betweenSteps is how long a Worker waits before the next step of one snapshot.
 const betweenSteps = 250 * time.Millisecond
 
-// NewWorker makes a Worker; told may be nil.
-func NewWorker(im *Importer, to Caller, told func(Report, error)) *Worker {
-	if told == nil {
-		told = func(Report, error) {}
+// NewWorker makes a Worker that calls onStep after every step; onStep may be nil.
+func NewWorker(im *Importer, to Caller, onStep func(Report, error)) *Worker {
+	if onStep == nil {
+		onStep = func(Report, error) {}
 	}
-	return &Worker{im: im, to: to, told: told, offered: make(chan struct{}, 1), begun: make(chan struct{}, 1)}
+	return &Worker{im: im, to: to, onStep: onStep, offered: make(chan struct{}, 1), begun: make(chan struct{}, 1)}
 }
 
-// Offer gives the snapshot to import; one that was not looked at yet is dropped. Nil:
+// Offer gives the snapshot to import; an earlier one that waits still is dropped. Nil:
 // another gateway imports, and nothing is sent until the next one, which is imported
 // as if nothing were known of what the cell has. native: agents speak for their hosts. It never blocks.
 func (w *Worker) Offer(x *novadb.Snapshot, native bool) {
@@ -96,14 +96,14 @@ func (w *Worker) Run(ctx context.Context) error {
 			if err == nil && r.Behind == 0 && r.Waiting <= r.Held && r.Missing == 0 {
 				w.imported(o.at)
 			}
-			told := err
+			stepErr := err
 			if err == nil {
-				told = w.findUnclaimed(ctx, x, &r)
+				stepErr = w.findUnclaimed(ctx, x, &r)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.told(r, told)
+			w.onStep(r, stepErr)
 			if err != nil || r.Waiting <= r.Held {
 				break
 			}
@@ -117,30 +117,30 @@ func (w *Worker) Run(ctx context.Context) error {
 // maxNamed is how many instances without a claim are named.
 const maxNamed = 16
 
-// findUnclaimed looks for instances without a claim when it is time to. A look that fails has what
-// was found before forgotten: nobody knows it then.
+// findUnclaimed searches for instances without a claim when that is due. If it fails, the result
+// of the search before is dropped: it is out of date.
 func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Report) error {
 	finder, ok := w.to.(Finder)
 	now := w.im.conf.Now()
-	if !ok || now.Before(w.lookFrom) {
+	if !ok || now.Before(w.searchFrom) {
 		w.report(w.Unclaimed(), r)
 		return nil
 	}
 	found, err := w.im.FindUnclaimed(ctx, x, finder)
-	var told *cellv1.UnclaimedInstances
+	var unclaimed *cellv1.UnclaimedInstances
 	if err == nil {
-		w.lookFrom = w.im.conf.Now().Add(lookAgain(r.Instances))
-		told = found.message()
+		w.searchFrom = w.im.conf.Now().Add(searchInterval(r.Instances))
+		unclaimed = found.message()
 	}
 	w.mu.Lock()
-	if w.unclaimed = told; w.stopped {
+	if w.unclaimed = unclaimed; w.stopped {
 		w.unclaimed = nil
 	}
 	w.mu.Unlock()
 	if err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "which instances have no claim cannot be looked for")
 	}
-	w.report(told, r)
+	w.report(unclaimed, r)
 	return nil
 }
 
@@ -177,9 +177,9 @@ func (w *Worker) report(u *cellv1.UnclaimedInstances, r *Report) {
 	}
 }
 
-// Unclaimed gives the instances without a claim that were found last, as a gate is told
-// of them; nil while another gateway imports, and when they could not be looked for. It
-// is not to be changed.
+// Unclaimed gives the instances without a claim that were found last, for a report to the
+// cell; nil while another gateway imports, and after a search that failed. Callers must not
+// change it.
 func (w *Worker) Unclaimed() *cellv1.UnclaimedInstances {
 	w.mu.Lock()
 	defer w.mu.Unlock()

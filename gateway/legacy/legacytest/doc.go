@@ -1,6 +1,6 @@
 // Package legacytest makes Nova's own databases for tests: a cell's and the API's,
 // with their real definitions, on a MariaDB or a PostgreSQL that the test started.
 //
-// It is not a Nova: it writes what it is told, row by row, with the real columns.
+// It is not a Nova: it writes the rows that a test gives it, with the real columns.
 // Proxy cuts and delays connections to a server.
 package legacytest

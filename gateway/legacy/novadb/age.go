@@ -73,7 +73,7 @@ func (x *Snapshot) Silent(down time.Duration) bool {
 	return x.At.Sub(x.Heartbeat) > down
 }
 
-// WhySilent says so in words; "" for one that is not.
+// WhySilent is why a snapshot is silent, as text; "" for one that is not.
 func (x *Snapshot) WhySilent(down time.Duration) string {
 	switch {
 	case !x.Silent(down):

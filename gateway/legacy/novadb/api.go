@@ -20,11 +20,11 @@ type apiData struct {
 	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, by
 	// what sameHost makes of them.
 	mapped, elsewhere map[string]bool
-	// names are the hosts mapped to the cell, as they are written.
+	// names are the hosts mapped to the cell, in Nova's spelling.
 	names []string
 	// asked: elsewhere was looked for all hosts that are not in mapped.
 	asked bool
-	// aggregates by host, as it is written, in the order of their ids.
+	// aggregates by host, in Nova's spelling, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
 	// nameless are those of them without a uuid of their own, in the order of their ids.
 	nameless []NamelessAggregate
@@ -33,8 +33,8 @@ type apiData struct {
 }
 
 // readAPI reads what the API database has of the cell; hosts are those of the cell's
-// live compute nodes. Mappings and aggregates whose digests are those of before, nil for
-// none, are taken from there.
+// live compute nodes. Mappings and aggregates whose digests have not changed since before, nil for
+// none, are taken from before.
 func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, before *apiData) error {
 	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
 	x.api = a
@@ -196,7 +196,7 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 // taken are the uuids of aggregates.
 type taken map[schedule.ID]struct{}
 
-// add gives a uuid as it is written everywhere, or why it is not an aggregate's own.
+// add gives a uuid in canonical form, or why it is not an aggregate's own.
 func (t taken) add(text sql.NullString) (uuid, why string) {
 	if text.String == "" {
 		return "", "is NULL"

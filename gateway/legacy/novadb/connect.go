@@ -40,7 +40,7 @@ func open(role string, d Database, c Config) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.DB = sql.OpenDB(&sessions{Connector: connector, say: db.session(c)})
+	db.DB = sql.OpenDB(&sessions{Connector: connector, statements: db.session(c)})
 	db.SetMaxOpenConns(c.Connections)
 	db.SetMaxIdleConns(c.Connections)
 	db.SetConnMaxLifetime(10 * c.LoadTimeout)
@@ -57,10 +57,10 @@ func OpenPool(d Database, most time.Duration) (*sql.DB, error) {
 	return db.DB, nil
 }
 
-// sessions makes connections that have been told what sessions are like.
+// sessions makes connections that have run the statements that set up a session.
 type sessions struct {
 	driver.Connector
-	say []string
+	statements []string
 }
 
 // Connect is driver.Connector's.
@@ -69,7 +69,7 @@ func (s *sessions) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range s.say {
+	for _, statement := range s.statements {
 		if _, err := c.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
 			_ = c.Close() // the error that counts is the other one
 			return nil, err

@@ -22,7 +22,7 @@ func (d dialect) String() string {
 }
 
 // sql makes a statement of a text with ? for arguments, "name" for columns that are
-// words of the language, and HOST(column) for an address without its mask.
+// reserved in SQL, and HOST(column) for an address without its mask.
 func (d dialect) sql(text string) string {
 	if d == mysqlDialect {
 		return strings.ReplaceAll(strings.ReplaceAll(text, `"`, "`"), "HOST(host_ip)", "host_ip")
@@ -62,10 +62,9 @@ func (d dialect) schema() string {
 	return "current_schema()"
 }
 
-// session is said on each new connection: nothing is written, statements end on the
-// server too, and none waits longer for somebody who alters a table. The comments
-// are read by MariaDB alone and by MySQL alone, which have different words for the
-// same bound.
+// session are the statements that set up each new connection: it is read-only, the server
+// ends statements that take too long, and none waits longer for an ALTER TABLE. One comment is
+// read by MariaDB alone, one by MySQL alone, since they name the same bound differently.
 func (d dialect) session(o Config) []string {
 	ms := max(1, o.QueryTimeout.Milliseconds())
 	seconds := max(1, (ms+999)/1000)

@@ -11,7 +11,7 @@
 //
 // compute_nodes has no index by time, so "rows changed since" makes the server
 // read the whole table, and it is wrong besides: a soft delete sets deleted_at
-// and leaves updated_at as it is, a row that was never updated has NULL there, an
+// and not updated_at, a row that was never updated has NULL there, an
 // archived row leaves nothing, commits arrive after later ones, and the times are
 // of the clocks of whoever wrote. So Refresh compares no time with another. It
 // reads the stamps of all live rows (id, created_at, updated_at) and then the rows

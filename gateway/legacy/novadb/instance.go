@@ -20,7 +20,7 @@ type Instance struct {
 	// image_ref then; one whose root volume was made of an image may name that all the same.
 	FromVolume    bool
 	Project, User string
-	// VMState and TaskState are Nova's words; empty for NULL.
+	// VMState and TaskState are vm_state and task_state; empty for NULL.
 	VMState, TaskState string
 	// Deleted: the row is soft-deleted, or hidden: the copy that a resize to another cell
 	// leaves in this one until it is confirmed or reverted.
@@ -53,11 +53,11 @@ type InstancePage struct {
 	Age InstanceAge
 }
 
-// instanceOverlap is how much further back than Since a pass looks: a writer's clock
+// instanceOverlap is how much further back than Since a pass reads: a writer's clock
 // may be behind, a commit late. So rows come again; they are whole each time.
 const instanceOverlap = 2 * time.Minute
 
-// instanceWindow is how many ids a query looks at: most rows of a pass over changes
+// instanceWindow is how many ids a query covers: most rows of a pass over changes
 // are skipped by the server, and a query has a deadline.
 const instanceWindow = 50_000
 

@@ -129,7 +129,7 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 		CPUAllocationRatio: d.number(row.cpuRatio), RAMAllocationRatio: d.number(row.ramRatio), DiskAllocationRatio: d.number(row.diskRatio),
 		HypervisorType: row.hypervisorType, HypervisorVersion: row.hypervisorVersion, HostIP: row.hostIP.String,
 		CPUInfo: row.cpuInfo, SupportedInstances: row.supportedInstances.String, Metrics: row.metrics.String,
-		NUMATopology: row.numaTopology.String, Stats: words(row.stats), PCIStats: words(row.pciStats), Facts: row.factsOf(old),
+		NUMATopology: row.numaTopology.String, Stats: optionalText(row.stats), PCIStats: optionalText(row.pciStats), Facts: row.factsOf(old),
 	}, &nova.Service{}, nil, time.Time{}, r.options)
 	if err != nil {
 		n.why = row.leave(BadUUID, "uuid", "%v", err)
@@ -231,7 +231,7 @@ func integer(n sql.NullInt64) *int64 {
 	return &n.Int64
 }
 
-func words(s sql.NullString) *string {
+func optionalText(s sql.NullString) *string {
 	if !s.Valid {
 		return nil
 	}

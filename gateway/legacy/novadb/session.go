@@ -50,8 +50,8 @@ func (d *database) transaction(ctx context.Context, do func(s *session, at time.
 	return do(s, at)
 }
 
-// alive takes a connection that answers, and the server's time. The pool's may be of a
-// server's life before: those are ended, and the next one is taken.
+// alive takes a connection that answers, and the server's time. The pool's may be stale
+// since the server's restart: alive closes those and takes the next one.
 func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 	for stale := 0; ; stale++ {
 		s, err := d.openSession(ctx)

@@ -9,11 +9,11 @@ import (
 	"cellgate/schedule"
 )
 
-// Snapshot is what a cell's databases said. It never changes, and shares with the
-// one before it what stayed the same.
+// Snapshot is the content of a cell's databases. It never changes, and shares unchanged
+// parts with the snapshot before it.
 type Snapshot struct {
 	CellUUID string
-	// CellDisabled is the word of cell_mappings.
+	// CellDisabled is disabled of cell_mappings.
 	CellDisabled bool
 	// TransportURL is that of the cell's message bus, by cell_mappings, as Nova wrote it: with a
 	// password, or names in braces that stand for parts of Nova's own transport_url.

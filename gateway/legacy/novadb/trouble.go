@@ -58,7 +58,7 @@ func (d *database) unavailable(t Trouble, cause error, what string) error {
 	return e.With("cells", d.cell).With("database", d.role).With("reason", string(t))
 }
 
-// fail makes the error of what a driver said; an error that is one already stays.
+// fail makes a *fault.Error of a driver's error; it gives back one that is a *fault.Error already.
 func (d *database) fail(ctx context.Context, err error) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {

@@ -28,7 +28,7 @@ func (k kind) server(dir string) (*server, error) {
 	return newMariaDB(dir)
 }
 
-// kindOf looks at the beginning of a dump.
+// kindOf gives a dump's kind by its beginning.
 func kindOf(file string) (kind, error) {
 	d, err := openDump(file)
 	if err != nil {
@@ -80,32 +80,32 @@ func openDump(file string) (*dump, error) {
 	return d, nil
 }
 
-// load has a server run a dump, and tells how far it is.
+// load has a server run a dump, and reports progress.
 func load(ctx context.Context, s *server, database, file string, progress Loading) error {
 	d, err := openDump(file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = d.file.Close() }() // it was read
-	t := &told{dump: d, name: file, progress: progress, last: time.Now()}
-	return s.load(ctx, database, t)
+	r := &progressReader{dump: d, name: file, progress: progress, last: time.Now()}
+	return s.load(ctx, database, r)
 }
 
-// told reads a dump and tells how far it is in the file, every two seconds.
-type told struct {
+// progressReader reads a dump and reports every two seconds how much of the file was read.
+type progressReader struct {
 	dump     *dump
 	name     string
 	progress Loading
 	last     time.Time
 }
 
-func (t *told) Read(b []byte) (int, error) {
-	n, err := t.dump.text.Read(b)
-	if now := time.Now(); t.progress != nil && now.Sub(t.last) > 2*time.Second {
-		if at, e := t.dump.file.Seek(0, io.SeekCurrent); e == nil {
-			t.progress(t.name, at, t.dump.total)
+func (r *progressReader) Read(b []byte) (int, error) {
+	n, err := r.dump.text.Read(b)
+	if now := time.Now(); r.progress != nil && now.Sub(r.last) > 2*time.Second {
+		if at, e := r.dump.file.Seek(0, io.SeekCurrent); e == nil {
+			r.progress(r.name, at, r.dump.total)
 		}
-		t.last = now
+		r.last = now
 	}
 	return n, err
 }

@@ -52,12 +52,12 @@ func (p *postgresServer) load(ctx context.Context, database string, dump io.Read
 		return err
 	}
 	cmd := psql(database)
-	said := &strings.Builder{}
-	cmd.Stdin, cmd.Stderr = dump, said
+	output := &strings.Builder{}
+	cmd.Stdin, cmd.Stderr = dump, output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("psql: %w: %s", err, said)
+		return fmt.Errorf("psql: %w: %s", err, output)
 	}
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(output.String()) {
 		if strings.Contains(line, "ERROR: ") && !noRole.MatchString(line) {
 			return fmt.Errorf("psql: %s", strings.TrimSpace(line))
 		}

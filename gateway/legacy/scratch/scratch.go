@@ -26,7 +26,7 @@ type Databases struct {
 	ended  chan error
 }
 
-// Loading is told how many bytes of a file were read, every two seconds.
+// Loading is called every two seconds with how many bytes of a file were read.
 type Loading func(file string, done, total int64)
 
 // server is a kind of database server.
@@ -179,7 +179,7 @@ func lastLines(file string) string {
 	return strings.TrimSpace(string(b[max(0, len(b)-1000):]))
 }
 
-// find looks for the databases that cellgate try reads.
+// find finds the databases that cellgate try reads.
 func (d *Databases) find(ctx context.Context, s *server) error {
 	names, err := s.names(ctx)
 	if err != nil {
@@ -237,17 +237,17 @@ func programs(install string, folders []string, names ...string) (paths []string
 	return paths, nil
 }
 
-// run runs a command to its end; its error has the last that it said.
+// run runs a command to its end; its error has the end of its standard error.
 func run(ctx context.Context, cmd *exec.Cmd) error {
-	said := &strings.Builder{}
-	cmd.Stderr = said
+	stderr := &strings.Builder{}
+	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what a script started, too
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		text := strings.TrimSpace(said.String())
+		text := strings.TrimSpace(stderr.String())
 		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, text[max(0, len(text)-500):])
 	}
 	return nil

@@ -78,7 +78,7 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 	return rows, err
 }
 
-// deniedTo is the user, as MySQL and MariaDB know it, in their word that it may not read a table.
+// deniedTo is the user in the error of MySQL and MariaDB that it may not read a table.
 var deniedTo = regexp.MustCompile(`to user ('[^']*'@'[^']*')`)
 
 // grant is the statement that lets the user of a database's URL read a table.

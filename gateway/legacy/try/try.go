@@ -51,7 +51,7 @@ type Report struct {
 	LeftOut    []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the hosts, by name, of which Placement has no provider; they are left out.
 	Unprovided []string `json:"unprovided"`
-	// Unread are tables that the user may not read: what they would have told is missing.
+	// Unread are tables that the user may not read: their content is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
 	Replays []Replay `json:"replays"`
@@ -340,8 +340,8 @@ func (c *Config) fill(ctx context.Context, table *schedule.Table, f nova.Flavor)
 // nearMisses is how many hosts that nearly pass are looked for.
 const nearMisses = 5
 
-// propose ranks all hosts of a table, those of equal weight by the seed; where none passes it says why, in words and as a
-// selection does.
+// propose ranks all hosts of a table, those of equal weight by the seed; where none passes it says why, as text and
+// as the refusal of a selection.
 func (c *Config) propose(table *schedule.Table, request *schedule.Request, seed uint64) (p *schedule.Proposal, problem string, refusal json.RawMessage, err error) {
 	q := &schedule.Query{Request: request, Rules: c.Rules.For(""), Seed: seed, Limit: max(table.Len(), 1)}
 	if p, err = table.Propose(q); err != nil || len(p.Candidates) > 0 {
