@@ -62,7 +62,7 @@ func (c *call) setAggregates() error {
 	stored := slices.Compact(slices.Sorted(slices.Values(given)))
 	w.Aggregates = &stored
 	if err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{w}}); err != nil {
-		return worded(err, map[Reason]wording{ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"}})
+		return formatted(err, map[Reason]refusalFormat{ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"}})
 	}
 	return c.replyAggregates(given, p.Generation+w.Raise)
 }

@@ -176,7 +176,7 @@ func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 	return out, nil
 }
 
-// writeAllocations writes and words refusals; missing begins the text about a name that there is not.
+// writeAllocations writes, and answers a refusal as Placement does; missing begins the text about an unknown name.
 func (c *call) writeAllocations(w Write, missing string) error {
 	w.Cell = c.cell
 	err := c.checkClasses(w.Consumers, missing)
@@ -199,7 +199,7 @@ func (c *call) writeAllocations(w Write, missing string) error {
 		return badRequest("Allocation for resource provider '%s' that does not exist.", r.Provider)
 	}
 	const refused = "Unable to allocate inventory: %s"
-	return refusedAs(r, map[Reason]wording{
+	return refusedAs(r, map[Reason]refusalFormat{
 		ClassNotFound:      {http.StatusBadRequest, "", missing + "%s"},
 		InventoryMissing:   {http.StatusConflict, "", refused},
 		InventoryRefused:   {http.StatusConflict, "", refused},

@@ -240,7 +240,7 @@ func (c *call) route(path string) (*endpoint, error) {
 
 func (c *call) admit(e *endpoint) error {
 	if e.takes {
-		// A type that cannot be parsed is shown as it is.
+		// The error quotes a type that cannot be parsed.
 		given, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 		if err != nil {
 			given = cmp.Or(c.r.Header.Get("Content-Type"), "None")

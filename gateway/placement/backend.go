@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Backend is where the API keeps what it is told and finds what it is asked for: the cells' shards, or, in tests,
+// Backend stores the API's providers and allocations, and answers its searches: the cells' shards, or, in tests,
 // memory. Names of classes and traits are canonical, uuids are lower case with dashes.
 //
 // Errors are a *Refusal when the request cannot be done as things are, and a *fault.Error (CELL_UNAVAILABLE,

@@ -129,7 +129,7 @@ func (c *call) deleteClass() error {
 	}
 	err := c.Backend.DeleteName(c.ctx, ClassName, name)
 	if err != nil {
-		return worded(err, map[Reason]wording{ClassInUse: {http.StatusConflict, "", "Error in delete resource class: %s"}})
+		return formatted(err, map[Reason]refusalFormat{ClassInUse: {http.StatusConflict, "", "Error in delete resource class: %s"}})
 	}
 	return c.replyEmpty(http.StatusNoContent)
 }

@@ -46,7 +46,7 @@ func startPlacement(t *testing.T) string {
 	return "http://127.0.0.1:" + strings.TrimSpace(line)
 }
 
-// reply is what one side answers, as it is compared.
+// reply is what is compared of one side's answer.
 type reply struct {
 	Status int
 	Header map[string]string
@@ -123,7 +123,7 @@ func comparable(v any, name string) any {
 	return v
 }
 
-// loose are texts of errors of which Placement says the rest in the order of a set, or in the words of a library.
+// loose are texts of errors of which Placement says the rest in the order of a set, or with the text of a library.
 var loose = regexp.MustCompile(`(Malformed JSON|Failed validating|Unable to allocate inventory|No such trait|Update conflict|Inventory for|Real suffixes|bad group|Conflicting required and forbidden).*`)
 
 func comparedDetail(s string) string {

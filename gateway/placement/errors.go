@@ -203,16 +203,16 @@ func (r *Refusal) text() string {
 	return r.Detail
 }
 
-// wording is how a handler words a refusal: status, code and a format with one %s for the reason's text.
-type wording struct {
+// refusalFormat is a handler's answer to a refusal: status, code and a format with one %s for the reason's text.
+type refusalFormat struct {
 	status int
 	code   string
 	format string
 }
 
-// refusedAs answers with a refusal in the handler's words, or the usual ones.
-func refusedAs(r *Refusal, words map[Reason]wording) *apiError {
-	if w, ok := words[r.Reason]; ok {
+// refusedAs answers with a refusal in the handler's format, or in the usual one.
+func refusedAs(r *Refusal, formats map[Reason]refusalFormat) *apiError {
+	if w, ok := formats[r.Reason]; ok {
 		return &apiError{status: w.status, code: w.code, detail: fmt.Sprintf(w.format, r.text())}
 	}
 	switch r.Reason {
@@ -230,11 +230,11 @@ func refusedAs(r *Refusal, words map[Reason]wording) *apiError {
 	return conflict("", "%s", r.text())
 }
 
-// worded gives err as an answer, a refusal in the handler's words.
-func worded(err error, words map[Reason]wording) error {
+// formatted gives err back, and a refusal as an answer in the handler's format.
+func formatted(err error, formats map[Reason]refusalFormat) error {
 	var r *Refusal
 	if errors.As(err, &r) {
-		return refusedAs(r, words)
+		return refusedAs(r, formats)
 	}
 	return err
 }

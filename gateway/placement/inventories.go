@@ -65,7 +65,7 @@ func showsInventories(list map[string]Inventory, generation int64) map[string]an
 	return map[string]any{"resource_provider_generation": generation, "inventories": all}
 }
 
-// checkCapacity refuses an inventory of which nothing can be allocated, in the words of prefix.
+// checkCapacity refuses an inventory of which nothing can be allocated; prefix begins the text.
 func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix string) error {
 	capacity := math.Trunc(i.capacity())
 	what := ""
@@ -83,9 +83,9 @@ func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix stri
 const missingProvider = "No resource provider with uuid %[1]s found : No resource provider with uuid %[1]s found"
 
 // writeInventories replaces a provider's inventories if its generation is still the one read.
-func (c *call) writeInventories(p *Provider, list map[string]Inventory, words map[Reason]wording) error {
+func (c *call) writeInventories(p *Provider, list map[string]Inventory, formats map[Reason]refusalFormat) error {
 	err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &p.Generation, Raise: 1, Inventories: &list}}})
-	return worded(err, words)
+	return formatted(err, formats)
 }
 
 func (c *call) listInventories() error {
@@ -137,7 +137,7 @@ func (c *call) createInventory() error {
 		list = map[string]Inventory{}
 	}
 	list[class] = i
-	if err := c.writeInventories(p, list, map[Reason]wording{
+	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
 		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"},
 		ClassNotFound:      {http.StatusBadRequest, "", prefix + p.UUID + ": %s"},
 	}); err != nil {
@@ -164,7 +164,7 @@ func (c *call) setInventories() error {
 	if err != nil {
 		return err
 	}
-	if err := c.writeInventories(p, list, map[Reason]wording{
+	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
 		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
 		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "update conflict: %s"},
 		ClassNotFound:      {http.StatusBadRequest, "", "Unknown resource class in inventory for resource provider " + p.UUID + ": %s"},
@@ -226,7 +226,7 @@ func (c *call) updateInventory() error {
 	}
 	list := maps.Clone(p.Inventories)
 	list[class] = i
-	if err := c.writeInventories(p, list, map[Reason]wording{
+	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
 		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
 	}); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (c *call) deleteInventory() error {
 	}
 	list := maps.Clone(p.Inventories)
 	delete(list, class)
-	if err := c.writeInventories(p, list, map[Reason]wording{
+	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
 		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
 		InventoryInUse:     {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
 	}); err != nil {
@@ -268,7 +268,7 @@ func (c *call) deleteInventories() error {
 	}
 	changed := "Unable to delete inventory for resource provider " + p.UUID +
 		" because the inventory was updated by another process. Please retry your request.%.0s"
-	if err := c.writeInventories(p, map[string]Inventory{}, map[Reason]wording{
+	if err := c.writeInventories(p, map[string]Inventory{}, map[Reason]refusalFormat{
 		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, changed},
 		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "%s"},
 	}); err != nil {

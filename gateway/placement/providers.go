@@ -202,7 +202,7 @@ func (c *call) deleteProvider() error {
 	}
 	err = c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Delete: true}}})
 	if err != nil {
-		return worded(err, map[Reason]wording{
+		return formatted(err, map[Reason]refusalFormat{
 			ProviderNotFound:       {http.StatusNotFound, "", "%s for delete"},
 			ProviderHasAllocations: {http.StatusConflict, codeProviderInUse, "Unable to delete resource provider " + id + ": %s"},
 			ProviderHasChildren:    {http.StatusConflict, codeCannotDeleteParent, "Unable to delete parent resource provider " + id + ": %s"},
@@ -235,7 +235,7 @@ func (c *call) updateProvider() error {
 			return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", name)
 		}
 		prefix := "Unable to save resource provider " + p.UUID + ": "
-		return worded(err, map[Reason]wording{
+		return formatted(err, map[Reason]refusalFormat{
 			ParentNotFound:  {http.StatusBadRequest, "", prefix + "%s"},
 			ReparentRefused: {http.StatusBadRequest, "", prefix + "%s"},
 		})

@@ -31,7 +31,7 @@ func parseQuery(raw string) (parameters, error) {
 	return out, nil
 }
 
-// unescape leaves what is escaped wrongly as it is, as Python does.
+// unescape gives back a text that is escaped wrongly, as Python does.
 func unescape(s string) string {
 	if u, err := url.QueryUnescape(s); err == nil {
 		return u

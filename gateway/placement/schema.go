@@ -53,7 +53,7 @@ type violation struct {
 	text, keyword string
 	// path leads to the value, schemaPath to the rule.
 	path, schemaPath []string
-	// inner is said instead: of anyOf, how the value breaks the one schema of its type. Its paths begin there.
+	// inner is reported instead: of anyOf, how the value breaks the one schema of its type. Its paths begin there.
 	inner *violation
 }
 

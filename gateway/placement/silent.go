@@ -17,7 +17,7 @@ type silentKey struct{}
 // silentHeader names the cells that an answer lacks, one a value.
 const silentHeader = "Cellgate-Silent-Cell"
 
-// withSilent makes a context that collects what NoteSilentCell is told.
+// withSilent makes a context that collects the cells that NoteSilentCell names.
 func withSilent(ctx context.Context) (context.Context, *silentCells) {
 	s := &silentCells{}
 	return context.WithValue(ctx, silentKey{}, s), s

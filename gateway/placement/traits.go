@@ -186,7 +186,7 @@ func (c *call) setProviderTraits() error {
 	}
 	generation, err := c.writeTraits(p, names)
 	if err != nil {
-		return worded(err, map[Reason]wording{TraitNotFound: {http.StatusBadRequest, "", "%s"}})
+		return formatted(err, map[Reason]refusalFormat{TraitNotFound: {http.StatusBadRequest, "", "%s"}})
 	}
 	return c.reply(http.StatusOK, showsTraits(names, generation))
 }

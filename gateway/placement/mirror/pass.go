@@ -74,7 +74,7 @@ type PassConfig struct {
 	Cell string
 	// MaxLines bounds Report.Lines; 0 for 100.
 	MaxLines int
-	// Progress, if not nil, is told how far the pass is.
+	// Progress, if not nil, is called with how far the pass is.
 	Progress func(what string, done, all int)
 }
 
