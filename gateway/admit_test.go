@@ -92,7 +92,7 @@ func TestAdmission_ForgedPlace_IsRefused(t *testing.T) {
 }
 
 // Once it is known how long selections take, one whose deadline is nearer is refused,
-// and no cell hears of it.
+// and no cell gets it.
 func TestAdmission_HopelessDeadline_NoCellIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(1, 90), nil)

@@ -13,7 +13,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What an operator does to claims is told once with who did it; the many claims of
+// What an operator does to claims is logged once with the operator's name; the many claims of
 // conductors at DEBUG only.
 func TestWhatAnOperatorDoesIsLoggedWithItsName(t *testing.T) {
 	var logged bytes.Buffer

@@ -170,7 +170,7 @@ func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
 }
 
 // What callers do to themselves is not blamed on the cell: they cancel, or have
-// less time than a cell may take. The prober looks after the cell meanwhile.
+// less time than a cell may take. The prober asks the cell meanwhile.
 func TestImpatientCallersDoNotTrip(t *testing.T) {
 	for name, limit := range map[string]func() (context.Context, context.CancelFunc){
 		"cancelled": func() (context.Context, context.CancelFunc) {
@@ -338,9 +338,9 @@ func TestI7_RecoveryIsBounded(t *testing.T) {
 	})
 }
 
-// What changes is told once: users' calls stop, they go on. Every state reaches
+// A change is logged once: users' calls stop, they go on. Every state reaches
 // who watches.
-func TestBreakerChangesAreToldOnce(t *testing.T) {
+func TestBreaker_StateChanges_LoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer
 		var lock sync.Mutex

@@ -386,7 +386,7 @@ func (c *testCell) changed(id string) {
 	c.transfer(id, other, consumer)
 }
 
-// leaseScan is how often a cell looks for leases that are over.
+// leaseScan is how often a cell ends leases that are over.
 const leaseScan = time.Second
 
 // expire ends the lease of a claim, and of whatever else in the cell has none longer. In a bubble.
@@ -454,7 +454,7 @@ func refusal(kind fault.Kind, message string) *cellv1.ClaimOutcome {
 	return &cellv1.ClaimOutcome{Refusal: &cellv1.Refusal{Reason: string(kind), Message: message}}
 }
 
-// verifies makes the cell wait for the word of hosts on claims.
+// verifies makes the cell wait for the verdicts of hosts on claims.
 func (c *testCell) verifies() *testCell {
 	c.change = func(cfg *cell.Config) { cfg.VerifyMode = agents.VerifySync }
 	return c

@@ -78,7 +78,7 @@ func TestI2_ALateConfirmThatGoesToTwoReplicas(t *testing.T) {
 }
 
 // A confirm that looked while the claim was expired does not confirm what another one took
-// again since: it looks anew.
+// again since: it searches again.
 func TestI2_AConfirmThatLookedBeforeAnotherOneRetook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

@@ -49,7 +49,7 @@ func twoExpired(w *world) [2]*cellgatev1.Selection {
 }
 
 // confirmBoth confirms two claims of one consumer at once, and demands that one at
-// most is CONFIRMED, and that its caller is the one who was told so. It counts them.
+// most is CONFIRMED, and that it was answered as such to its own caller. It counts them.
 func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) (confirmed int) {
 	w.t.Helper()
 	var all sync.WaitGroup

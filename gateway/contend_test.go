@@ -13,8 +13,8 @@ import (
 	"cellgate/schedule"
 )
 
-// While hosts pass, a request goes on until its deadline; only then is it told
-// that it lost.
+// While hosts pass, a request goes on until its deadline; only then is it
+// CONTENDED.
 func TestContendedOnlyAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
@@ -118,7 +118,7 @@ func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
 
 // Requests for two instances each, twice as many as there is room for: those that
 // hold one half and wait for the other give it back, so pairs are placed, nothing
-// is held by halves, and nobody is told CONTENDED.
+// is held by halves, and no request ends with CONTENDED.
 func TestPairsDoNotStarveEachOther(t *testing.T) {
 	w := start(t, cellsOf(2, 20), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest

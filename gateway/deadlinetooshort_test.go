@@ -116,8 +116,8 @@ func TestI7_HurryDoesNotWaitForACellThatIsSick(t *testing.T) {
 	})
 }
 
-// A cell that is silent is told before the deadline, with how long it was waited for.
-func TestSilenceIsToldBeforeTheDeadline(t *testing.T) {
+// A silent cell is named before the deadline, with how long it was waited for.
+func TestSilentCell_NamedBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells()[:1], nil)
 		w.cells[0].hook(hang("ProposeBatch"), nil)

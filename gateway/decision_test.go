@@ -340,7 +340,7 @@ func TestDecisionIsNotOfTheLostCell(t *testing.T) {
 func TestDecisionsAreWrittenAtTheEnd(t *testing.T) {
 	cells := twoCells()
 	var id string
-	t.Run("life", func(t *testing.T) {
+	t.Run("lifetime", func(t *testing.T) {
 		w := start(t, cells, nil)
 		id = w.choose(ask(1, 1)).GetDecisionId()
 	})

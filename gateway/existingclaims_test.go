@@ -16,7 +16,7 @@ func twoCells() []*testCell {
 	return []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1), testHost(4, 1))}
 }
 
-// withoutVersions is an answer but for the versions of the tables that its call looked at: a repeat looks at newer ones.
+// withoutVersions is an answer without the versions of the tables that its call read: a repeat reads newer ones.
 func withoutVersions(m *cellgatev1.SelectDestinationsResponse) *cellgatev1.SelectDestinationsResponse {
 	m = proto.CloneOf(m)
 	for _, r := range m.GetCells() {

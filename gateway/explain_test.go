@@ -341,7 +341,7 @@ func (w *world) decided(resp *cellgatev1.SelectDestinationsResponse) *cellgatev1
 	return d
 }
 
-// A decision keeps the best hosts of its moment: what explain said just before, the chosen one first, with weights
+// A decision keeps the best hosts of its moment: what explain answered just before, the chosen one first, with weights
 // that add up.
 func TestDecision_SelectionOverThreeCells_KeepsTheRankingThatExplainGave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

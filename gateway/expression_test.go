@@ -148,7 +148,7 @@ func TestRejectedByTheExpression(t *testing.T) {
 	w.refused(r, fault.NoValidHost)
 }
 
-// What is wrong with an expression is told with its field and its place, and no cell
+// The error of an expression has its field and its place, and no cell
 // is asked.
 func TestBadExpressionsAreNamed(t *testing.T) {
 	cells := storedCells()

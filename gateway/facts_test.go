@@ -25,10 +25,10 @@ func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
 	}
 	got := cells[1].facts()
 	if len(cells[0].facts())+len(cells[2].facts()) != 0 || len(got) != 1 {
-		t.Fatalf("the cells were told %v, %v, %v", cells[0].facts(), got, cells[2].facts())
+		t.Fatalf("got %v, %v, %v", cells[0].facts(), got, cells[2].facts())
 	}
 	if m := got[0]; m.GetHostUuid() != host || m.GetNamespace() != "cinder" || m.GetFacts() != `{"free_gb":800,"pools":["<a>"]}` || m.GetIfGeneration() != -1 {
-		t.Errorf("the cell was told %v", m)
+		t.Errorf("got %v", m)
 	}
 	if rec := w.send("GET", "/v1/hosts/"+host+"/facts/nope", ""); rec.Code != 404 || !strings.Contains(rec.Body.String(), `has no facts in namespace \"nope\"`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
@@ -37,7 +37,7 @@ func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	if m := cells[1].facts()[1]; m.GetFacts() != "" || m.GetNamespace() != "cinder" {
-		t.Errorf("the cell was told %v", m)
+		t.Errorf("got %v", m)
 	}
 }
 

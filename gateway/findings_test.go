@@ -164,7 +164,7 @@ func TestAMoveThatIsNotFinished(t *testing.T) {
 	}
 }
 
-// Every replica is asked; what several saw is told once, with the earliest time, and a
+// Every replica is asked; a finding of several replicas is listed once, with the earliest time, and a
 // replica that does not answer is named.
 func TestFindingsOfAllReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

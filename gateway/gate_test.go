@@ -56,7 +56,7 @@ func TestGateSaysWhoAnswers(t *testing.T) {
 	}
 }
 
-// A gateway that has no legacy database for a cell names the source by the cell's word.
+// A gateway that has no legacy database for a cell names the source that the cell reports.
 func TestGateIsTheCellsToSay(t *testing.T) {
 	f := gated(1, testHost(1, 1))
 	f.gate.move(cellgatev1.Gate_SHADOW)
@@ -66,7 +66,7 @@ func TestGateIsTheCellsToSay(t *testing.T) {
 	}
 }
 
-// A cell that never had a gate, and is told of no services, is NATIVE.
+// A cell that never had a gate, and gets no services, is NATIVE.
 func TestGateThatThereNeverWasIsNative(t *testing.T) {
 	f, u := gated(1, testHost(1, 1)), newUpgrading()
 	w := startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
@@ -75,7 +75,7 @@ func TestGateThatThereNeverWasIsNative(t *testing.T) {
 	}
 }
 
-func TestDatabaseThatFailsIsToldAndReadAgain(t *testing.T) {
+func TestFailingDatabase_IsReportedAndReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
 		f.gate.move(cellgatev1.Gate_LEGACY)
@@ -117,7 +117,7 @@ func last(reports []*cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
 	return reports[len(reports)-1]
 }
 
-// What a replica has is not sent again; what changes is told at once.
+// What a replica has is not sent again; what changes is sent at once.
 func TestReportsOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -144,13 +144,13 @@ func TestReportsOfServices(t *testing.T) {
 		before := len(f.reported())
 		time.Sleep(1100 * time.Millisecond)
 		news := f.reported()[before:]
-		told := 0
+		revisions := 0
 		for _, r := range news {
 			if s := r.GetServices(); r.GetRevision() == 2 && len(s) == 1 && s[0].GetVersion() == 68 {
-				told++
+				revisions++
 			}
 		}
-		if told != 1 || len(news) < 2 {
+		if revisions != 1 || len(news) < 2 {
 			t.Errorf("after the change: %v", news)
 		}
 	})
@@ -284,7 +284,7 @@ func TestGateMovesAreLogged(t *testing.T) {
 	})
 }
 
-// A cell is told who reports, in words that people know, and by the gateway that imports
+// A report names its gateway as people know it, and is sent by the gateway that imports
 // which instances have no claim.
 func TestGateReportSaysWhoAndWhatHasNoClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

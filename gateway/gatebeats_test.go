@@ -40,7 +40,7 @@ func goesDown(reports []*cellv1.ReportLegacyRequest) (down map[string]bool, unre
 }
 
 // No service is reported down by a copy that stopped. It is found after service_down_time, nothing is
-// imported from it, and what was told counts again when it goes on.
+// imported from it, and the last report counts again when it goes on.
 func TestGate_CopyThatStops_TellsNobodyDown(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_NATIVE} {
 		t.Run(state.String(), func(t *testing.T) {

@@ -27,7 +27,7 @@ func (c *testCell) reportsFrom() func() []*cellv1.ReportLegacyRequest {
 	return func() []*cellv1.ReportLegacyRequest { return got[*cellv1.ReportLegacyRequest](c)[from:] }
 }
 
-// A gateway that was paused has rows of before: it tells the cell nothing of services until it
+// A gateway that was paused has old rows: it reports no services to the cell until it
 // has read them again.
 func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -43,15 +43,15 @@ func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 			want := int32(u.reader.services[0].Version)
 			paused.Add(int64(p))
 			time.Sleep(5 * time.Second)
-			told := false
+			reported := false
 			for _, r := range since() {
 				if s := r.GetServices(); len(s) > 0 && s[0].GetVersion() == want {
-					told = true
-				} else if !told && !r.GetLook() && p > 15*time.Second {
+					reported = true
+				} else if !reported && !r.GetLook() && p > 15*time.Second {
 					t.Errorf("after a pause of %v it tells %v before it has read", p, r)
 				}
 			}
-			if !told {
+			if !reported {
 				t.Errorf("after a pause of %v it does not tell the services: %v", p, since())
 			}
 		}
@@ -95,8 +95,8 @@ func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 }
 
 // In a database to which nobody writes all hosts would be down within moments, and the cell full.
-// The cell is told of no service that is down, and of no rows that are imported.
-func TestACellToWhoseDatabaseNobodyWritesIsToldNothing(t *testing.T) {
+// The cell gets no service that is down, and no rows are imported.
+func TestGateReport_IdleDatabase_HasNoServices(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_SHADOW, cellgatev1.Gate_NATIVE} {
 		t.Run(state.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

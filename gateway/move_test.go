@@ -273,7 +273,7 @@ func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {
 	}
 }
 
-// The new claim is confirmed, but its cell is not heard of when that is repeated:
+// The new claim is confirmed, but its cell does not answer when that is repeated:
 // the source alone is no reason to refuse.
 func TestConfirmOfAMoveWhileItsCellHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

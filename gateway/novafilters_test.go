@@ -53,7 +53,7 @@ func TestNovaFiltersDecide(t *testing.T) {
 	}
 }
 
-// A hint that no enabled filter reads changes nothing, as in Nova, and is said.
+// A hint that no enabled filter reads changes nothing, as in Nova, and is reported.
 func TestUnreadHintsAreIgnoredAloud(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := ask(1, 1)

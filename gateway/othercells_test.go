@@ -226,7 +226,7 @@ func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T
 	}
 }
 
-// An explanation of several instances says at which one the request ends, with select's words and change.
+// An explanation of several instances says at which one the request ends, with select's text and change.
 func TestExplain_SeveralInstancesDoNotAllFit_HasTheRefusal(t *testing.T) {
 	var hosts []schedule.Host
 	for i := range 4 {

@@ -12,7 +12,7 @@ import (
 )
 
 // A dead cell does not take away what the others say of their hosts.
-func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreTold(t *testing.T) {
+func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := testHost(1, 4)
 		full.Resources[0].Used = 1
@@ -48,9 +48,9 @@ func TestRefusal_ACellDoesNotLookWhatHostsLack_IsNamed(t *testing.T) {
 		if got := detail.GetUnexaminedCells(); len(got) != 1 || got[0] != "cell2" || detail.GetHosts() != 2 {
 			t.Errorf("the detail is %v", detail)
 		}
-		told, err := w.scheduler.ExplainDestinations(t.Context(), req)
-		if err != nil || len(told.GetUnexaminedCells()) != 1 {
-			t.Errorf("explained: %v, %v", told, err)
+		explained, err := w.scheduler.ExplainDestinations(t.Context(), req)
+		if err != nil || len(explained.GetUnexaminedCells()) != 1 {
+			t.Errorf("explained: %v, %v", explained, err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ func TestPinIsTheCells(t *testing.T) {
 		t.Errorf("the cell is %v", resp.GetCell())
 	}
 	if p := got[*cellv1.PinGateRequest](f); len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" || !p[0].GetForce() {
-		t.Errorf("the cell was told %v", p)
+		t.Errorf("got %v", p)
 	}
 	// This gateway goes by it at once.
 	if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_NATIVE {
@@ -59,7 +59,7 @@ func TestPinThatIsRefused(t *testing.T) {
 		t.Errorf("it names %v", e.Fields)
 	}
 	if p := got[*cellv1.PinGateRequest](f); len(p) != 0 {
-		t.Errorf("the cell was told %v", p)
+		t.Errorf("got %v", p)
 	}
 }
 

@@ -92,9 +92,9 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 				c.Cells = append(c.Cells, cellclient.CellConfig{Name: "cell2", UUID: testUUID(0xc, 2), Replicas: []string{addr}})
 			}, slog.New(slog.NewTextHandler(&log, nil)))
 			ctx := context.Background()
-			var said []string
+			var answers []string
 			note := func(m proto.Message, err error) {
-				said = append(said, fmt.Sprint(err), protojson.Format(m))
+				answers = append(answers, fmt.Sprint(err), protojson.Format(m))
 			}
 			resp := w.choose(ask(1, 1))
 			note(resp, nil)
@@ -127,9 +127,9 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 				{"GET", "/v1/claims/" + testUUID(1, 9), ""},
 				{"DELETE", "/v1/claims/" + testUUID(1, 9) + "?claim_id=x", ""},
 			} {
-				said = append(said, w.send(call[0], call[1], call[2]).Body.String())
+				answers = append(answers, w.send(call[0], call[1], call[2]).Body.String())
 			}
-			for _, text := range said {
+			for _, text := range answers {
 				for _, bad := range driverTexts {
 					if strings.Contains(text, bad) {
 						t.Errorf("%q in %s", bad, text)

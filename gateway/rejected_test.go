@@ -47,7 +47,7 @@ func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 			r.GetReason() != "NO_ROOM" || r.GetMessage() == "" || r.GetClaimId() == "" || r.GetInstanceUuid() != testUUID(0x1, 1) {
 			t.Errorf("rejected: %v", r)
 		}
-		// Read again, it has the claim as it is now.
+		// Read again, it has the claim's newest state.
 		read, err := w.decision(resp.GetDecisionId())
 		if err != nil || len(read.GetClaims()) != 1 || read.GetClaims()[0].GetClaimId() != got.GetClaimId() || read.GetClaims()[0].GetState() != cellgatev1.ClaimState_PENDING {
 			t.Errorf("read: %v, %v", read, err)
@@ -68,13 +68,13 @@ func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 		if len(d.GetRejectedClaims()) != 2 {
 			t.Errorf("rejected: %v", d.GetRejectedClaims())
 		}
-		// The caller ignored one, and is told of the others what they were.
+		// The caller ignored one, and gets the reasons of the others.
 		want := map[string]int32{"HostFilter ignored": 1, "HostVerdict NO_ROOM": 1, "HostVerdict DISABLED": 1}
 		if got := rejectsOf(t, e); !maps.Equal(got, want) || !strings.Contains(e.Message, "1 refused the claim (NO_ROOM)") {
 			t.Errorf("rejected by %v: %q", got, e.Message)
 		}
 		if got := rejectCountsOf(d.GetCells()[0].GetRejects()); !maps.Equal(got, want) {
-			t.Errorf("its cell is said to have rejected by %v", got)
+			t.Errorf("its cell reports the rejects %v", got)
 		}
 		if n := w.liveClaims(); n != 0 {
 			t.Errorf("%d claims are left", n)

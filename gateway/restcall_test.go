@@ -15,7 +15,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Bad parameters are named, in words of ours.
+// Bad parameters are named, with texts of this API.
 func TestBadParameters(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	for _, tt := range []struct{ path, field string }{

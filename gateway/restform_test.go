@@ -77,7 +77,7 @@ func TestTheSchemaNamesEveryReason(t *testing.T) {
 	if err := json.Unmarshal(w.send("GET", "/openapi.json", "").Body.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	words := strings.FieldsFunc(doc.Components.Schemas["Error"].Properties["reason"].Description, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })
+	named := strings.FieldsFunc(doc.Components.Schemas["Error"].Properties["reason"].Description, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })
 	want := []string{"DEADLINE_EXCEEDED", "CANCELLED"}
 	for _, k := range fault.Kinds() {
 		if k != fault.Gone {
@@ -85,8 +85,8 @@ func TestTheSchemaNamesEveryReason(t *testing.T) {
 		}
 	}
 	for _, reason := range want {
-		if !slices.Contains(words, reason) {
-			t.Errorf("%s is not named: %v", reason, words)
+		if !slices.Contains(named, reason) {
+			t.Errorf("%s is not named: %v", reason, named)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestResyncGoesToEveryReplica(t *testing.T) {
 				t.Errorf("replica %d: %v", i, r)
 			}
 			if got := got[*cellv1.ResyncHostsRequest](w.cells[i]); len(got) != 1 || got[0].GetReason() != "a test" || got[0].GetWho() == "" {
-				t.Errorf("replica %d was told %v", i, got)
+				t.Errorf("replica %d got %v", i, got)
 			}
 		}
 		w.cells[0].hook(hangAll, nil)

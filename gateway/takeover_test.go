@@ -50,8 +50,8 @@ func (w *world) slowLink() (answered, released chan struct{}) {
 	return answered, released
 }
 
-// givenUp sends a request, and gives up once its claims are made and before that is
-// heard. What the call gives back is on its way until late is called.
+// givenUp sends a request, and gives up once its claims are made and before the gateway has
+// the answer. What the call gives back is on its way until late is called.
 func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func()) {
 	w.t.Helper()
 	answered, released := w.slowLink()
@@ -62,7 +62,7 @@ func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func())
 	if r := <-first; r.err == nil {
 		w.t.Fatal("the call that was given up was answered")
 	}
-	synctest.Wait() // the gateway has heard of it
+	synctest.Wait() // the gateway has its answer
 	close(answered)
 	synctest.Wait()
 	return func() { close(released); synctest.Wait() }

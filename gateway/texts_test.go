@@ -78,7 +78,7 @@ func TestNULsAreRefusedByTheirField(t *testing.T) {
 	}
 }
 
-// A claim_id that can be none is refused in the words of the schema, at the door.
+// A claim_id that can be none is refused at the API with the text of the schema.
 func TestClaimIDsAreVisibleASCII(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	for _, id := range []string{"é", "a b", "a\x00", strings.Repeat("x", 65)} {

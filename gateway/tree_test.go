@@ -54,7 +54,7 @@ func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
 	}
 }
 
-// A host whose tree lacks a class is not told to lack the tree besides.
+// A host whose tree lacks a class is not reported to lack the tree besides.
 func TestNearestHost_TreeLacksAClass_IsNamedOnce(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, gpuHost(1))}, nil)
 	for specs, want := range map[[2]string]string{{"resources1:VGPU", "5"}: "VGPU", {"trait1:CUSTOM_FAST", "required"}: ""} {

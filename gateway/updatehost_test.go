@@ -13,12 +13,12 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// words gives what the cell was told of its hosts.
-func (c *testCell) words() []*cellv1.SetAdminStateRequest {
+// adminStates gives the changes of admin states that the cell got.
+func (c *testCell) adminStates() []*cellv1.SetAdminStateRequest {
 	return got[*cellv1.SetAdminStateRequest](c)
 }
 
-func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
+func TestUpdateHost_HostOfOneCell_OnlyThatCellGetsIt(t *testing.T) {
 	cells := fleet(3, 2)
 	var log safeBuffer
 	w := startLogged(t, cells, nil, slog.New(slog.NewTextHandler(&log, nil)))
@@ -27,14 +27,14 @@ func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
 	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"state":"MAINTENANCE"`) || !strings.Contains(rec.Body.String(), `"by":"an operator"`) {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	if len(cells[0].words())+len(cells[2].words()) != 0 || len(cells[1].words()) != 1 {
-		t.Fatalf("the cells were told %v, %v, %v", cells[0].words(), cells[1].words(), cells[2].words())
+	if len(cells[0].adminStates())+len(cells[2].adminStates()) != 0 || len(cells[1].adminStates()) != 1 {
+		t.Fatalf("got %v, %v, %v", cells[0].adminStates(), cells[1].adminStates(), cells[2].adminStates())
 	}
-	if m := cells[1].words()[0]; m.GetHostUuid() != host || m.GetState() != cellgatev1.HostAdmin_MAINTENANCE || m.GetReason() != "a kernel" || !m.GetUntil().AsTime().Equal(until) || m.GetLasts() != nil {
-		t.Errorf("the cell was told %v", m)
+	if m := cells[1].adminStates()[0]; m.GetHostUuid() != host || m.GetState() != cellgatev1.HostAdmin_MAINTENANCE || m.GetReason() != "a kernel" || !m.GetUntil().AsTime().Equal(until) || m.GetLasts() != nil {
+		t.Errorf("got %v", m)
 	}
-	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].words()[1].GetLasts().AsDuration() != 2*time.Hour {
-		t.Errorf("%d %s; the cell was told %v", rec.Code, rec.Body, cells[1].words()[1])
+	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].adminStates()[1].GetLasts().AsDuration() != 2*time.Hour {
+		t.Errorf("%d %s; got %v", rec.Code, rec.Body, cells[1].adminStates()[1])
 	}
 	for _, want := range []string{"an operator changed what is wanted of a host", "state=MAINTENANCE", `reason="a kernel"`, "cell=cell2", "outcome=OK"} {
 		if !strings.Contains(log.String(), want) {
@@ -46,11 +46,11 @@ func TestAnOperatorsWordGoesToTheCellThatHasTheHost(t *testing.T) {
 		t.Errorf("without a reason: %d %s", rec.Code, rec.Body)
 	}
 	if n := strings.Count(log.String(), "an operator changed"); n != changes || !strings.Contains(log.String(), "was not changed") || !strings.Contains(log.String(), "outcome=INVALID_REQUEST") {
-		t.Errorf("of a refused word the log says:\n%s", log.String())
+		t.Errorf("of a refused change the log has:\n%s", log.String())
 	}
 }
 
-func TestBadWordsAboutAHostAreNamed(t *testing.T) {
+func TestUpdateHost_BadFields_AreNamed(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
 	host := testUUID(0xa, 0)
 	for _, tt := range []struct{ path, body, reason, field string }{
@@ -72,7 +72,7 @@ func TestBadWordsAboutAHostAreNamed(t *testing.T) {
 }
 
 // A reply that was lost says neither that it was done nor that it was not.
-func TestAWordWhoseAnswerWasLost(t *testing.T) {
+func TestUpdateHost_AnswerIsLost_OutcomeUnknown(t *testing.T) {
 	cells := fleet(1, 1)
 	w := start(t, cells, nil)
 	cells[0].hook(nil, func(method string, _ any) error {

@@ -17,9 +17,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// asOf gives the generations over which a cell was told of its hosts.
+// asOf gives the generations over which a cell got changes of its hosts.
 func (c *testCell) asOf() (over []int64) {
-	for _, w := range c.words() {
+	for _, w := range c.adminStates() {
 		over = append(over, w.GetAsOfGeneration())
 	}
 	for _, p := range c.facts() {
@@ -31,20 +31,20 @@ func (c *testCell) asOf() (over []int64) {
 // first is the first host of cell1.
 var first = testUUID(0xa, 0)
 
-// ways are what may be said of the first host of cell1, with its cell and without.
+// ways are the changes of the first host of cell1, with its cell and without.
 func ways(query string) [][3]string {
 	host := "/v1/hosts/" + first
-	word := `{"admin_state": "DISABLED", "reason": "r"`
+	state := `{"admin_state": "DISABLED", "reason": "r"`
 	return [][3]string{
-		{"PATCH", host, word + "}"},
-		{"PATCH", host, word + `, "cell": "cell1"}`},
+		{"PATCH", host, state + "}"},
+		{"PATCH", host, state + `, "cell": "cell1"}`},
 		{"PUT", host + "/facts/cinder", "{}"},
 		{"PUT", host + "/facts/cinder?cell=cell1", "{}"},
 		{"DELETE", host + "/facts/cinder" + query, ""},
 	}
 }
 
-func TestWhatIsSaidOfAHostNamesWhatItIsSaidOver(t *testing.T) {
+func TestUpdateHost_HostOfAGeneration_ChangeNamesIt(t *testing.T) {
 	for _, way := range ways("") {
 		cells := fleet(2, 1)
 		w := start(t, cells, nil)
@@ -59,7 +59,7 @@ func TestWhatIsSaidOfAHostNamesWhatItIsSaidOver(t *testing.T) {
 	}
 }
 
-// What another one was faster with is said over that one, while its caller waits.
+// An overtaken change is retried over the newer one, while its caller waits.
 func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 	for _, way := range ways("") {
 		synctest.Test(t, func(t *testing.T) {
@@ -108,24 +108,23 @@ func TestWhoNamesAGenerationHearsThatThereIsANewerOne(t *testing.T) {
 	old := cells[0].generation(first)
 	cells[0].sayOfFirst("something")
 	generation := cells[0].generation(first)
-	word := func(generation int64) (int, string) {
+	patch := func(generation int64) (int, string) {
 		rec := w.send("PATCH", "/v1/hosts/"+first, fmt.Sprintf(`{"admin_state": "DISABLED", "reason": "r", "if_generation": %d}`, generation))
 		return rec.Code, rec.Body.String()
 	}
-	if code, body := word(old); code != 409 || !strings.Contains(body, "STALE_GENERATION") || !strings.Contains(body, `"generation":"`) {
+	if code, body := patch(old); code != 409 || !strings.Contains(body, "STALE_GENERATION") || !strings.Contains(body, `"generation":"`) {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, body := word(generation); code != 200 || !slices.Equal(cells[0].asOf(), []int64{old, generation}) {
+	if code, body := patch(generation); code != 200 || !slices.Equal(cells[0].asOf(), []int64{old, generation}) {
 		t.Errorf("%d %s; sent over %v", code, body, cells[0].asOf())
 	}
-	if code, body := word(-1); code != 400 || !strings.Contains(body, "if_generation") {
+	if code, body := patch(-1); code != 400 || !strings.Contains(body, "if_generation") {
 		t.Errorf("%d %s", code, body)
 	}
 }
 
-// A copy that comes after its caller heard OUTCOME_UNKNOWN, and was answered to something
-// else, is refused.
-func TestACopyThatComesLateUndoesNoNewerWord(t *testing.T) {
+// A copy is refused that arrives after its caller got OUTCOME_UNKNOWN and made another change.
+func TestUpdateHost_LateCopy_DoesNotUndoANewerChange(t *testing.T) {
 	cells := fleet(1, 1)
 	w := start(t, cells, nil)
 	var late *cellv1.SetAdminStateRequest
@@ -148,8 +147,8 @@ func TestACopyThatComesLateUndoesNoNewerWord(t *testing.T) {
 	}
 }
 
-// Without a look nothing is said.
-func TestNothingIsSaidOfAHostThatCannotBeLookedAt(t *testing.T) {
+// Without the generation nothing is sent.
+func TestUpdateHost_GenerationUnknown_NothingIsSent(t *testing.T) {
 	for _, way := range ways("?cell=cell1") {
 		cells := fleet(1, 1)
 		w := start(t, cells, nil)
@@ -165,10 +164,10 @@ func TestNothingIsSaidOfAHostThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// Of what is said of a host one replica gets one copy, whatever became of it: a second one
-// would be refused as overtaken by the first, and its caller told that somebody else was
+// One replica gets one copy of a host's change, whatever became of it: a second one
+// would be refused as overtaken by the first, and its caller would learn that another caller was
 // faster.
-func TestWhatIsSaidOfAHostGoesToOneReplica(t *testing.T) {
+func TestUpdateHost_CellOfTwoReplicas_OneGetsIt(t *testing.T) {
 	host := "/v1/hosts/" + testUUID(0xa, 1)
 	for _, way := range [][3]string{
 		{"PATCH", host, `{"admin_state": "DISABLED", "reason": "r"}`},

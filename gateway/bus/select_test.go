@@ -173,7 +173,7 @@ func TestException_Refused_RaisesWhatConductorsUnderstand(t *testing.T) {
 	}
 }
 
-// When the time of a request is over the conductor hears so, and is not left waiting.
+// When the time of a request is over, the conductor gets an error instead of waiting.
 func TestSelectDestinations_CellStaysAway_RaisesMessagingTimeout(t *testing.T) {
 	g := &gateway{answer: func(context.Context, *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 		return nil, fault.New(fault.CellUnavailable, "a cell is away")
