@@ -49,11 +49,11 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	case row == nil || row.Host == nil:
 		return nil, fault.New(fault.CellUnavailable, "host %s is not in this replica's table yet", set.HostUUID)
 	}
-	told := []any{"host", row.Host.ServiceHost, "host_uuid", set.HostUUID, "state", string(set.State), "reason", set.Reason, "who", orSomebody(set.By)}
+	attrs := []any{"host", row.Host.ServiceHost, "host_uuid", set.HostUUID, "state", string(set.State), "reason", set.Reason, "who", orSomebody(set.By)}
 	if row.Admin != nil && !row.Admin.Until.IsZero() {
-		told = append(told, "until", row.Admin.Until)
+		attrs = append(attrs, "until", row.Admin.Until)
 	}
-	s.log.Info("audit: an operator's word about a host", told...)
+	s.log.Info("audit: an operator set a host's admin state", attrs...)
 	return &cellv1.SetAdminStateResponse{Host: s.hostMessage(row, req.GetDefaultAvailabilityZone())}, nil
 }
 

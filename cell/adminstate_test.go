@@ -159,7 +159,7 @@ func TestAMaintenanceEndsByItself(t *testing.T) {
 		beat := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Second) {
 				for n := range 2 {
-					r.cell.live.NoteHeard(hostUUID(n))
+					r.cell.live.NoteSeen(hostUUID(n))
 				}
 			}
 		}

@@ -22,7 +22,7 @@ type Config struct {
 	Replica string
 	// ServiceDownTime is how long a host may be silent before it is down (60 s).
 	ServiceDownTime time.Duration
-	// HeartbeatEvery is what agents are told (10 s).
+	// HeartbeatEvery is the interval that agents are asked for (10 s).
 	HeartbeatEvery time.Duration
 	// SnapshotTTL is how long a version named in a proposal answers (2 s).
 	SnapshotTTL time.Duration

@@ -17,6 +17,6 @@
 //   - A version named in a proposal answers for Config.SnapshotTTL; after that, or in another
 //     incarnation of the replica, it is GONE.
 //   - What a move to another cell left is not released while its host reports the instance.
-//   - Nothing is lost by a restart: everything is in the shard but when hosts were heard; which
-//     of them are silent is (I8).
+//   - Nothing is lost by a restart: everything is in the shard but when hosts were last seen;
+//     which of them are silent is (I8).
 package cell

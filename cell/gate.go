@@ -102,26 +102,26 @@ func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registra
 		if row != nil && !row.Imported {
 			return gate.Registration{Agent: true, AgentVersion: row.AgentVersion, Lacks: c.gate.Rules.Lacking(row)}
 		}
-		said, rep := c.agents.HeldState(uuid)
-		if said == nil {
+		held, rep := c.agents.HeldState(uuid)
+		if held == nil {
 			return gate.Registration{}
 		}
-		r := gate.Registration{Agent: true, AgentVersion: said.AgentVersion, Lacks: c.gate.Rules.Lacking(said)}
+		r := gate.Registration{Agent: true, AgentVersion: held.AgentVersion, Lacks: c.gate.Rules.Lacking(held)}
 		if row != nil && g != nil && g.State == shard.GateShadow {
-			r.Differs = c.gate.Comparisons.Differences(g.Epoch, gate.HostComparison{Row: row, Usage: c.rows.Host(uuid).Usage, Said: said, There: c.agents.InstanceDifference(uuid, rep), Now: c.now()})
+			r.Differs = c.gate.Comparisons.Differences(g.Epoch, gate.HostComparison{Row: row, Usage: c.rows.Host(uuid).Usage, Reported: held, There: c.agents.InstanceDifference(uuid, rep), Now: c.now()})
 		}
 		return r
 	}
 }
 
-// agentVersion is that of the agent that reports a host, or of one that is heard here while
-// Nova's tables do; 0 for none.
+// agentVersion is the version of the agent that reports a host; of an imported host, of the
+// agent that reports it to this replica; 0 for none.
 func (c *Cell) agentVersion(h *shard.Host) int32 {
 	if !h.Imported {
 		return h.AgentVersion
 	}
-	if said, _ := c.agents.HeldState(h.UUID); said != nil {
-		return said.AgentVersion
+	if held, _ := c.agents.HeldState(h.UUID); held != nil {
+		return held.AgentVersion
 	}
 	return 0
 }

@@ -16,8 +16,8 @@ import (
 	"cellgate/shard"
 )
 
-// ReportLegacy takes what a gateway sees of Nova's tables, moves the gate by it, unless
-// it only looks, and answers with the gate as it is then. Any replica may be asked.
+// ReportLegacy takes a gateway's report of Nova's tables, moves the gate by it, unless the
+// gateway only asks, and answers with the resulting gate. Any replica may be asked.
 func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 	"cellgate/shard"
 )
 
-// Health says whether the replica is alive (no transaction stands still) and
-// ready: it is alive, its table is loaded or its store looks for hosts itself until it
-// is, it is not stopping, and its store does not fail. The lease scan asks the store every Config.LeaseScan, and writes to it
-// while writes fail, so that a store that works again is seen without a request.
+// Health gives whether the replica is alive (no transaction stands still) and ready: it is
+// alive and not stopping, its store does not fail, and its table is loaded, or its store
+// selects hosts itself until then. The lease scan asks the store every Config.LeaseScan, and
+// writes to it while writes fail, so that a store that works again is seen without a request.
 func (c *Cell) Health() *health.Monitor { return c.health }
 
 func (c *Cell) aliveChecks() []health.Check {

@@ -132,13 +132,13 @@ func devicePoolsOf(text string, taken []schedule.AssignedDevices) ([]*cellgatev1
 			data, _ = object.(map[string]any) // as before versioned objects
 		}
 		pool := &cellgatev1.HostDevicePool{NumaCell: -1}
-		var words []string
+		var fields []string
 		add := func(key string, value any) {
 			if value == nil {
-				words = append(words, key)
+				fields = append(fields, key)
 				return
 			}
-			words = append(words, key+"="+strings.ToLower(fmt.Sprint(value)))
+			fields = append(fields, key+"="+strings.ToLower(fmt.Sprint(value)))
 		}
 		for key, value := range data {
 			number, isNumber := value.(float64)
@@ -159,8 +159,8 @@ func devicePoolsOf(text string, taken []schedule.AssignedDevices) ([]*cellgatev1
 				add(key, value)
 			}
 		}
-		slices.Sort(words)
-		pool.Devices = strings.Join(words, ",")
+		slices.Sort(fields)
+		pool.Devices = strings.Join(fields, ",")
 		out = append(out, pool)
 	}
 	for _, t := range taken {

@@ -192,8 +192,8 @@ func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostReques
 // average: 1,000 of them a second are taken beside everything else.
 const resyncEach = time.Millisecond
 
-// ResyncHosts makes the hosts that this replica hears start over: their agents send the
-// whole state, as a new version, and what they sent before counts no more.
+// ResyncHosts makes the hosts with a stream to this replica start over: their agents send the
+// whole state, as a new version, and their earlier states count no more.
 func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsRequest) (*cellv1.ResyncHostsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err

@@ -126,7 +126,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			if c.TransferredFrom != "" {
 				continue // its new consumer's to release
 			}
-			said, gone := s.agents.ReportLacks(c)
+			report, gone := s.agents.ReportLacks(c)
 			if h := s.rows.Host(c.HostUUID); h != nil && h.Host != nil && h.Host.Imported {
 				gone = true // Nova's tables speak for the host
 			}
@@ -136,7 +136,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			}
 			ids[c.ClaimID] = id
 			of = append(of, c)
-			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, ReportedGoneBy: &said, Deleted: at}})
+			ops = append(ops, shard.Op{Release: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID, ReportedGoneBy: &report, Deleted: at}})
 		}
 	}
 	answers, err := s.queue.Do(ctx, ops, false)

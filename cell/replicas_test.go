@@ -317,8 +317,8 @@ func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stood atomic.Int64
 		l := liveness.New(60*time.Second, func() time.Time { return time.Now().Add(time.Duration(stood.Load())) })
-		l.NoteHeard("a")
-		l.NoteHeard("b")
+		l.NoteSeen("a")
+		l.NoteSeen("b")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Run(ctx, func(context.Context) {}) }()
@@ -328,7 +328,7 @@ func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 		if down, _ := l.DownHosts(); len(down) != 0 {
 			t.Errorf("down after the hour in which the replica stood still: %v", down)
 		}
-		l.NoteHeard("a")
+		l.NoteSeen("a")
 		time.Sleep(40 * time.Second)
 		if down, _ := l.DownHosts(); len(down) != 1 {
 			t.Errorf("b was silent for a minute after that: %v", down)

@@ -35,7 +35,7 @@ func TestAComputeWhoseClockIsBehindIsBackWithItsFirstHeartbeat(t *testing.T) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
 			for n := range 2 {
-				r.cell.live.NoteHeard(hostUUID(n))
+				r.cell.live.NoteSeen(hostUUID(n))
 			}
 			r.told(req)
 			synctest.Wait()

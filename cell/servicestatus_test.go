@@ -103,7 +103,7 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 		check := func(r *testCell, when string) {
 			t.Helper()
 			for n := range 5 {
-				r.cell.live.NoteHeard(hostUUID(n))
+				r.cell.live.NoteSeen(hostUUID(n))
 			}
 			synctest.Wait()
 			if got := r.rejected(query(1)); !maps.Equal(got, outWhy) {
@@ -250,7 +250,7 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 				behind.told(stale)
 				time.Sleep(time.Second)
 			}
-			r.cell.live.NoteHeard(hostUUID(1))
+			r.cell.live.NoteSeen(hostUUID(1))
 			synctest.Wait()
 			if got := r.rejected(query(1)); c.want == "" && len(got) > 0 || c.want != "" && got[c.want] != 1 {
 				t.Errorf("rejected are %v, want %q", got, c.want)
@@ -275,7 +275,7 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			r.told(serviceSays("a", 1, time.Unix(1_030, 0), disabled))
 			check := func(when, want string) {
 				t.Helper()
-				r.cell.live.NoteHeard(hostUUID(1))
+				r.cell.live.NoteSeen(hostUUID(1))
 				synctest.Wait()
 				if got := r.rejected(query(1)); want == "" && len(got) > 0 || want != "" && got[want] != 1 {
 					t.Errorf("%s rejected are %v, want %q", when, got, want)
@@ -309,7 +309,7 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 		check := func(when string, passed int32, want int32) {
 			t.Helper()
 			for n := range 3 {
-				r.cell.live.NoteHeard(hostUUID(n))
+				r.cell.live.NoteSeen(hostUUID(n))
 			}
 			synctest.Wait()
 			if p, got := r.propose(query(1)), r.rejected(query(1))[isUnknown]; p.GetPassed() != passed || got != want {
@@ -356,7 +356,7 @@ func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
 		check := func(when string, want ...string) {
 			t.Helper()
 			for n := range 3 {
-				r.cell.live.NoteHeard(hostUUID(n))
+				r.cell.live.NoteSeen(hostUUID(n))
 			}
 			got := r.rejected(query(1))
 			if passed := r.propose(query(1)).GetPassed(); int(passed) != 3-len(want) || len(got) != len(want) {

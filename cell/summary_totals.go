@@ -47,13 +47,13 @@ func newTotals(touched *replica.TouchedHosts) *totals {
 // counts has how often each name was counted.
 type counts map[string]int
 
-func (c counts) add(word string, by int) {
-	if c[word] += by; c[word] == 0 {
-		delete(c, word)
+func (c counts) add(name string, by int) {
+	if c[name] += by; c[name] == 0 {
+		delete(c, name)
 	}
 }
 
-// countedHost is a host as it is counted.
+// countedHost is what a host adds to the counts.
 type countedHost struct {
 	row         *replica.HostRow
 	up          bool

@@ -19,7 +19,7 @@ import (
 const (
 	// maxTrials is how many questions of capacity a replica answers at once. Others are refused as OVERLOADED.
 	maxTrials = 2
-	// trialWait is how long a question waits for a place: of one that has just ended, the replica may not have heard yet.
+	// trialWait is how long a question waits for a place: the replica may not know yet that one has just ended.
 	trialWait = time.Second
 	// trialRest is how long a trial leaves the processor to others after about as much work.
 	trialRest = 2 * time.Millisecond

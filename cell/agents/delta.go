@@ -10,8 +10,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// applyDelta gives the state that a delta makes of the one that is held, which stays
-// as it is and shares with it what did not change. The schema has checked the delta's
+// applyDelta gives the state that a delta makes of the held one, which is not changed
+// and shares its unchanged parts with the new one. The schema has checked the delta's
 // fields one by one; what is wrong with how they fit together, or with what is held,
 // is named. Epoch and follow are the delta's.
 func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, error) {

@@ -1,4 +1,4 @@
-// Package agents hears the agents of a cell's hosts: one stream a host and replica.
+// Package agents serves the agents of a cell's hosts: one stream a host and replica.
 //
 //	service.go       Service, and the messages of one stream
 //	registration.go  a state on its way into the shard; delta.go, fullstate.go, statefacts.go read it

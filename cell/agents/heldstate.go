@@ -9,8 +9,8 @@ import (
 	"cellgate/shard"
 )
 
-// HeldState is the last state of a host whose agent is heard here, and the report that
-// it is of; nil for none, and for one that is refused since.
+// HeldState is the last state of a host whose agent reports to this replica, and its report;
+// nil for none, for a silent agent, and for one whose newest state is refused.
 func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	rep := s.Reports.Newest(uuid)
 	if rep == nil || !s.Streams.isActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
@@ -22,9 +22,8 @@ func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	return rep.host(), rep
 }
 
-// ComparableReport gives the report of a host that can be compared with its rows: of an
-// agent that is heard here, knows its instances and is not refused since, and of which the
-// row is.
+// ComparableReport gives the report that a host's row is of, nil when the two cannot be
+// compared: the agent must be up at this replica, know its instances, and not be refused since.
 func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
 		return nil
@@ -33,7 +32,7 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 		return nil
 	}
 	if s.RefusalOf(row.Host.UUID) != nil {
-		return nil // its agent knows better
+		return nil // the agent has a newer state
 	}
 	rep := s.Reports.Newest(row.Host.UUID)
 	if rep == nil || !s.Streams.isActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
@@ -42,8 +41,8 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 	return rep
 }
 
-// InstanceGone says why a claim is not released that its host may still have the instance
-// of (ClaimRef.unless_reported); nil when it is.
+// InstanceGone is the error of a release with ClaimRef.unless_reported while the claim's host
+// may still have the instance; nil when the claim may be released.
 func (s *Service) InstanceGone(id string) error {
 	claim := s.rows.Claim(id)
 	if claim == nil {
@@ -61,7 +60,7 @@ func (s *Service) InstanceGone(id string) error {
 	}
 	rep := s.Reports.Newest(claim.HostUUID)
 	if rep == nil || !s.Streams.isActive(claim.HostUUID, rep.by) {
-		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, is not heard by this replica", claim.ServiceHost)
+		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, does not report to this replica", claim.ServiceHost)
 	}
 	if _, there := reportedIn(rep.State)[claim.Instance()]; there {
 		return fault.New(fault.AlreadyExists, "host %s reports instance %s", claim.ServiceHost, claim.Instance())
@@ -101,12 +100,12 @@ func (s *Service) InstanceDifference(uuid string, rep *Report) string {
 	return ""
 }
 
-// ReportLacks reports whether the newest report of a claim's host, which is heard here and can
-// be believed, does not have the claim's instance, and which report that is.
-func (s *Service) ReportLacks(claim *shard.Claim) (said shard.Registration, lacks bool) {
+// ReportLacks reports whether the ComparableReport of a claim's host does not have the claim's
+// instance, and which report that is; false without one.
+func (s *Service) ReportLacks(claim *shard.Claim) (report shard.Registration, lacks bool) {
 	rep := s.ComparableReport(s.rows.Host(claim.HostUUID))
 	if rep == nil {
-		return said, false
+		return report, false
 	}
 	_, has := InstancesOf(rep)
 	_, there := has[claim.Instance()]

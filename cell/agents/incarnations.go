@@ -12,16 +12,16 @@ import (
 	"cellgate/shard"
 )
 
-// A host may have streams of two agent incarnations: that of an agent that died stays open while
-// nobody knows, and what it said may be read, or written, late; or two agents report the host. The
-// shard cannot tell which incarnation is newer. So a state replaces another incarnation's row only
-// when its agent was asked for it because of that row (askOver): who died before the row was written
-// cannot answer. What an incarnation says while a later stream of another one is active is not
-// written at all. The active stream compares the row with its own state at each heartbeat, and asks
-// its agent for the state again when they differ, as when two agents live.
+// A host may have streams of two agent incarnations: a dead agent's stream stays open for a while,
+// and its last state may be read or written late; or two agents report the host. The shard cannot
+// tell which incarnation is newer. So a state replaces another incarnation's row only when its agent
+// was asked for it because of that row (askOver): an agent that died before the row was written
+// cannot answer. States of an incarnation are not written while a later stream of another one is
+// active. At each heartbeat the active stream compares the row with its own state, and asks its
+// agent for the state again when they differ, as while two agents run.
 
-// askOver asks the agent for its state over another incarnation's row. What it reported before is of an
-// epoch that is over.
+// askOver asks the agent for its state over another incarnation's row. The new epoch voids its reports
+// from before.
 func (a *stream) askOver(boot string) *agentv1.ReportResponse {
 	a.askedOver = boot
 	return resync(a.epoch.Add(1), "the host's row is of agent incarnation "+boot, 0)
@@ -48,9 +48,9 @@ func (w *reportSummary) isIn(h *shard.Host) bool {
 }
 
 // askForLostState asks the agent for its state again when the host's row is another
-// incarnation's: from the second heartbeat on that finds it so, since one agent may be about to
-// follow another. A replica that the agent did not ask to write leaves it for a while to the one
-// that it did. One that cannot read the journal does not know the row: what it accepted may be there.
+// incarnation's: from the second such heartbeat on, since one agent may be about to follow
+// another. A replica that the agent did not ask to write first waits for the replica that it
+// did. A replica that cannot read the journal does not ask: it may not know the newest row.
 func (a *stream) askForLostState() *agentv1.ReportResponse {
 	row := a.rows.Host(a.host)
 	if a.registering || row == nil || row.Host == nil || row.Host.Imported || !a.Streams.isActive(a.host, a) {
@@ -60,8 +60,8 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 	if s := a.newest(); s.GetVerifies() {
 		a.Verify.addStream(a, s) // another stream of the host may have been sent claims till now
 	}
-	said, now := a.lastReport.Load(), a.now()
-	if said.isIn(row.Host) || a.refusal != nil && row.Host.BootID == said.BootID {
+	last, now := a.lastReport.Load(), a.now()
+	if last.isIn(row.Host) || a.refusal != nil && row.Host.BootID == last.BootID {
 		a.lostSince = time.Time{}
 		return nil
 	}
@@ -69,7 +69,7 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 		a.lostSince = now
 	}
 	after := a.cfg.HeartbeatEvery / 2
-	if said.follows {
+	if last.follows {
 		after += 2 * a.cfg.HeartbeatEvery
 	}
 	if now.Sub(a.lostSince) < after || time.Since(a.journal.LastEnd()) > replica.MaxBehind {
@@ -79,9 +79,9 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 		return nil
 	}
 	why := "the host's row is " + incarnationText(row.Host.Registration(), row.Host.ServiceHost)
-	a.log.Warn("audit: a host's agent was asked to report anew", "host", said.serviceHost, "host_uuid", a.host, "because", why,
-		"boot_id", said.BootID, "version", said.StateVersion)
-	if row.Host.BootID != said.BootID {
+	a.log.Warn("audit: a host's agent was asked to report anew", "host", last.serviceHost, "host_uuid", a.host, "because", why,
+		"boot_id", last.BootID, "version", last.StateVersion)
+	if row.Host.BootID != last.BootID {
 		a.askedOver = row.Host.BootID
 	}
 	return a.renewal(why, 0, row.Host)
@@ -92,7 +92,7 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 func (a *stream) renewal(why string, within time.Duration, row *shard.Host) *agentv1.ReportResponse {
 	m := resync(a.epoch.Add(1), why, within)
 	m.GetResync().Renew = true
-	if said := a.lastReport.Load(); row != nil && said != nil && row.BootID == said.BootID {
+	if last := a.lastReport.Load(); row != nil && last != nil && row.BootID == last.BootID {
 		m.GetResync().Above = row.StateVersion
 	}
 	return m
@@ -109,9 +109,9 @@ type asking struct {
 	wait time.Duration
 }
 
-// mayAskAgain notes that an agent of a host is asked, and says whether it is time: two agents
-// that live overwrite each other ever more seldom, from least to most apart. A host of which
-// none was asked for twice the most begins again.
+// mayAskAgain notes that an agent of a host is asked, and reports whether it is time: two
+// running agents overwrite each other ever more seldom, from least to most apart. A host of
+// which none was asked for twice the most begins again.
 func (s *Streams) mayAskAgain(host string, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,21 +136,21 @@ func (s *Streams) LastAsked(host string) time.Time {
 	return s.asked[host].at
 }
 
-// isHeard reports whether a stream's agent was heard lately.
-func (s *Streams) isHeard(a *stream) bool {
+// isUp reports whether a stream's agent has sent something within silentFor.
+func (s *Streams) isUp(a *stream) bool {
 	if s.silentFor == 0 {
 		return true
 	}
-	heard := a.heardAt.Load()
-	return heard != nil && s.now().Sub(*heard) <= s.silentFor
+	seen := a.lastSeen.Load()
+	return seen != nil && s.now().Sub(*seen) <= s.silentFor
 }
 
-// activeLocked gives the active stream of a host, nil for none: of those whose agents
-// were heard lately the one that was opened last, or of all when none was.
+// activeLocked gives the active stream of a host, nil for none: the one opened last of those
+// that are up, or of all when none is.
 func (s *Streams) activeLocked(host string) *stream {
 	list := s.byHost[host]
 	for _, a := range slices.Backward(list) {
-		if s.isHeard(a) {
+		if s.isUp(a) {
 			return a
 		}
 	}
@@ -160,18 +160,18 @@ func (s *Streams) activeLocked(host string) *stream {
 	return list[len(list)-1]
 }
 
-// superseded reports whether what an agent incarnation says on a stream is another one's to say: the
-// active stream of the host was opened later, by another incarnation. That one's end is
-// noticed, and who stays is asked for its state (askForLostState).
+// superseded reports whether the active stream of the host was opened later than a stream, by
+// another incarnation: this one's states are not written. When the active stream ends, the agent
+// that stays is asked for its state (askForLostState).
 func (s *Streams) superseded(host string, opened uint64, boot string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by := s.activeLocked(host)
-	if by == nil || by.opened <= opened || !s.isHeard(by) {
+	if by == nil || by.opened <= opened || !s.isUp(by) {
 		return false
 	}
-	said := by.lastReport.Load()
-	return said != nil && said.BootID != boot
+	last := by.lastReport.Load()
+	return last != nil && last.BootID != boot
 }
 
 // activeSince is when the active stream of a host was opened; 0 for none.
@@ -191,21 +191,20 @@ func (s *Streams) isActive(host string, a *stream) bool {
 	return s.activeLocked(host) == a
 }
 
-// lastReports gives the last reports of the agents of a host that were heard lately, the newest stream's
-// first.
+// lastReports gives the last reports on the streams of a host that are up, the newest stream's first.
 func (s *Streams) lastReports(host string) (list []*reportSummary) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range slices.Backward(s.byHost[host]) {
-		if w := a.lastReport.Load(); w != nil && s.isHeard(a) {
+		if w := a.lastReport.Load(); w != nil && s.isUp(a) {
 			list = append(list, w)
 		}
 	}
 	return list
 }
 
-// OtherIncarnation says that a host's row is another incarnation's than an agent's that is heard here, or
-// a later one of that incarnation than the agent knows of; nil when it is not.
+// OtherIncarnation is the finding that a host's row is of another incarnation, or an earlier state, than
+// the last report of an agent that is up here; nil when it is not.
 func (s *Service) OtherIncarnation(row *replica.HostRow) *cellgatev1.Finding {
 	if row == nil || row.Host == nil || row.Host.Imported {
 		return nil
@@ -214,7 +213,7 @@ func (s *Service) OtherIncarnation(row *replica.HostRow) *cellgatev1.Finding {
 		if !w.isIn(row.Host) {
 			return &cellgatev1.Finding{
 				Kind: cellgatev1.Finding_HOST_DIFFERS, HostUuid: row.Host.UUID, ServiceHost: row.Host.ServiceHost,
-				Detail: "the row is " + incarnationText(row.Host.Registration(), row.Host.ServiceHost) + ", and an agent that is heard here is " + incarnationText(w.Registration, w.serviceHost),
+				Detail: "the row is " + incarnationText(row.Host.Registration(), row.Host.ServiceHost) + ", and an agent that reports here is " + incarnationText(w.Registration, w.serviceHost),
 			}
 		}
 	}

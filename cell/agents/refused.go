@@ -47,9 +47,9 @@ func (f *refusal) isNamedBy(b *agentv1.Heartbeat) bool {
 	return f.keepsHost() && sameUUID(b.GetBootId(), f.held.BootID) && b.GetVersion() == f.held.StateVersion
 }
 
-// text is for people.
+// text describes the refusal for people.
 func (f *refusal) text() string {
-	stays := "nothing of this incarnation of its agent is held that it could stay in service by: it is not heard"
+	stays := "nothing of this incarnation of its agent is held that could keep it in service: its heartbeats do not count"
 	if f.keepsHost() {
 		stays = fmt.Sprintf("version %d is held, and heartbeats that name it keep it in service", f.held.StateVersion)
 	}

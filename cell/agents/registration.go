@@ -56,7 +56,7 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 		internTexts(state.GetProviders(), state.GetInstances(), state.GetAggregates(), state.GetFacts())
 	}
 	if state.GetEpoch() < t.epoch {
-		return result{reply: resync(t.epoch, "the cell was told to start over", 0)}
+		return result{reply: resync(t.epoch, "the state is from before the newest Resync", 0)}
 	}
 	return t.registerState(ctx, state, decoded)
 }
@@ -159,7 +159,7 @@ func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
 	if t.rows.GateRow() == nil || t.knows(uuid) {
 		return follow
 	}
-	return !t.gate.HearsGateways()
+	return !t.gate.HasGateways()
 }
 
 // knows reports whether the shard has a host, imported or not.

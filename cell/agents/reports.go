@@ -22,10 +22,10 @@ type Report struct {
 	// host is the state as a row would have it.
 	host func() *shard.Host
 	by   *stream
-	// Writes: the agent asks this replica, of all that hear it, to write its states.
+	// Writes: the agent asks this replica, of all that it reports to, to write its states.
 	Writes bool
-	// Gone are the instances that an earlier state of the same agent incarnation had, heard on
-	// this stream or the one before, and this one has not: since when, on this stream.
+	// Gone are the instances that this state has not, and an earlier one of the same agent
+	// incarnation had, on this stream or the one before: since when, on this stream.
 	Gone map[string]time.Time
 }
 

@@ -62,7 +62,7 @@ type Service struct {
 	log     *slog.Logger
 	tel     *telemetry.Cell
 
-	// Streams are the streams of the agents that this replica hears.
+	// Streams are the agents' streams to this replica.
 	Streams  *Streams
 	Verify   *verifier
 	Reports  reports
@@ -100,7 +100,7 @@ func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return s.Verify.recheck(ctx) })
 }
 
-// Report hears one host until its agent leaves or the replica stops. A bad
+// Report serves one host's stream until its agent leaves or the replica stops. A bad
 // state is refused and the stream stays open for a better one; a message that
 // the schema does not know ends it, and so does a state of another cell's host.
 //
@@ -141,10 +141,10 @@ type stream struct {
 	ended chan error
 	// epoch is of the newest Resync.
 	epoch atomic.Uint64
-	// lastReport is what the newest accepted state is; heard when the agent last sent anything.
+	// lastReport is of the newest accepted state; lastSeen is when the agent last sent anything.
 	// nil before the first.
 	lastReport atomic.Pointer[reportSummary]
-	heardAt    atomic.Pointer[time.Time]
+	lastSeen   atomic.Pointer[time.Time]
 	// out has what is sent to the agent besides its answers (Streams.Send).
 	out outbox
 	// work are the goroutines that take a state or send what is in out.
@@ -173,9 +173,9 @@ type stream struct {
 }
 
 // result is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state; refusal says which state was not. superseded: it was not written
-// (sessions.outlived). over is the incarnation whose row it would replace: the agent is to be asked
-// over that one. An error ends the stream.
+// uuid and the state; refusal is of a state that was not. superseded: it was not written
+// (Streams.superseded). over is the incarnation whose row it would replace: the agent is to be
+// asked over that one. An error ends the stream.
 type result struct {
 	reply      *agentv1.ReportResponse
 	host       string
@@ -186,7 +186,7 @@ type result struct {
 	err        error
 }
 
-// finish has Report return err. The first call counts.
+// finish makes Report return err. The first call counts.
 func (a *stream) finish(err error) {
 	select {
 	case a.ended <- err:
@@ -249,7 +249,7 @@ func (a *stream) sendWaiting() {
 // error ends the stream.
 func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
 	now := a.now()
-	a.heardAt.Store(&now)
+	a.lastSeen.Store(&now)
 	switch {
 	case m.GetFullState() != nil, m.GetDelta() != nil:
 		if a.registering {
@@ -277,8 +277,8 @@ func (a *stream) beginRegistration(ctx context.Context, m *agentv1.ReportRequest
 	a.work.Go(func() { a.noteResult(ctx, t.register(ctx, m)) })
 }
 
-// writeHeld takes the state that is held once more, now that its reports count. The agent
-// hears of it when it is refused.
+// writeHeld registers the state that is held once more, now that its reports count. The agent
+// gets an answer only when it is refused.
 func (a *stream) writeHeld(ctx context.Context) {
 	a.registering = true
 	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), askedOver: a.askedOver}
@@ -319,7 +319,7 @@ func (a *stream) handleResult(ctx context.Context, t result) (*agentv1.ReportRes
 			a.host = t.host
 			a.Streams.add(t.host, a)
 		}
-		a.live.NoteHeard(t.host)
+		a.live.NoteSeen(t.host)
 		if t.state.GetVerifies() && a.Streams.isActive(a.host, a) {
 			a.Verify.addStream(a, t.state)
 		}
@@ -346,10 +346,9 @@ func (a *stream) close(cancel context.CancelFunc) {
 	}
 }
 
-// handleHeartbeat notes that the host is there. An agent whose state is not held is asked for it, unless
-// one is on its way, whose answer says what is held: nothing is wrong with the state, and a
-// refusal that crossed it would have the agent rest for minutes. So is one whose state
-// another agent incarnation overwrote (regain).
+// handleHeartbeat notes that the host is up. An agent whose state is not held is asked for it, unless
+// one is on its way: a refusal that crossed that one would have the agent rest for minutes. So is an
+// agent whose state another incarnation overwrote (askForLostState).
 //
 // A state that Nova's tables kept out of the shard is put there once the gate is NATIVE.
 func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {
@@ -366,10 +365,10 @@ func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *age
 	case a.refusal != nil && !stands:
 		return nil // the answer to its state says what to name, if anything
 	case stands:
-		a.live.NoteHeard(a.host)
+		a.live.NoteSeen(a.host)
 		return a.askForLostState()
 	}
-	a.live.NoteHeard(a.host)
+	a.live.NoteSeen(a.host)
 	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
 		if a.registering {
 			return nil

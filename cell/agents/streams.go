@@ -14,7 +14,7 @@ import (
 
 // Streams are the agents' streams to this replica, by host.
 type Streams struct {
-	// silentFor is how long an agent that lives may send nothing; 0 for however long.
+	// silentFor is how long a stream's agent may send nothing and be up; 0 for however long.
 	silentFor time.Duration
 	now       func() time.Time
 	last      atomic.Uint64
@@ -32,8 +32,8 @@ func newStreams(silentFor time.Duration, now func() time.Time) *Streams {
 // nextNumber numbers a stream that opens.
 func (s *Streams) nextNumber() uint64 { return s.last.Add(1) }
 
-// add notes that a host is heard on a stream; a host may have a second one for a
-// while, when the first one's end is not known, or when two agents report it.
+// add notes a stream of a host. A host may have a second one for a while, when the first
+// one's end is not known, or when two agents report it.
 func (s *Streams) add(host string, a *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

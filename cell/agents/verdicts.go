@@ -106,10 +106,11 @@ func (v *verifier) write(ctx context.Context) error {
 	}
 }
 
-// VerdictWait are the operations of a call that wait for verdicts; nil for none.
+// VerdictWait are the claims of a call's operations, and the channel that receives the verdict on
+// each; a nil channel for none. A nil VerdictWait waits for nothing.
 type VerdictWait struct {
-	claims []placed
-	heard  []chan *agentv1.Verdict
+	claims   []placed
+	received []chan *agentv1.Verdict
 }
 
 // Awaits reports whether claims on some host are answered after its verdict.
@@ -132,7 +133,7 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 	if len(v.hosts) == 0 {
 		return nil
 	}
-	w := &VerdictWait{claims: make([]placed, len(ops)), heard: make([]chan *agentv1.Verdict, len(ops))}
+	w := &VerdictWait{claims: make([]placed, len(ops)), received: make([]chan *agentv1.Verdict, len(ops))}
 	for i, op := range ops {
 		at := claimedBy(op)
 		h := v.hosts[at.host]
@@ -142,11 +143,11 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 		w.claims[i] = at
 		if v.awaited[at] == nil {
 			// Of two calls about one claim on one host the first waits for its verdict.
-			w.heard[i] = make(chan *agentv1.Verdict, 1)
-			v.awaited[at] = w.heard[i]
+			w.received[i] = make(chan *agentv1.Verdict, 1)
+			v.awaited[at] = w.received[i]
 		}
-		if o := h.offers[at.claim]; o != nil && o.verdict != nil && w.heard[i] != nil {
-			w.heard[i] <- o.verdict // sent again
+		if o := h.offers[at.claim]; o != nil && o.verdict != nil && w.received[i] != nil {
+			w.received[i] <- o.verdict // the offer is sent again, its verdict known
 		}
 	}
 	return w
@@ -171,12 +172,12 @@ func (v *verifier) ForgetWaits(w *VerdictWait) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, at := range w.claims {
-		if w.heard[i] == nil {
+		if w.received[i] == nil {
 			continue
 		}
 		delete(v.awaited, at)
 		select {
-		case in := <-w.heard[i]:
+		case in := <-w.received[i]:
 			if in.GetOutcome() == agentv1.Verdict_REJECTED && v.rows.Claim(at.claim) != nil {
 				v.queueVerdict(judgeOf(at.host, in, false))
 			}
@@ -186,7 +187,7 @@ func (v *verifier) ForgetWaits(w *VerdictWait) {
 }
 
 // Await waits for the verdicts on what was claimed, and refuses what was rejected: a new
-// claim is ended, one that was swapped stays as it is, with the verdict.
+// claim is ended, a swapped one stays unchanged, with the verdict.
 func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, answers []replica.Answer) {
 	if w == nil {
 		return
@@ -203,18 +204,18 @@ func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, an
 	var of []int
 	over := false
 	for i := range ops {
-		if w.heard[i] == nil || !pending(answers[i]) {
+		if w.received[i] == nil || !pending(answers[i]) {
 			continue
 		}
 		var in *agentv1.Verdict
 		if over {
 			select {
-			case in = <-w.heard[i]:
+			case in = <-w.received[i]:
 			default:
 			}
 		} else {
 			select {
-			case in = <-w.heard[i]:
+			case in = <-w.received[i]:
 			case <-timer.C:
 				over = true
 			case <-ctx.Done():

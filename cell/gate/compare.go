@@ -19,8 +19,8 @@ type Registration struct {
 	AgentVersion int32
 	// Lacks is the first class that its inventory does not have.
 	Lacks string
-	// Differs is what the agent reports otherwise than the host's imported row says; only
-	// while the gate is SHADOW.
+	// Differs is how the agent's report differs from the host's imported row; only while the
+	// gate is SHADOW.
 	Differs []*cellgatev1.HostDifference
 }
 
@@ -59,19 +59,20 @@ type hostComparisons struct {
 // comparedHost is what came of the newest comparison of a row and a state. fixed does not
 // change with instances, agreed is when what does was the same.
 type comparedHost struct {
-	row, said *shard.Host
-	// effective is said with Nova's aggregates and ratios.
+	row, reported *shard.Host
+	// effective is reported with Nova's aggregates and ratios.
 	effective *shard.Host
 	fixed     []*cellgatev1.HostDifference
 	agreed    time.Time
 }
 
-// HostComparison is one that is to be made; there is what differs of the instances.
+// HostComparison is a comparison to make. There describes how the instances differ; "" for not
+// at all.
 type HostComparison struct {
-	Row, Said *shard.Host
-	Usage     *shard.Usage
-	There     string
-	Now       time.Time
+	Row, Reported *shard.Host
+	Usage         *shard.Usage
+	There         string
+	Now           time.Time
 }
 
 // Differences gives how the agent's host differs from its row; nil for not at all.
@@ -86,8 +87,8 @@ func (h *hostComparisons) Differences(epoch int64, c HostComparison) []*cellgate
 		is = &comparedHost{}
 		h.hosts[c.Row.UUID] = is
 	}
-	if is.row != c.Row || is.said != c.Said {
-		is.row, is.said, is.effective = c.Row, c.Said, shard.Followed(c.Said, c.Row)
+	if is.row != c.Row || is.reported != c.Reported {
+		is.row, is.reported, is.effective = c.Row, c.Reported, shard.Followed(c.Reported, c.Row)
 		is.fixed = fixedDifferences(c.Row, is.effective)
 	}
 	room := roomDifference(c.Row, is.effective, c.Usage)
@@ -118,7 +119,7 @@ func differenceOf(row *shard.Host, kind cellgatev1.HostDifference_Kind, detail s
 // fixedDifferences compares what no instance changes: the names, which Nova is answered with
 // and requests name, the totals, and the hypervisor. Aggregates and allocation ratios are
 // Nova's in any case.
-func fixedDifferences(row, said *shard.Host) (all []*cellgatev1.HostDifference) {
+func fixedDifferences(row, reported *shard.Host) (all []*cellgatev1.HostDifference) {
 	add := func(kind cellgatev1.HostDifference_Kind, texts ...string) {
 		if text := strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; "); text != "" {
 			all = append(all, differenceOf(row, kind, text))
@@ -126,18 +127,18 @@ func fixedDifferences(row, said *shard.Host) (all []*cellgatev1.HostDifference) 
 	}
 	var totals []string
 	for _, inv := range row.Providers[0].Inventories {
-		if of, is := inventoryOf(said, inv.ResourceClass); is && of.Total != inv.Total {
+		if of, is := inventoryOf(reported, inv.ResourceClass); is && of.Total != inv.Total {
 			totals = append(totals, fmt.Sprintf("row has %d %s, its agent reports %d", inv.Total, inv.ResourceClass, of.Total))
 		}
 	}
 	add(cellgatev1.HostDifference_CAPACITY, totals...)
 	add(cellgatev1.HostDifference_NAMES,
-		unequal("row is of service host %q, its agent reports %q", row.ServiceHost, said.ServiceHost),
-		unequal("row is of node %q, its agent reports %q", row.NodeName, said.NodeName))
+		unequal("row is of service host %q, its agent reports %q", row.ServiceHost, reported.ServiceHost),
+		unequal("row is of node %q, its agent reports %q", row.NodeName, reported.NodeName))
 	add(cellgatev1.HostDifference_HYPERVISOR,
-		unequal("row says hypervisor %q, its agent %q", row.HypervisorType, said.HypervisorType),
-		unequal("row says hypervisor version %d, its agent %d", row.HypervisorVersion, said.HypervisorVersion),
-		supportedDifference(row, said))
+		unequal("row says hypervisor %q, its agent %q", row.HypervisorType, reported.HypervisorType),
+		unequal("row says hypervisor version %d, its agent %d", row.HypervisorVersion, reported.HypervisorVersion),
+		supportedDifference(row, reported))
 	return all
 }
 
@@ -149,8 +150,8 @@ func unequal[T comparable](format string, a, b T) string {
 }
 
 // supportedDifference compares the column supported_instances as a set.
-func supportedDifference(row, said *shard.Host) string {
-	a, b := supportedBy(row), supportedBy(said)
+func supportedDifference(row, reported *shard.Host) string {
+	a, b := supportedBy(row), supportedBy(reported)
 	if lacks := missingIn(b, a); len(lacks) > 0 {
 		return fmt.Sprintf("row supports %s, its agent reports none such", FirstOf(lacks))
 	}
@@ -176,9 +177,9 @@ const diskApart = 2
 // roomDifference says of which class an agent leaves more room to instances than the row
 // does, or keeps more back than the row has in use beside instances; "" for none. Instances count the same
 // on both sides.
-func roomDifference(row, said *shard.Host, usage *shard.Usage) string {
+func roomDifference(row, reported *shard.Host, usage *shard.Usage) string {
 	for _, inv := range row.Providers[0].Inventories {
-		of, is := inventoryOf(said, inv.ResourceClass)
+		of, is := inventoryOf(reported, inv.ResourceClass)
 		if !is {
 			continue // the gate knows which classes there have to be
 		}

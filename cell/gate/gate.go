@@ -33,7 +33,7 @@ type Keeper struct {
 	importer    string
 	until       time.Time
 	Comparisons hostComparisons
-	// judgement is the newest judgement, for who watches the replica.
+	// judgement is the newest judgement, for metrics.
 	judgement Judgement
 
 	// News says that a report was taken.
@@ -50,13 +50,13 @@ type gatewayReport struct {
 	sent     bool
 }
 
-// NewKeeper makes a keeper that has heard no gateway.
+// NewKeeper makes a keeper without reports.
 func NewKeeper(rules Rules, now func() time.Time) *Keeper {
 	return &Keeper{Rules: rules, Now: now, gateways: map[string]*gatewayReport{}, Judging: make(chan struct{}, 1), News: make(chan struct{}, 1)}
 }
 
 // AddReport takes a report. known is false when its services are of a revision that is not
-// here: it says nothing then.
+// here: the report is ignored then.
 func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,7 +75,7 @@ func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known boo
 	default:
 		g.revision, g.sent = revision, true
 	}
-	r.heard = k.Now()
+	r.received = k.Now()
 	g.Report = r
 	k.gateways[r.Gateway] = g
 	select {
@@ -85,10 +85,10 @@ func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known boo
 	return true
 }
 
-// forget drops gateways that were not heard for too long. The caller holds mu.
+// forget drops reports that are older than KeepReports. The caller holds mu.
 func (k *Keeper) forget() {
 	for name, g := range k.gateways {
-		if k.Now().Sub(g.heard) > KeepReports {
+		if k.Now().Sub(g.received) > KeepReports {
 			delete(k.gateways, name)
 		}
 	}
@@ -133,7 +133,7 @@ func (k *Keeper) NoteJudgement(v Judgement) {
 	k.judgement = v
 }
 
-// IsAsWanted reports whether a row is as it is wanted.
+// IsAsWanted reports whether a row has what is wanted.
 func IsAsWanted(g *shard.Gate, want *shard.MoveGate) bool {
 	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason && g.ReturnTo == want.ReturnTo &&
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls && !want.RowsAt.After(g.RowsAt)
@@ -156,7 +156,7 @@ func (k *Keeper) lag(g *gatewayReport) (lag time.Duration) {
 	return lag
 }
 
-// readersMessage lists the gateways that are heard, the one furthest behind first.
+// readersMessage lists the gateways whose reports count, the one furthest behind first.
 func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -179,14 +179,14 @@ func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 	return list
 }
 
-// Reading is what metrics say of the gate: how many hosts are not new, and by how much
+// Reading is what metrics show of the gate: how many hosts are not new, and by how much
 // gateways' rows are older than the newest, at most.
 type Reading struct {
 	Lagging int
 	Lag     time.Duration
 }
 
-// Reading gives what metrics say of the gate.
+// Reading gives what metrics show of the gate.
 func (k *Keeper) Reading() (r Reading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,7 +200,7 @@ func (k *Keeper) Reading() (r Reading) {
 	return r
 }
 
-// IsRead reports whether a gateway that was heard lately reads Nova's tables.
+// IsRead reports whether a gateway whose report counts reads Nova's tables.
 func (k *Keeper) IsRead() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -213,8 +213,8 @@ func (k *Keeper) IsRead() bool {
 	return false
 }
 
-// HearsGateways reports whether a gateway was heard lately.
-func (k *Keeper) HearsGateways() bool {
+// HasGateways reports whether a gateway's report counts.
+func (k *Keeper) HasGateways() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()

@@ -7,7 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// Pinned is the row after an operator's word; nil when there is nothing to let go. read: a
+// Pinned is the row after an operator's pin; nil when there is none to remove. read: a
 // gateway reads Nova's tables for the cell.
 func Pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *shard.MoveGate {
 	if pin == "" {

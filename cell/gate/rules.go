@@ -20,12 +20,12 @@ import (
 //	                   an old nova-compute or agent is up
 //
 // It moves on only when every instance of Nova's tables has a claim too: see unclaimed;
-// and from SHADOW when each agent's host is as its row says: see hostComparisons.
+// and from SHADOW when each agent's report agrees with its row: see hostComparisons.
 //
 // Which services count: one that is up does, disabled or not, since an operator enables
 // it at any time. One that is not up does while it is enabled and has been down for less
 // than downTime. One that is forced down, or disabled and down, or down for longer, does
-// not block the gate, and is listed; it does again as soon as it is up.
+// not block the gate, and is listed. It blocks again once it is up.
 type Rules struct {
 	// Settle is how long all must hold; it doubles with each fall-back, maxFalls times at
 	// most.
@@ -56,11 +56,11 @@ const (
 type Report struct {
 	// Gateway names the incarnation of the gateway, name is for people.
 	Gateway, name string
-	// unreadable says why there are no services.
+	// unreadable is why there are no services.
 	unreadable string
 	required   int32
-	// heard is when it was taken.
-	heard time.Time
+	// received is when it came.
+	received time.Time
 	// downTime is after how long a service is not up, by this gateway; zero: not known.
 	downTime time.Duration
 	Services []Service
@@ -74,13 +74,12 @@ type Report struct {
 func (r *Report) displayName() string { return cmp.Or(r.name, r.Gateway) }
 
 // unclaimed are the instances of Nova's tables without a claim in the shard, as a gateway
-// looks for them again and again: agents that do not list them have others placed on
-// their room.
+// finds them periodically: when their agents do not list them, others are placed in their room.
 type unclaimed struct {
 	// settled is a moment of store time: of those without a claim then, each has one by
 	// now or is no instance any more. What comes and goes in a busy cell moves it on.
 	settled time.Time
-	// count are those that two looks found, first the first of them, in words.
+	// count are those that two readings in a row found; first describes the first of them.
 	count int
 	first []string
 }
@@ -111,7 +110,7 @@ func (s *Service) named() []string {
 // Evidence is what a replica knows when it judges. now is store time.
 type Evidence struct {
 	now time.Time
-	// reports of all gateways that were heard lately: the worst counts.
+	// reports of all gateways, those of KeepReports: the worst counts.
 	reports []Report
 	node    func(uuid string) Registration
 }

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Tracker knows when each host was last heard, and so which are down. A host
-// that was never heard in this incarnation of the replica is down when its row says that
-// its agent is silent (marks.go), and else counts from when the replica
-// first knew of it. Time in which the replica itself did not run is no silence of
-// its hosts: what they sent meanwhile may wait to be read.
+// Tracker knows when each host was last seen, by a sign of life, and so which are down. A host
+// that was not seen yet by this incarnation of the replica is down when its row is marked as
+// silent (marks.go), and else counts from when the replica first knew of it. Time in which the
+// replica itself did not run is no silence of its hosts: their messages may wait to be read.
 type Tracker struct {
 	downAfter time.Duration
 	now       func() time.Time
@@ -21,17 +20,17 @@ type Tracker struct {
 	// element while there are some.
 	changed map[string]struct{}
 	Nudge   chan struct{}
-	// toMark are hosts that are down here, and toClear those that were heard, while their
+	// toMark are hosts that are down here, and toClear those that were seen, while their
 	// rows say otherwise.
 	toMark, toClear map[string]struct{}
 }
 
 // sign is a host's last sign of life.
 type sign struct {
-	at    time.Time
-	heard bool
-	down  bool
-	// marked: the host's row says that its agent is silent. downByMark: it is down for that alone.
+	at   time.Time
+	seen bool
+	down bool
+	// marked: the host's row is marked as silent. downByMark: it is down for that alone.
 	marked, downByMark bool
 	// agents: the host's row is an agent's. registered is when the newest of those came,
 	// from whatever replica.
@@ -39,7 +38,7 @@ type sign struct {
 	registered time.Time
 }
 
-// New makes a tracker that has heard no host.
+// New makes a tracker that has seen no host.
 func New(downAfter time.Duration, now func() time.Time) *Tracker {
 	return &Tracker{
 		downAfter: downAfter, now: now,
@@ -65,8 +64,8 @@ func (l *Tracker) NoteRow(host string, imported bool) {
 	}
 }
 
-// NoteHeard takes a sign of life.
-func (l *Tracker) NoteHeard(host string) {
+// NoteSeen notes a sign of life.
+func (l *Tracker) NoteSeen(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.hosts[host]
@@ -74,7 +73,7 @@ func (l *Tracker) NoteHeard(host string) {
 		s = &sign{}
 		l.hosts[host] = s
 	}
-	s.at, s.heard = l.now(), true
+	s.at, s.seen = l.now(), true
 	s.downByMark = false
 	delete(l.toMark, host)
 	if s.marked {
@@ -86,8 +85,8 @@ func (l *Tracker) NoteHeard(host string) {
 	}
 }
 
-// LastSeen gives when the host was heard, zero when not by this run, and
-// whether it is up.
+// LastSeen gives when this incarnation of the replica last saw the host, zero for never, and
+// whether the host is up.
 func (l *Tracker) LastSeen(host string) (at time.Time, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +94,7 @@ func (l *Tracker) LastSeen(host string) (at time.Time, up bool) {
 	if s == nil {
 		return time.Time{}, false
 	}
-	if s.heard {
+	if s.seen {
 		at = s.at
 	}
 	return at, !s.down
@@ -153,7 +152,7 @@ func (l *Tracker) noteChanged(host string) {
 	}
 }
 
-// DrainChanged gives the hosts whose state changed, with down as it is now.
+// DrainChanged gives, once, the hosts whose state changed, and whether each is down now.
 func (l *Tracker) DrainChanged() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

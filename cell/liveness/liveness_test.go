@@ -13,7 +13,7 @@ func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := New(60*time.Second, func() time.Time { return now })
 	l.NoteRow("loaded", false)
-	l.NoteHeard("talks")
+	l.NoteSeen("talks")
 	if at, up := l.LastSeen("loaded"); !at.IsZero() || !up {
 		t.Errorf("never heard: last seen %v, up %v", at, up)
 	}
@@ -22,7 +22,7 @@ func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	}
 
 	now = now.Add(59 * time.Second)
-	l.NoteHeard("talks")
+	l.NoteSeen("talks")
 	l.Check()
 	if got := l.DrainChanged(); len(got) != 0 {
 		t.Errorf("within the time: %v", got)
@@ -36,7 +36,7 @@ func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	if _, up := l.LastSeen("loaded"); up {
 		t.Error("a new row of a silent host brought it back")
 	}
-	l.NoteHeard("loaded")
+	l.NoteSeen("loaded")
 	if got := l.DrainChanged(); !maps.Equal(got, map[string]bool{"loaded": false}) {
 		t.Errorf("heard again: %v", got)
 	}
@@ -63,14 +63,14 @@ func TestWhatIsToldOfSilence(t *testing.T) {
 	l.Check()
 	mustSay("when all are silent", silent("a"), silent("b"), silent("c"))
 	// Its agent came back and is silent again before its row was told.
-	l.NoteHeard("a")
+	l.NoteSeen("a")
 	mustSay("when one was heard", silent("b"), silent("c"))
 	l.FollowMark("b", true)
 	l.FollowMark("c", true)
 	mustSay("when it was said")
-	l.NoteHeard("b")
-	l.NoteHeard("c")
-	l.NoteHeard("c")
+	l.NoteSeen("b")
+	l.NoteSeen("c")
+	l.NoteSeen("c")
 	mustSay("when they are heard", shard.SetSilent{HostUUID: "b"}, shard.SetSilent{HostUUID: "c"})
 	if got := l.PendingMarks(1); len(got) != 1 {
 		t.Errorf("one at a time: %v", got)
@@ -91,12 +91,12 @@ func TestWhatIsToldOfSilence(t *testing.T) {
 	l.FollowMark("a", true)
 	l.FollowMark("a", false)
 	mustSay("when one was denied", silent("b"))
-	l.NoteHeard("a")
+	l.NoteSeen("a")
 	now = now.Add(time.Minute)
 	l.Check()
 	mustSay("when that was heard, and is silent again", silent("a"), silent("b"))
 	// Own ears count.
-	l.NoteHeard("a")
+	l.NoteSeen("a")
 	if l.FollowMark("a", true) {
 		t.Error("a host that is heard is down, for others do not hear it")
 	}

@@ -6,10 +6,10 @@ import (
 	"cellgate/shard"
 )
 
-// FollowMark takes what a host's row says of its agent, and gives whether the host is down. It
-// counts while this replica has not heard the host itself: a silence that others saw ends
-// its time at once, and their hearing it begins it again. A host that is down here and heard by
-// another replica is not marked again before it was heard here, or has a new row.
+// FollowMark notes whether a host's row is marked as silent, and reports whether the host is down.
+// The mark counts while this replica has not seen the host: setting it takes the host down at once,
+// clearing it begins the host's time again. A host that is down here and whose mark another replica
+// clears is not marked again before it was seen here, or has a new row.
 func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -25,7 +25,7 @@ func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	switch {
 	case silent:
 		delete(l.toMark, host)
-		if !s.heard && !s.down {
+		if !s.seen && !s.down {
 			s.down, s.downByMark = true, true
 		}
 	case s.downByMark:
@@ -35,8 +35,8 @@ func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 }
 
 // PendingMarks gives at most limit hosts whose rows are to be marked as silent, or not any more:
-// first those that were heard since their row says so, then those that are down.
-// One that registered at another replica has its time from then on.
+// first those that were seen since their row was marked, then those that are down.
+// The time of a host that registered at another replica begins then.
 func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	return list
 }
 
-// DropMark: the shard does not take what toSay gave of the host.
+// DropMark forgets a host of PendingMarks that the shard does not mark.
 func (l *Tracker) DropMark(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,7 @@ func TestOutagesAreToldTogether(t *testing.T) {
 		t.Helper()
 		now = now.Add(d)
 		for _, h := range heard {
-			l.NoteHeard(h)
+			l.NoteSeen(h)
 		}
 		l.Check()
 		o.LogChanges(t.Context())

@@ -66,8 +66,8 @@ func CompareHost(v replica.HostView, instances map[string]*agentv1.Instance) (fo
 			}
 			f.ClaimId, f.ConsumerUuid = c.ClaimID, id
 		case there && len(all) == 1 && len(in.GetUsages()) > 0:
-			if said := usagesOf(in); !sameAmounts(said, c.Allocations) {
-				f := add(cellgatev1.Finding_AMOUNTS_DIFFER, "the host reports %s, the claim has %s", amountsText(said), amountsText(c.Allocations))
+			if reported := usagesOf(in); !sameAmounts(reported, c.Allocations) {
+				f := add(cellgatev1.Finding_AMOUNTS_DIFFER, "the host reports %s, the claim has %s", amountsText(reported), amountsText(c.Allocations))
 				f.ClaimId, f.ConsumerUuid = c.ClaimID, id
 			}
 		}

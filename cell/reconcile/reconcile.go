@@ -29,11 +29,11 @@ const (
 	maxMovedIn = 10_000
 )
 
-// Reconciler compares the shard, this replica's table and the reports of the hosts that
-// it hears, again and again. What disagrees for longer than the grace is a finding.
-// Every replica finds; a claim is released and an agent asked by the one whom the
-// host's agent asks to write its states, so that it is done once. Nothing depends on
-// that: each repair is an operation that does nothing the second time.
+// Reconciler periodically compares the shard, this replica's table and the reports of the
+// hosts with a stream to it. What disagrees for longer than the grace is a finding. Every
+// replica finds; only the replica that the host's agent asks to write its states releases a
+// claim or asks the agent. Nothing depends on that: each repair is an operation that does
+// nothing the second time.
 //
 //	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
 //	      some hosts: an Audit in the shard ─► findings, repairs

@@ -20,10 +20,10 @@ type goneClaim struct {
 	since time.Time
 }
 
-// repairClaims releases the claims of instances that are gone: the host's agent had the
-// instance in an earlier report of its incarnation, heard here, and has not had it since for
-// longer than ReconcileRelease. The shard releases one only if its host has not reported
-// since, and no other claim of the instance is there.
+// repairClaims releases the claims of instances that are gone: the host's agent reported the
+// instance to this replica in the same incarnation, and has not reported it since for longer
+// than ReconcileRelease. The shard releases one only if its host has not reported since, and
+// the instance has no other claim.
 func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	var ready []goneClaim
 	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
@@ -43,8 +43,8 @@ func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	}
 	ops := make([]shard.Op, len(ready))
 	for i, g := range ready {
-		said := l.compared[g.claim.HostUUID].Registration()
-		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, ReportedGoneBy: &said}}
+		report := l.compared[g.claim.HostUUID].Registration()
+		ops[i] = shard.Op{Release: &shard.ClaimRef{ClaimID: g.claim.ClaimID, ConsumerUUID: g.claim.ConsumerUUID, ReportedGoneBy: &report}}
 	}
 	answers, err := r.queue.Do(ctx, ops, false)
 	for i, g := range ready {
@@ -69,7 +69,7 @@ func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	}
 }
 
-// mayRelease says why a claim whose instance is missing is not released; "" when it is,
+// mayRelease gives why a claim whose instance is missing is not released, "" when it is,
 // and since when the instance is missing.
 func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (why string, since time.Time) {
 	rep := l.compared[key.host]
@@ -79,12 +79,12 @@ func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (
 	case !c.Seen:
 		return "no report ever had the instance; it may be on its way", since
 	case rep == nil:
-		return "its host's agent is not heard", since
+		return "its host's agent does not report to this replica", since
 	}
 	since, gone := rep.Gone[key.instance]
 	switch {
 	case !gone:
-		return "the instance was in no report of this incarnation of the agent that this replica heard", since
+		return "the instance was in no report of this incarnation of the agent to this replica", since
 	case l.now.Sub(since) < r.cfg.Release:
 		return "the instance is missing for less than cell.reconcile_release", since
 	case !rep.Writes:

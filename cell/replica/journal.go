@@ -10,8 +10,8 @@ import (
 	"cellgate/shard"
 )
 
-// Journal is how far this replica has read its shard's journal, and who waits for it to be
-// read. The follower reads; everybody else asks.
+// Journal is how far this replica has read its shard's journal. The follower reads it; others
+// ask for a reading and wait for its end.
 type Journal struct {
 	// hurry has one element when the journal should be read now, asked when it should be
 	// after a rest; see mostRest.
@@ -179,10 +179,9 @@ func (j *Journal) AwaitFresh(ctx context.Context) error {
 	}
 }
 
-// CatchUp waits until the table has what was acknowledged before the call, whatever
-// replica did it, and learned has heard of it. Those who wait share readings: who comes
-// while one is under way, which may have missed what was done last, waits for the next. It
-// fails when the journal cannot be read.
+// CatchUp waits until the table has every entry that any replica acknowledged before the call.
+// Callers share readings of the journal: a call during a reading, which may have missed the
+// last entries, waits for the next. It fails when the journal cannot be read.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	j.mu.Lock()
 	want := j.begun + 1

@@ -126,9 +126,9 @@ func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure 
 	}
 }
 
-// SilenceBatch is how many hosts' rows are marked at once as silent, or heard again, and
-// silenceEvery how often: when all agents of 10,000 hosts go at once, the marking takes 40 s,
-// and claims have their turn in between.
+// SilenceBatch is how many hosts' silence marks are set or cleared at once, and SilenceEvery how
+// often: when all agents of 10,000 hosts go at once, the marking takes 40 s, and claims have
+// their turn in between.
 const (
 	SilenceBatch = 256
 	SilenceEvery = time.Second

@@ -85,9 +85,9 @@ func (f *follower) KnowsGate() bool {
 	}
 }
 
-// reload is load for a replica that missed a part of the journal. Claims it
-// knows and the shard did not list have ended, or were made after the reading:
-// it looks each of them up.
+// reload is load for a replica that missed a part of the journal. Claims that the replica
+// knows and the shard did not list have ended, or were made after the reading: reload reads
+// each of them from the shard.
 func (f *follower) reload(ctx context.Context) error {
 	cursor, live, err := f.load(ctx, func() {})
 	if err != nil {

@@ -172,14 +172,14 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	agents := host(3, 2, true)
 	agents.Imported = false
 	apply(shard.Change{Host: agents})
-	l.NoteHeard(agents.UUID)
+	l.NoteSeen(agents.UUID)
 	if s := told(time.Second); s != "" {
 		t.Errorf("an agent came: %s", s)
 	}
 	if s := told(2 * time.Minute); !strings.Contains(s, "level=WARN msg=\"hosts went down\" went_down=1 came_back=0 up=0 hosts=1 names=h3") {
 		t.Errorf("the only agent is silent, and the tables answer: %s", s)
 	}
-	l.NoteHeard(agents.UUID)
+	l.NoteSeen(agents.UUID)
 	told(time.Minute / 2)
 	apply(shard.Change{Gate: &shard.Gate{State: shard.GateNative, Revision: 2}})
 	if s := told(2 * time.Minute); !strings.Contains(s, "level=ERROR msg=\"no host of the cell is up") {

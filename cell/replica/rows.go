@@ -28,16 +28,16 @@ type Rows struct {
 	// onHost are the live claims, by host, then claim_id.
 	onHost map[string]map[string]*shard.Claim
 	// ended remembers claims that ended, so that an older row of another lane
-	// does not bring them back; endedBefore are those of before the last time
-	// the journal was read to its end.
+	// does not bring them back; endedBefore are those that ended before the journal
+	// was last read to its end.
 	ended, endedBefore map[string]*shard.Claim
 	// gate is the cell's; nil for none.
 	gate *shard.Gate
-	// TableGate is the gate that the newest table was made under: what a gate says of imported
-	// hosts is in no older one.
+	// TableGate is the gate that the newest table was made under: older tables do not show its
+	// effect on imported hosts.
 	TableGate atomic.Pointer[shard.Gate]
-	// goneFacts are the namespaces that went since the journal was read to its end the
-	// last time, by host and name; goneBefore those of before.
+	// goneFacts are the namespaces that went since the journal was last read to its end,
+	// by host and name; goneBefore those that went earlier.
 	goneFacts, goneBefore map[[2]string]struct{}
 	// comingFacts are the facts of states that are on their way, by host.
 	comingFacts map[string]*Facts

@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Conditions are those of a host in service; silent: its agent was not heard in time. Of an
-// imported host Nova's tables say whether it is there.
+// Conditions are those of a host in service; silent: its agent is. An imported host is silent
+// while the imports are stale.
 func (r *Rows) Conditions(row *HostRow, silent bool) shard.Conditions {
 	all := row.Admin.Withholding()
 	if row.Host.Imported {

@@ -69,10 +69,10 @@ func ownNamespaces(h *shard.Host) string {
 // services put, and what the host reports itself where no service puts the same.
 func (row *HostRow) FactTexts() map[string]string {
 	var out map[string]string
-	if said := ownNamespaces(row.Row()); said != "" {
+	if reported := ownNamespaces(row.Row()); reported != "" {
 		var own map[string]json.RawMessage
 		// It was checked when it came in.
-		if err := json.Unmarshal([]byte(said), &own); err == nil {
+		if err := json.Unmarshal([]byte(reported), &own); err == nil {
 			out = make(map[string]string, len(own)+len(row.Namespaces))
 			for name, text := range own {
 				out[name] = string(text)

@@ -10,10 +10,10 @@ import (
 // treeIndex finds the provider trees that the Placement API shows.
 type treeIndex struct {
 	// roots are the roots of providers that are none, by uuid, and of all of them by name; names need not be unique
-	// while a rename is heard in two parts.
+	// while a rename arrives in two parts.
 	roots  map[string]string
 	byName map[string]map[string]struct{}
-	// names are the custom names as the journal told them last.
+	// names are the custom names, by the journal's newest entry.
 	names map[shard.NameRef]struct{}
 }
 

@@ -159,8 +159,8 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	return e.Table()
 }
 
-// silent reports whether a host was not heard of in time. A row of its own, and not one
-// beside it, is a sign of an agent; the row beside it says what was heard of it.
+// silent reports whether a host's agent is silent. The host's own new row is a sign of its
+// agent; its admin row has the silence mark.
 func (w *Writer) silent(d *dirty, row *HostRow) bool {
 	if _, registered := d.registered[row.Host.UUID]; registered {
 		w.live.NoteRow(row.Host.UUID, row.Host.Imported)
