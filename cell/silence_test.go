@@ -52,7 +52,7 @@ func silentRows(t *testing.T, s shard.Store) []string {
 	t.Helper()
 	var out []string
 	_, err := s.Load(t.Context(), func(c shard.Change) error {
-		if c.AdminState.SaidSilent() {
+		if c.AdminState.IsSilent() {
 			out = append(out, c.AdminState.HostUUID)
 		}
 		return nil

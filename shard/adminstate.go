@@ -8,31 +8,30 @@ import (
 	"cellgate/internal/fault"
 )
 
-// AdminState is an operator's word about a host, and beside it that of Nova's services
-// while a gateway reads them: a row of its own beside the host's, which no report of an
-// agent and no import touches. A host without one is AdminEnabled. New claims are kept away
-// when either says so. Beside both stands whether the host's agent is silent.
-// Rows are never dropped: one that let the host go says so.
+// AdminState is an operator's state of a host and, while a gateway reads Nova's services,
+// Nova's: a row beside the host's, which no report of an agent and no import touches. A host
+// without a row is AdminEnabled. Either state may keep new claims away. The row also has
+// whether the host's agent is silent. Rows are never dropped: an enabled host keeps its own.
 type AdminState struct {
 	HostUUID string
 	State    Admin
-	// Reason is for people, By names who said so.
+	// Reason is for people, By names who set State.
 	Reason string
 	By     string
-	// Since is when State began, zero while neither an operator nor Nova has said a word;
-	// Until when AdminMaintenance ends, zero for when it is told to. Store time.
+	// Since is when State began, zero while neither an operator nor Nova has set a state.
+	// Until is when AdminMaintenance ends, zero for no set end. Store time.
 	Since time.Time
 	Until time.Time
-	// Nova is what Nova's service of the host said last, beside State; empty when nothing
-	// speaks against the host. NovaReason is that of NovaDisabled and NovaForcedDown.
+	// Nova is the newest state of the host's service in Nova; empty when that takes
+	// instances. NovaReason is that of NovaDisabled and NovaForcedDown.
 	Nova       NovaState
 	NovaReason string
-	// NovaAt is of the newest reading that is known to have said so: see SetNovaState. Zero:
-	// not known.
+	// NovaAt is the time of the newest reading that has Nova: see SetNovaState.At. Zero: not
+	// known.
 	NovaAt time.Time
-	// Silent: a replica that counted the host as down, for its agent was silent, said so
-	// last, and none has heard the agent since. It is for replicas that start: who hears the
-	// host knows better, so the rules of claims do not read it.
+	// Silent: a replica counted the host as down because its agent was silent, and none has
+	// received a heartbeat since. It is for replicas that start: those that receive heartbeats
+	// know better, so the rules of claims do not read it.
 	Silent bool
 	// Generation is the host's after the write; the higher one is newer.
 	Generation int64
@@ -47,7 +46,7 @@ const (
 	AdminEnabled     Admin = "ENABLED"
 	AdminDisabled    Admin = "DISABLED"
 	AdminMaintenance Admin = "MAINTENANCE"
-	// AdminForcedDown: the host counts as down, whatever is heard of it.
+	// AdminForcedDown: the host counts as down, whatever its agent sends.
 	AdminForcedDown Admin = "FORCED_DOWN"
 )
 
@@ -83,15 +82,15 @@ type SetAdminState struct {
 	// MaxMaintenance away; For counts from now on. Both zero: it has none.
 	Until time.Time
 	For   time.Duration
-	// EndsNova: what Nova said ends, too: its service, and its tables (Host.Nova). Else it stays.
+	// EndsNova: the states of Nova's service and tables (Host.Nova) end too. Else they stay.
 	EndsNova bool
-	// AsOf, unless 0, is the generation of the host that the word is said over: where the row
-	// is newer, it is refused, STALE_GENERATION. What says the same is then written with a
-	// generation of its own, so that an older word that comes after it is refused.
+	// AsOf, unless 0, is the generation of the host that the caller read: if the row is newer,
+	// the operation is refused, STALE_GENERATION. With AsOf the same state is written too, with
+	// a new generation, so that an older operation is refused afterwards.
 	AsOf int64
 }
 
-// SetNovaState replaces what Nova's service says of a host, and leaves the operator's word.
+// SetNovaState replaces what Nova's service says of a host, and leaves the operator's state.
 // The host must be there: NOT_FOUND. What says the same is not written, nor
 // what an older reading says: two gateways may read two replicas of one database.
 type SetNovaState struct {
@@ -107,8 +106,8 @@ type SetNovaState struct {
 // of a clock that was wrong, and keeps no reading out.
 const maxNovaAhead = time.Minute
 
-// Outdated reports whether a word of Nova's is of an older reading than the one that a row
-// has, at a moment of store time.
+// Outdated reports whether the operation is of an older reading than a row, at a moment of
+// store time.
 func (p *SetNovaState) Outdated(by *AdminState, now time.Time) bool {
 	return !p.At.IsZero() && p.At.Before(by.NovaRead(now))
 }
@@ -121,7 +120,7 @@ func (a *AdminState) NovaRead(now time.Time) time.Time {
 	return a.NovaAt
 }
 
-// says reports whether nothing of a word has to be written to a row.
+// says reports whether a row has the operation's state already.
 func (p *SetNovaState) says(old *AdminState) bool {
 	if old == nil {
 		return p.State == ""
@@ -129,9 +128,9 @@ func (p *SetNovaState) says(old *AdminState) bool {
 	return old.Nova == p.State && old.NovaReason == p.Reason
 }
 
-// SetSilent notes that a host's agent is silent, or that it was heard again (AdminState.Silent),
-// and leaves both words. The host must be there: NOT_FOUND. What says the same, and the
-// silence of a host that no agent speaks for, are not written.
+// SetSilent notes whether a host's agent is silent (AdminState.Silent), and leaves the other
+// states. The host must be there: NOT_FOUND. The same again, and the silence of a host that no
+// agent speaks for, are not written.
 type SetSilent struct {
 	HostUUID string
 	Silent   bool
@@ -149,8 +148,8 @@ func (a *AdminState) Withholds(now time.Time) bool {
 	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.over(now))
 }
 
-// SaidSilent is Silent, of nil too.
-func (a *AdminState) SaidSilent() bool { return a != nil && a.Silent }
+// IsSilent is Silent; false for nil.
+func (a *AdminState) IsSilent() bool { return a != nil && a.Silent }
 
 // over reports whether a maintenance has ended.
 func (a *AdminState) over(now time.Time) bool {
@@ -202,7 +201,7 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
-// refuseOvertaken refuses what is said over a generation of a host where what it replaces is newer.
+// refuseOvertaken refuses an operation over a generation of a host that is older than the row.
 func (t *transaction) refuseOvertaken(host, what string, is, asOf int64) Outcome {
 	o := refused(fault.StaleGeneration, "%s is of generation %d, after %d", what, is, asOf)
 	o.Newest = t.nextGeneration(host) - 1
@@ -237,7 +236,7 @@ func (t *transaction) setSilent(p *SetSilent) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if p.Silent == old.SaidSilent() || p.Silent && h.Imported {
+	if p.Silent == old.IsSilent() || p.Silent && h.Imported {
 		return Outcome{AdminState: old}
 	}
 	n := t.adminStateOf(p.HostUUID)
@@ -277,8 +276,8 @@ func (t *transaction) putAdminState(n *AdminState) *AdminState {
 	return n
 }
 
-// touchUsage writes a host's usage as it is, with the generation of a row beside it:
-// whoever writes to the host waits for it, and its generations stay in one order.
+// touchUsage writes a host's usage with the generation of a row beside it: whoever writes to
+// the host waits for the usage, and the host's generations stay in one order.
 func (t *transaction) touchUsage(host string, generation int64) {
 	u := Usage{HostUUID: host}
 	if known := t.view.Usages[host]; known != nil {

@@ -57,8 +57,9 @@ func SameUse(a, b *Usage) bool {
 }
 
 // whyNotGone says why a claim is not released though a report does not have its instance;
-// "" when it may be (ClaimRef.ReportedGoneBy). deleted is ClaimRef.Deleted.
-func (t *transaction) whyNotGone(c *Claim, said Registration, deleted time.Time) string {
+// "" when it may be (ClaimRef.ReportedGoneBy). by and deleted are ClaimRef's
+// ReportedGoneBy and Deleted.
+func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) string {
 	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
 	switch {
 	case c.State != Confirmed:
@@ -75,7 +76,7 @@ func (t *transaction) whyNotGone(c *Claim, said Registration, deleted time.Time)
 		return "" // Nova's tables speak for the host
 	case h == nil || h.Imported || h.InstancesUnknown:
 		return "no agent that knows its instances speaks for its host"
-	case h.Registration() != said:
+	case h.Registration() != by:
 		return "its host has reported since"
 	}
 	return ""

@@ -55,13 +55,13 @@ func (a *AdminState) Conditions() Conditions {
 	return all
 }
 
-// Withholding are the operator's conditions and Nova's: whoever hears the host's agent knows
-// better than the row whether it is silent.
+// Withholding are the operator's conditions and Nova's: a replica that receives the agent's
+// heartbeats knows better than the row whether it is silent.
 func (a *AdminState) Withholding() Conditions {
 	return a.Conditions().From(SourceOperator, SourceNova)
 }
 
-// LeftOut reports whether who hears of the host by the row alone proposes it for nothing new.
+// LeftOut reports whether a replica that has only the row proposes the host for nothing new.
 func (a *AdminState) LeftOut() bool { return len(a.Conditions()) > 0 }
 
 // Conditions are those of one host.
@@ -85,7 +85,7 @@ func (c Conditions) Intended() bool {
 	return slices.ContainsFunc(c, func(c Condition) bool { return c.State != ConditionSilent })
 }
 
-// Text says in words why new claims are kept from the host, as reject counts have it; "" for no
+// Text says why new claims are kept from the host, as reject counts have it; "" for no
 // condition.
 func (c Conditions) Text() string {
 	all := make([]string, len(c))

@@ -18,9 +18,9 @@ type Decisions interface {
 	PutDecisions(ctx context.Context, ds []Decision) error
 	// FindDecisions lists decisions by descending ID, with their bodies.
 	FindDecisions(ctx context.Context, q DecisionQuery) (DecisionPage, error)
-	// TrimDecisions drops the oldest, by ID, while they are of before a time or
-	// there are more than so many. What a context that ends leaves is in order. A store
-	// may bound their bytes too, and drops the oldest for that then.
+	// TrimDecisions drops the oldest, by ID, while they are older than a time or
+	// there are more than keep. If ctx ends, what is left is in order. A store may bound
+	// their bytes too, and drops the oldest beyond.
 	TrimDecisions(ctx context.Context, before time.Time, keep int) error
 }
 
@@ -29,7 +29,7 @@ type Decision struct {
 	ID string
 	// At is its maker's time.
 	At time.Time
-	// Terms are what it is found by, in the words of who writes it; each once.
+	// Terms are what it is found by, as its maker names them; each once.
 	Terms []string
 	// Body is the decision whole, at most MaxDecisionBody bytes; the store does not
 	// read it.

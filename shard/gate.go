@@ -40,8 +40,8 @@ type Gate struct {
 	HeldSince, HeldUntil time.Time
 	// Falls is how often the gate has fallen back lately.
 	Falls int32
-	// RowsAt is a moment of store time at which all that Nova's tables said of hosts was in
-	// the shard. Zero: none is known.
+	// RowsAt is a moment of store time at which the shard had all rows that Nova's tables have
+	// of hosts. Zero: none is known.
 	RowsAt time.Time
 }
 

@@ -235,14 +235,14 @@ func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {
 	}
 }
 
-// nameGenerations has the words that name a generation name one that their host has now, or
+// nameGenerations has the operations that name a generation name one that their host has now, or
 // had before an earlier batch; known keeps those.
 func nameGenerations(t *rapid.T, w *world, o *oracle, known map[string]int64, ops []Op) {
 	for _, host := range small[:3] {
 		if known[host] != 0 && rapid.Bool().Draw(t, "not looked") {
 			continue
 		}
-		known[host], o.asOf[host] = 1, o.said[host]
+		known[host], o.asOf[host] = 1, o.writes[host]
 		if h := w.hosts[host]; h != nil {
 			known[host] = h.Generation
 		}

@@ -17,7 +17,7 @@ func (t *transaction) leaseIsOver(c *Claim) bool { return !t.now.Before(c.Expire
 // hard-affinity group: the group may have gone to another cell, which no shard sees
 // but its own.
 //
-// A PENDING one whose lease is not known to the caller (ClaimRef.Lease) stays as it is.
+// A PENDING one whose lease is not known to the caller (ClaimRef.Lease) does not change.
 //
 // A claim that its host rejected (RecordVerdict) is refused, CLAIM_REJECTED.
 //

@@ -17,7 +17,7 @@ import (
 
 // Namespace is what a service says of a host: a row of its own beside the host's, which
 // no report of the host touches. One that was taken away keeps its row, without Facts, so that
-// what was said before it went does not bring it back; only transactions see such rows. A host
+// an older write does not bring it back; only transactions see such rows. A host
 // keeps the newest MaxGone of them. The one without a name stands for all that have no row: of
 // a host without it nobody knows when those went.
 type Namespace struct {

@@ -53,18 +53,18 @@ func SameAggregates(a, b []Aggregate) bool {
 
 // followNova gives an agent's host, or its new row with other aggregates and ratios of Nova.
 // Without any, what the agent reported counts alone.
-func (t *transaction) followNova(old *Host, said NovaHost) *Host {
-	if said.saysOf(old) {
+func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
+	if nova.saysOf(old) {
 		return old
 	}
 	if n := old.Nova; n != nil {
-		said.Left = slices.Clone(n.Left)
+		nova.Left = slices.Clone(n.Left)
 		for _, a := range n.Aggregates {
-			said.Left = append(said.Left, a.UUID)
+			nova.Left = append(nova.Left, a.UUID)
 		}
 	}
 	h := old.reported()
-	h.follow(&said)
+	h.follow(&nova)
 	h.Generation = t.nextGeneration(h.UUID)
 	t.view.Hosts[h.UUID] = h
 	t.touch(hostRow, h.UUID)
@@ -75,24 +75,24 @@ func (t *transaction) followNova(old *Host, said NovaHost) *Host {
 // Followed gives an agent's host with the aggregates and allocation ratios that its imported
 // state has: what it is once the gate is NATIVE.
 func Followed(agents, imported *Host) *Host {
-	said, h := novaHostOf(imported), agents.reported()
-	h.follow(&said)
+	nova, h := novaHostOf(imported), agents.reported()
+	h.follow(&nova)
 	return h
 }
 
 // follow merges what Nova says into what an agent reported. Aggregates are joined by uuid,
 // of one that both have Nova's counts.
-func (h *Host) follow(said *NovaHost) {
-	if said == nil || len(said.Aggregates) == 0 && len(said.Ratios) == 0 {
+func (h *Host) follow(nova *NovaHost) {
+	if nova == nil || len(nova.Aggregates) == 0 && len(nova.Ratios) == 0 {
 		h.Nova = nil
 		return
 	}
-	n := &NovaHost{Aggregates: said.Aggregates, Ratios: said.Ratios, ReportedAggregates: h.Aggregates, ReportedRatios: h.setRatios(said.Ratios)}
+	n := &NovaHost{Aggregates: nova.Aggregates, Ratios: nova.Ratios, ReportedAggregates: h.Aggregates, ReportedRatios: h.setRatios(nova.Ratios)}
 	h.Nova, h.Aggregates = n, slices.Clone(n.Aggregates)
 	for _, a := range n.ReportedAggregates {
 		switch {
 		case slices.ContainsFunc(n.Aggregates, func(o Aggregate) bool { return o.UUID == a.UUID }):
-		case slices.Contains(said.Left, a.UUID):
+		case slices.Contains(nova.Left, a.UUID):
 			n.Left = append(n.Left, a.UUID)
 		default:
 			h.Aggregates = append(h.Aggregates, a)

@@ -14,7 +14,7 @@ type Op struct {
 	Confirm *ClaimRef
 	Release *ClaimRef
 	// TakeOver gives a live claim, CONFIRMED too, to an attempt; an ended one is refused,
-	// CLAIM_EXPIRED. A claim that has the attempt is answered as it is.
+	// CLAIM_EXPIRED. A claim that has the attempt is answered unchanged.
 	TakeOver *ClaimRef
 	// Expire ends a claim whose lease is over; it is a no-op when the claim is
 	// no longer PENDING or its lease is not over in store time.
@@ -28,9 +28,9 @@ type Op struct {
 	PutFacts      *PutFacts
 	RecordVerdict *RecordVerdict
 	Audit         *Audit
-	// SetAdminState is an operator's word about a host; EndMaintenance ends one whose
-	// time is over. SetNovaState is the word of its service in Nova; SetSilent says whether
-	// its agent is heard.
+	// SetAdminState is an operator's state of a host; EndMaintenance ends a maintenance whose
+	// time is over. SetNovaState is the state of its service in Nova; SetSilent says whether
+	// its agent is silent.
 	SetAdminState  *SetAdminState
 	EndMaintenance *EndMaintenance
 	SetNovaState   *SetNovaState
@@ -103,7 +103,7 @@ type Instance struct {
 }
 
 // NewClaim asks for resources. The same claim_id again, with the same consumer,
-// host, allocations, group and Moves, is answered with the claim as it is.
+// host, allocations, group and Moves, is answered with the claim unchanged.
 //
 // With Moves it may be made beside the consumer's live claim of that id: the two
 // are one set, and the consumer has no third. A consumer without a live claim in
@@ -128,14 +128,14 @@ type NewClaim struct {
 	MovesCell     string
 	Guest         *Guest
 	// Attempt is the run of the request that makes the claim. Sent again after another
-	// one kept it, the claim is answered as it is.
+	// one kept it, the claim is answered unchanged.
 	Attempt string
 }
 
 // Swap puts a PENDING or EXPIRED claim on a host, PENDING with a new lease,
 // checked as a new claim is; what it held before is given back in the same
-// transaction. Refused, it stays as it is. A live claim that is on the host
-// already is answered as it is.
+// transaction. Refused, it does not change. A live claim that is on the host
+// already is answered unchanged.
 //
 // A CONFIRMED claim elsewhere is refused, ALREADY_EXISTS: its instance is there,
 // and moving it is NewClaim's Moves. A RELEASED or REJECTED claim is CLAIM_EXPIRED; so is an
@@ -156,7 +156,7 @@ type Swap struct {
 // Transfer gives a live claim to another consumer, which must have no live claim
 // in this shard: ALREADY_EXISTS. State, lease, host, group and allocations stay;
 // the claim remembers its first consumer, and transferred back to it forgets. A
-// claim that is ToConsumer's already is answered as it is; an ended one is
+// claim that is ToConsumer's already is answered unchanged; an ended one is
 // CLAIM_EXPIRED.
 type Transfer struct {
 	ClaimID      string
@@ -176,9 +176,8 @@ type ClaimRef struct {
 	// it then, and it is confirmed by a Confirm that finds it PENDING.
 	Reinstate bool
 	// Lease, with Confirm: a PENDING claim that is not in the lease it was made with is
-	// CONFIRMED only when its lease ends then, and else answered as it is. A caller that
-	// looks for other claims of the consumer names the lease that it knew before it
-	// looked. nil: under any lease.
+	// CONFIRMED only when its lease ends then, and else answered unchanged. A caller that
+	// reads other claims of the consumer names the lease that it knew before that. nil: under any lease.
 	Lease *time.Time
 	// Attempt, with TakeOver: who has the claim from now on. With Release, unless empty:
 	// a claim that another attempt has, or that is CONFIRMED, is refused,
@@ -272,13 +271,13 @@ type Outcome struct {
 type Refusal struct {
 	Kind    fault.Kind
 	Message string
-	// Filter and Detail say what did not fit, in the words of reject counts:
+	// Filter and Detail say what did not fit, as reject counts have it:
 	// ("ResourceFilter", "VCPU"), ("ServerGroupAntiAffinityFilter", "").
 	Filter string
 	Detail string
 	// GroupHosts are the service hosts of the members, of a refusal for the group: each
 	// once, by name.
 	GroupHosts []string
-	// Placement is set with what the Placement API is told.
+	// Placement is the refusal that the Placement API answers with.
 	Placement *PlacementRefusal
 }

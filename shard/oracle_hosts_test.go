@@ -9,30 +9,30 @@ import (
 	"cellgate/internal/fault"
 )
 
-// counted counts what is said of a host when that changes something, and with always when it
-// is done.
+// counted counts a write of a host's admin state when that changes something, and with always
+// when it is done.
 func (o *oracle) counted(host string, always bool, say func() answer) answer {
 	all := func() []any {
-		return []any{o.words[host], o.ends[host], o.nova[host], o.novaAt[host], o.silent[host], o.because[host]}
+		return []any{o.admin[host], o.ends[host], o.nova[host], o.novaAt[host], o.silent[host], o.because[host]}
 	}
 	before := all()
 	a := say()
 	if a.kind == "" && (always || !reflect.DeepEqual(all(), before)) {
-		o.said[host]++
+		o.writes[host]++
 	}
 	return a
 }
 
-// operate takes an operator's word, and forgets those that are over. One that is said over
-// a generation comes too late when something was said since.
-func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time, ends, over bool) answer {
+// operate takes an operator's state, and forgets those that are over. One over a
+// generation comes too late when something was written since.
+func (o *oracle) operate(now time.Time, host string, state Admin, until time.Time, ends, over bool) answer {
 	if !until.IsZero() && !until.After(now) {
 		return answer{kind: fault.InvalidRequest}
 	}
 	if _, there := o.hosts[host]; !there {
 		return answer{kind: fault.NotFound}
 	}
-	if over && o.said[host] > o.asOf[host] {
+	if over && o.writes[host] > o.asOf[host] {
 		return answer{kind: fault.StaleGeneration}
 	}
 	// Where nothing of Nova ends nothing is reported anew.
@@ -41,35 +41,35 @@ func (o *oracle) operate(now time.Time, host string, word Admin, until time.Time
 		o.putRow(o.reported[host])
 		o.reassign(host)
 	}
-	if word == AdminEnabled && o.words[host] == "" && !over {
+	if state == AdminEnabled && o.admin[host] == "" && !over {
 		return answer{}
 	}
-	o.words[host], o.ends[host], o.because[host] = word, until, true
+	o.admin[host], o.ends[host], o.because[host] = state, until, true
 	if ends {
 		o.nova[host], o.novaAt[host] = "", time.Time{}
 	}
-	return o.wordsOf(host)
+	return o.adminStateOf(host)
 }
 
-// serve takes the word of a host's service, unless it is of an older reading.
+// serve takes the state of a host's service, unless it is of an older reading.
 func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
-	host, word, at := p.HostUUID, p.State, p.At
+	host, state, at := p.HostUUID, p.State, p.At
 	if _, there := o.hosts[host]; !there {
 		return answer{kind: fault.NotFound}
 	}
-	if word == "" && o.words[host] == "" {
+	if state == "" && o.admin[host] == "" {
 		return answer{}
 	}
 	known := o.novaAt[host]
 	older := !at.IsZero() && at.Before(known) && known.Sub(now) <= time.Minute
-	if o.nova[host] == word || older {
-		return o.wordsOf(host)
+	if o.nova[host] == state || older {
+		return o.adminStateOf(host)
 	}
-	o.nova[host], o.novaAt[host] = word, at
-	if o.words[host] == "" {
-		o.words[host] = AdminEnabled
+	o.nova[host], o.novaAt[host] = state, at
+	if o.admin[host] == "" {
+		o.admin[host] = AdminEnabled
 	}
-	return o.wordsOf(host)
+	return o.adminStateOf(host)
 }
 
 // hush takes whether a host's agent is silent.
@@ -83,22 +83,22 @@ func (o *oracle) hush(host string, silent bool) answer {
 	case !silent:
 		delete(o.silent, host)
 	}
-	if o.silent[host] && o.words[host] == "" {
-		o.words[host] = AdminEnabled
+	if o.silent[host] && o.admin[host] == "" {
+		o.admin[host] = AdminEnabled
 	}
-	return o.wordsOf(host)
+	return o.adminStateOf(host)
 }
 
-// wordsOf is what is said of a host.
-func (o *oracle) wordsOf(host string) answer {
-	return answer{admin: o.words[host], until: o.ends[host], nova: o.nova[host], silent: o.silent[host]}
+// adminStateOf is the answer with a host's admin state.
+func (o *oracle) adminStateOf(host string) answer {
+	return answer{admin: o.admin[host], until: o.ends[host], nova: o.nova[host], silent: o.silent[host]}
 }
 
-// keepsAway says by what word an operator, or Nova, keeps new claims from a host; nil for none.
+// keepsAway says by what state an operator, or Nova, keeps new claims from a host; nil for none.
 func (o *oracle) keepsAway(now time.Time, host string) *answer {
 	how := map[Admin]string{
 		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
-	}[o.words[host]]
+	}[o.admin[host]]
 	byNova := map[NovaState]string{NovaDisabled: "disabled in Nova: why", NovaForcedDown: "forced down in Nova: why", NovaSilent: "its nova-compute is down"}[o.nova[host]]
 	end := o.ends[host]
 	over := how == "" || !end.IsZero() && !now.Before(end)
@@ -188,7 +188,7 @@ func ratiosOf(h Host) map[string]float64 {
 	return ratios
 }
 
-// putRow puts a host: what an import said of an agent's counts.
+// putRow puts a host: what an import has of an agent's counts.
 func (o *oracle) putRow(h Host) {
 	o.reported[h.UUID] = h
 	h.Providers = slices.Clone(h.Providers)

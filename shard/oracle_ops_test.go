@@ -24,8 +24,8 @@ func (o *oracle) judge(j *RecordVerdict) answer {
 	}
 	aborts := j.Verdict.Reason == "ABORTED"
 	if h := o.hosts[c.HostUUID]; aborts && c.State == Confirmed && c.HostUUID == j.HostUUID && !c.Seen && c.TransferredFrom == "" && c.Moves == "" && !h.Imported && !h.InstancesUnknown && h.BootID == j.Verdict.BootID {
-		word := j.Verdict
-		c.Verdict, c.State = &word, Rejected
+		verdict := j.Verdict
+		c.Verdict, c.State = &verdict, Rejected
 		return of(c)
 	}
 	if c.State == Pending && c.Verdict != nil && c.Verdict.Reason == "ABORTED" {
@@ -33,8 +33,8 @@ func (o *oracle) judge(j *RecordVerdict) answer {
 	}
 	if c.State == Pending && c.HostUUID == j.HostUUID && (c.Verdict == nil || c.Verdict.BootID != j.Verdict.BootID || c.Verdict.Version <= j.Verdict.Version) {
 		if v := c.Verdict; v == nil || j.End || v.BootID != j.Verdict.BootID || v.Outcome != j.Verdict.Outcome || v.Reason != j.Verdict.Reason {
-			word := j.Verdict
-			c.Verdict = &word
+			verdict := j.Verdict
+			c.Verdict = &verdict
 			if aborts && !j.End {
 				c.Allocations = nil
 			}

@@ -16,9 +16,9 @@ type oracle struct {
 	pins   map[string]*Pin
 	// renewed are the claims that have had another lease since they were made.
 	renewed map[string]bool
-	// words of operators, and when those end that do.
-	words map[string]Admin
-	// reported are hosts as they were put, ratios what an import said of them last.
+	// admin are states by operators, ends when those end that do.
+	admin map[string]Admin
+	// reported are hosts as they were put, ratios those of their last import.
 	reported map[string]Host
 	ratios   map[string]map[string]float64
 	// nova is what services say, novaAt of which reading.
@@ -27,10 +27,10 @@ type oracle struct {
 	// silent are the hosts whose agents are.
 	silent map[string]bool
 	ends   map[string]time.Time
-	// because are the hosts of which an operator has said why. said counts what was written
-	// of that and the words; asOf is the count at the generation that words name.
-	because    map[string]bool
-	said, asOf map[string]int
+	// because are the hosts of which an operator gave a reason. writes counts those of admin
+	// states; asOf is the count at the generation that operations name.
+	because      map[string]bool
+	writes, asOf map[string]int
 	// ended counts maintenances whose end was written.
 	ended int
 	// The gate; revision 0 for none.
@@ -42,8 +42,8 @@ type oracle struct {
 func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
-		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, words: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
-		because: map[string]bool{}, said: map[string]int{}, asOf: map[string]int{},
+		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		because: map[string]bool{}, writes: map[string]int{}, asOf: map[string]int{},
 	}
 }
 
@@ -70,11 +70,11 @@ type answer struct {
 	epoch, revision int64
 	// Of the claim.
 	consumer, host, moves, from, attempt string
-	// What its host said last.
-	word, why string
+	// Its host's newest verdict.
+	verdict, why string
 	// Of the hosts that it left.
 	rejections string
-	// What an operator said of the host.
+	// What an operator set for the host.
 	admin Admin
 	until time.Time
 	nova  NovaState
@@ -100,7 +100,7 @@ func answerOf(o Outcome) answer {
 	}
 	if o.Claim != nil {
 		claim := of(o.Claim)
-		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt, a.word, a.why, a.rejections = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt, claim.word, claim.why, claim.rejections
+		a.claim, a.state, a.consumer, a.host, a.moves, a.from, a.attempt, a.verdict, a.why, a.rejections = claim.claim, claim.state, claim.consumer, claim.host, claim.moves, claim.from, claim.attempt, claim.verdict, claim.why, claim.rejections
 	}
 	return a
 }
@@ -108,7 +108,7 @@ func answerOf(o Outcome) answer {
 func of(c *Claim) answer {
 	a := answer{claim: c.ClaimID, state: c.State, consumer: c.ConsumerUUID, host: c.HostUUID, moves: c.Moves, from: c.TransferredFrom, attempt: c.Attempt}
 	if c.Verdict != nil {
-		a.word, a.why = string(c.Verdict.Outcome), c.Verdict.Reason
+		a.verdict, a.why = string(c.Verdict.Outcome), c.Verdict.Reason
 	}
 	for _, r := range c.Rejections {
 		a.rejections += r.HostUUID + " " + r.Verdict.Reason + "; "
@@ -162,10 +162,10 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		host := op.EndMaintenance.HostUUID
 		return o.counted(host, false, func() answer {
 			if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
-				o.words[host], o.ends[host] = AdminEnabled, time.Time{}
+				o.admin[host], o.ends[host] = AdminEnabled, time.Time{}
 				o.ended++
 			}
-			return o.wordsOf(host)
+			return o.adminStateOf(host)
 		})
 	case op.SetNovaState != nil:
 		p := op.SetNovaState

@@ -49,8 +49,8 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		switch {
 		case h.Imported || old == nil:
 		case old.Imported:
-			said := novaHostOf(old)
-			h.follow(&said)
+			nova := novaHostOf(old)
+			h.follow(&nova)
 		default:
 			h.follow(old.Nova)
 		}

@@ -157,7 +157,7 @@ type Used struct {
 	Amount        int64
 }
 
-// ClaimState is where a claim is in its life.
+// ClaimState is the state of a claim.
 //
 //	              Confirm
 //	PENDING ------------------> CONFIRMED
@@ -248,7 +248,7 @@ type Claim struct {
 	// Seen: a report of its host has had the instance since the claim is on the host.
 	// Rows from before it was kept are not Seen until the next report.
 	Seen bool
-	// Verdict is the last word of its host on it that was noted (RecordVerdict); nil for none.
+	// Verdict is the newest of its host on it (RecordVerdict); nil for none.
 	// A claim that a report confirmed has none. What its host gave back (GaveBack) has no
 	// Allocations.
 	Verdict *Verdict
@@ -328,7 +328,7 @@ type Holder struct {
 	ExpiresAt time.Time
 }
 
-// Change is one row as it is after a transaction: exactly one field is set. It
+// Change is one row after a transaction: exactly one field is set. It
 // is what backends write, what the journal carries, and what Load gives.
 type Change struct {
 	Host  *Host

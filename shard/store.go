@@ -39,7 +39,7 @@ var ErrFenced = errors.New("the replica was fenced")
 // Synchronizer is how the states of hosts, and the claims on them, reach every
 // scheduler of a cell: all there is as of one point, and what changed after it. A
 // Store's is its rows and its journal; a scheduler asks for no more of what stands
-// behind it, so it can be something else that hears of every entry.
+// behind it, so it can be something else that receives every entry.
 type Synchronizer interface {
 	// Load visits the gate, every host, every usage, every live claim, every pin, every namespace,
 	// every admin state and every custom name, in this order, as of one point, and gives the journal position of that point: Tail from
@@ -66,9 +66,9 @@ type Reader interface {
 	Due(ctx context.Context, limit int) ([]ClaimRef, error)
 }
 
-// Journal keeps what Tail tells.
+// Journal keeps what Tail gives.
 type Journal interface {
-	// Trim drops journal entries and tombstones of before the given store
+	// Trim drops journal entries and tombstones older than the given store
 	// time. Tombstones younger than TombstoneTTL are kept. A store that bounds their
 	// bytes drops the oldest beyond as well, but no tombstone younger than
 	// MinTombstoneTTL. A store may drop lanes that were fenced and have no entries left.

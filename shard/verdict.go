@@ -8,19 +8,19 @@ import (
 	"cellgate/internal/fault"
 )
 
-// RecordVerdict notes what a host says of a claim that it was offered. A word that comes late
-// changes nothing: about a claim that is not PENDING or is not there, on another host,
-// or of a lower version of the agent incarnation whose word is noted. Neither does the same
-// word again.
+// RecordVerdict notes a host's verdict on a claim that it was offered. A late verdict changes
+// nothing: on a claim that is not PENDING, is not there or is on another host, or of a lower
+// version than the noted one of the same agent incarnation. Neither does the same verdict again.
 //
 // A REJECTED claim keeps its resources and its lease; it cannot be confirmed
 // (CLAIM_REJECTED), unless a report of its host has its instance. Swap puts it on another
-// host, which has said nothing yet, and keeps the word in its Rejections. With End it is REJECTED, which ends it.
+// host, without a verdict, and keeps this one in its Rejections. With End the claim is REJECTED, which
+// ends it.
 //
 // A rejection with ReasonAborted gives back what a PENDING claim takes: it is rejected as
-// any, holds nothing from then on, and no later word changes it. When a report of its host
-// has its instance all the same, it takes what that says. A CONFIRMED claim is REJECTED by
-// it, which ends it, where the incarnation of the agent that says so is the host's, knows its
+// any, holds nothing from then on, and no later verdict changes it. If a report of its host
+// has its instance all the same, it takes what the report has. A CONFIRMED claim is REJECTED by
+// it, which ends it, where the incarnation of the agent that sent it is the host's, knows its
 // instances, and no report has had this one; not when it was transferred, nor when it moves
 // another: that one has ended, and the instance may run where it was.
 type RecordVerdict struct {
@@ -32,10 +32,10 @@ type RecordVerdict struct {
 	End bool
 }
 
-// Verdict is a host's word on a claim.
+// Verdict is how a host judged a claim.
 type Verdict struct {
 	Outcome VerdictOutcome
-	// Reason is a word of the agent's protocol; empty for an OK.
+	// Reason is one of the agent's protocol; empty for an OK.
 	Reason string
 	// Detail is for people.
 	Detail string
@@ -46,7 +46,7 @@ type Verdict struct {
 	At time.Time
 }
 
-// Rejection is the REJECTED word of a host that a claim was on.
+// Rejection is the REJECTED verdict of a host that a claim was on.
 type Rejection struct {
 	HostUUID    string
 	ServiceHost string
@@ -93,7 +93,7 @@ func (c *Claim) GaveBack() bool {
 
 func (v *Verdict) aborts() bool { return v.Outcome == VerdictRejected && v.Reason == ReasonAborted }
 
-// endsConfirmed reports whether a CONFIRMED claim ends by its host's word.
+// endsConfirmed reports whether a CONFIRMED claim ends by its host's verdict.
 func (t *transaction) endsConfirmed(c *Claim, v *Verdict) bool {
 	h := t.view.Hosts[c.HostUUID]
 	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" && c.Moves == "" &&

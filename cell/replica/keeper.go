@@ -151,7 +151,7 @@ func (k *keeper) silences(ctx context.Context) error {
 			return err
 		}
 		for i, a := range answers {
-			if a.Outcome.AdminState.SaidSilent() != list[i].Silent {
+			if a.Outcome.AdminState.IsSilent() != list[i].Silent {
 				k.live.DropMark(list[i].HostUUID) // no agent reports it any more
 			}
 		}

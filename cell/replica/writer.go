@@ -165,7 +165,7 @@ func (w *Writer) silent(d *dirty, row *HostRow) bool {
 	if _, registered := d.registered[row.Host.UUID]; registered {
 		w.live.NoteRow(row.Host.UUID, row.Host.Imported)
 	}
-	return w.live.FollowMark(row.Host.UUID, row.Admin.SaidSilent())
+	return w.live.FollowMark(row.Host.UUID, row.Admin.IsSilent())
 }
 
 // editInstance puts an instance where its claims are: on two hosts while it is

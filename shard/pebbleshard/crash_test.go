@@ -31,7 +31,7 @@ func TestI3_CrashAtAnyPoint(t *testing.T) {
 	}
 }
 
-// acknowledged is what lanes were told is durable.
+// acknowledged is what lanes were answered is durable.
 type acknowledged struct {
 	mu      sync.Mutex
 	entries map[shard.LaneID][]shard.Entry
@@ -117,7 +117,7 @@ func crashing(t *testing.T, seed uint64, crashes int) {
 		for range 20 + rng.IntN(60) {
 			<-steps
 		}
-		// Told before the power went.
+		// Acknowledged before the power went.
 		before := acked.now()
 		left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 		checkLeft(t, left, before)
@@ -129,14 +129,14 @@ func checkLeft(t *testing.T, fs *vfs.MemFS, before map[shard.LaneID][]shard.Entr
 	t.Helper()
 	s := openAt(t, fs, "/shard", newTestClock())
 	defer mustClose(t, s)
-	told, lanes, err := shardtest.Replay(t.Context(), s, nil)
+	replayed, lanes, err := shardtest.Replay(t.Context(), s, nil)
 	if err != nil {
 		t.Fatalf("replaying what was left: %v", err)
 	}
 	for lane, want := range before {
 		got := lanes[lane]
 		if len(got) < len(want) {
-			t.Fatalf("I3: lane %v was told of %d entries, %d are left", lane, len(want), len(got))
+			t.Fatalf("I3: lane %v had %d entries acknowledged, %d are left", lane, len(want), len(got))
 		}
 		for i := range want {
 			if !shardtest.EqualEntries(got[i], want[i]) {
@@ -148,7 +148,7 @@ func checkLeft(t *testing.T, fs *vfs.MemFS, before map[shard.LaneID][]shard.Entr
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range rows.Diff(told) {
+	for _, d := range rows.Diff(replayed) {
 		t.Errorf("rows and journal: %s", d)
 	}
 	for _, w := range append(rows.Check(), rows.Overfull()...) {

@@ -166,7 +166,7 @@ func (s *Store) countDecisions() error {
 	})
 }
 
-// TrimDecisions drops the oldest ones in steps: those of before a time, those over
+// TrimDecisions drops the oldest ones in steps: those older than a time, those over
 // keep, and those over the bytes of the options.
 func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
 	for more := true; more; {
@@ -187,7 +187,7 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 }
 
 // trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
-// and those of before a time.
+// and those older than a time.
 func (s *Store) trimDecisions(b *pebble.Batch, before time.Time, over amount) (dropped amount, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{decisionKey}, UpperBound: after([]byte{decisionKey})})
 	if err != nil {

@@ -29,7 +29,7 @@ type directory struct {
 }
 
 // holdDirectory makes the directory if need be, locks it, and checks that it is
-// the shard asked for. A directory that is not is left as it is.
+// the shard asked for. Another directory is left unchanged.
 func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	path, err := makeDirectory(fs, path)
 	if err != nil {

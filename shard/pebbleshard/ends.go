@@ -89,7 +89,7 @@ func (e *ends) gone() bool {
 }
 
 // listener takes what Pebble finds in its files, and which log it writes. Damage found
-// by a compaction, on a goroutine of Pebble's, is told to nobody else.
+// by a compaction, on a goroutine of Pebble's, is reported nowhere else.
 func listener(e *ends) *pebble.EventListener {
 	return &pebble.EventListener{
 		WALCreated: func(info pebble.WALCreateInfo) { e.logNumber.Store(uint64(info.FileNum)) },

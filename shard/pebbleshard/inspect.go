@@ -30,7 +30,7 @@ type Inspection struct {
 	Newest time.Time
 }
 
-// Inspect looks at a shard's directory next to a process that may have it open:
+// Inspect reads a shard's directory next to a process that may have it open:
 // it writes nothing and takes no lock, not even for a moment. Its error is the one
 // that Open would give for a directory that cannot be made, one of something else, of
 // another cell or format, and for rows that are damaged; a holder is no error, and

@@ -146,7 +146,7 @@ func (l *reading) read() error {
 // trimStep bounds what Trim does under one lock.
 const trimStep = 1000
 
-// Trim drops entries and tombstones of before a time, and the oldest over the bytes of
+// Trim drops entries and tombstones older than a time, and the oldest over the bytes of
 // the options. It stops in order when its context ends: what it dropped stays dropped.
 func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	s.using.RLock()

@@ -104,7 +104,7 @@ func (d *directory) lost(file string, err error) error {
 // mark writes MARK.
 type mark struct {
 	file vfs.File
-	// failed hears that a sync failed.
+	// failed is called when a sync fails.
 	failed func(error)
 
 	mu sync.Mutex

@@ -29,8 +29,8 @@ const pebbleFormat = pebble.FormatValueSeparation
 const memTable = 8 << 20
 
 // blockCache holds what was read of tables, in bytes: the indexes and filters in which
-// each new claim is looked for among the tombstones. Pebble has 8 MiB unless told, which
-// what else is read and written pushes them out of.
+// each new claim is looked for among the tombstones. Pebble's default is 8 MiB, which
+// other reads and writes push them out of.
 const blockCache = 32 << 20
 
 // l0Threshold is Pebble's L0CompactionThreshold: a compaction starts when L0 has half as many
@@ -98,7 +98,7 @@ func newStore(opts Options, dir *directory) *Store {
 
 // begin reads the rows, checks that nothing acknowledged is missing, and opens them for
 // writing. The check comes first, because Pebble deletes the files that it does not know
-// of when it opens others for writing: a shard that is refused stays as it is.
+// of when it opens others for writing: a shard that is refused does not change.
 func (s *Store) begin() error {
 	high, accepted, err := s.dir.readMark()
 	if err != nil {

@@ -108,7 +108,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]shard.ClaimRef, error) {
 
 const defaultPage = 1000
 
-// FindClaims looks claims up by id when the query names claims, consumers or a
+// FindClaims reads claims by id when the query names claims, consumers or a
 // host, and goes through all of them otherwise.
 func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (shard.ClaimPage, error) {
 	if q.Limit <= 0 {

@@ -24,7 +24,7 @@ func (z *sizes) add(key []byte, rowLen int) {
 // tombstoneSize is that of a tombstone and, about, of its two indexes.
 func tombstoneSize(keyLen, rowLen int) int64 { return int64(3*keyLen + rowLen + 50) }
 
-// replace takes out the tombstones that changes write again, or bring back to life.
+// replace takes out the tombstones that changes write again, or make live again.
 func (z *sizes) replace(v *shard.View, changes []shard.Change) error {
 	for _, ch := range changes {
 		if ch.Claim == nil {

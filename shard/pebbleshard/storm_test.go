@@ -49,7 +49,7 @@ func stormOn(t *testing.T, seed uint64, faulty func(*shardtest.Faulty), bend fun
 
 func asItIs(a shardtest.Apply) shardtest.Apply { return a }
 
-// TestI1_I3_Storm: transactions that are not done, or are done and not told.
+// TestI1_I3_Storm: transactions that are not done, or are done and not answered.
 func TestI1_I3_Storm(t *testing.T) {
 	const seeds = 5
 	report := shardtest.Summary{Backend: "pebble in memory, storm", Tests: seeds, Seeds: seeds, Kinds: map[string]int64{}}
@@ -110,13 +110,13 @@ func TestTheStormSeesLies(t *testing.T) {
 		bend func(shardtest.Apply) shardtest.Apply
 		want string
 	}{
-		"done, and said to have failed": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
+		"done, and answered with a failure": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 			if _, err := a(ctx, ops); err != nil {
 				return shard.Applied{}, err
 			}
 			return shard.Applied{}, fault.New(fault.CellUnavailable, "a lie")
-		}), "nobody was told"},
-		"not done, and said to be": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
+		}), "nobody was answered"},
+		"not done, and answered as done": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 			all := shard.Applied{Outcomes: make([]shard.Outcome, len(ops))}
 			for i, op := range ops {
 				if op.Claim != nil {
@@ -130,7 +130,7 @@ func TestTheStormSeesLies(t *testing.T) {
 			r.Entry.Seq += 1000
 			return r, err
 		}), "I3: entry"},
-		"not done, and said so": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
+		"not done, and answered so": {sometimes(func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 			ops = slices.DeleteFunc(slices.Clone(ops), func(op shard.Op) bool { return op.Claim == nil })
 			return shard.Applied{}, fault.New(fault.CellUnavailable, "%d claims are not tried", len(ops))
 		}), ""},
@@ -149,7 +149,7 @@ func TestTheStormSeesLies(t *testing.T) {
 			return func(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 				r, err := a(ctx, ops)
 				for i, op := range ops {
-					// A claim that is done is said not to fit, and taken back.
+					// A claim that is done is answered as not fitting, and taken back.
 					if err == nil && op.Claim != nil && r.Outcomes[i].Refusal == nil && op.Claim.Allocations[0].Amount == 1 {
 						if _, err := a(ctx, []shard.Op{{Release: &shard.ClaimRef{ClaimID: op.Claim.ClaimID, ConsumerUUID: op.Claim.ConsumerUUID}}}); err != nil {
 							return r, err

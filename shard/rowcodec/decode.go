@@ -142,7 +142,7 @@ func rowNamespace(m *storagev1.Namespace) *shard.Namespace {
 	return &shard.Namespace{HostUUID: m.HostUuid, Name: m.Name, Facts: m.Facts, Generation: m.Generation}
 }
 
-// AdminState reads an operator's word from its bytes.
+// AdminState reads an admin state from its bytes.
 func AdminState(b []byte) (*shard.AdminState, error) {
 	m := &storagev1.AdminState{}
 	if err := proto.Unmarshal(b, m); err != nil {

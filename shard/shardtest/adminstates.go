@@ -10,7 +10,7 @@ import (
 	"cellgate/shard"
 )
 
-// setAdmin is an operator's word about host n.
+// setAdmin sets an operator's state of host n.
 func setAdmin(n int, to shard.Admin) *shard.SetAdminState {
 	return &shard.SetAdminState{HostUUID: HostID(n), State: to, Reason: "a bad disk", By: "alice"}
 }
@@ -92,21 +92,21 @@ func adminStateClauses() []clause {
 			imported.Host.Imported, imported.Host.BootID = true, "import"
 			s.do(moveGate(0, shard.GateLegacy), imported)
 			if got := s.admin(1); !equalRows(got, before) {
-				s.Errorf("the word is %+v, was %+v", got, before)
+				s.Errorf("the state is %+v, was %+v", got, before)
 			}
 			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
 		}},
-		{name: "OneThatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
+		{name: "OneOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			over := func(generation int64, to shard.Admin) *shard.SetAdminState {
 				p := setAdmin(1, to)
 				p.AsOf = generation
 				return p
 			}
-			// Where nothing was said, and to say what is so already: an older word comes too late after either.
+			// Where there is no row, and the same state again: an older operation comes too late after either.
 			first := s.do(over(1, shard.AdminEnabled)).AdminState
 			if first == nil || first.State != shard.AdminEnabled || first.Generation != 3 {
-				s.Fatalf("the word is %+v", first)
+				s.Fatalf("the state is %+v", first)
 			}
 			if o := s.refused(over(2, shard.AdminDisabled), fault.StaleGeneration); o.Newest != 3 {
 				s.Errorf("refused with generation %d, want 3", o.Newest)
@@ -116,16 +116,16 @@ func adminStateClauses() []clause {
 				s.Errorf("of %+v the same again makes %+v", first, again)
 			}
 			s.refused(over(3, shard.AdminDisabled), fault.StaleGeneration)
-			s.do(NewClaim(2, 1, 1)) // what is on the host moves its generation, and no word
+			s.do(NewClaim(2, 1, 1)) // what is on the host moves its generation, and not the row's
 			s.do(over(4, shard.AdminDisabled))
-			s.do(setAdmin(1, shard.AdminForcedDown)) // without one it is said over all
+			s.do(setAdmin(1, shard.AdminForcedDown)) // without one it replaces any
 			if o := s.refused(over(6, shard.AdminEnabled), fault.StaleGeneration); o.Newest != 7 {
 				s.Errorf("refused with generation %d, want 7", o.Newest)
 			}
 			s.do(setNova(1, shard.NovaSilent)) // the row is another
 			s.refused(over(7, shard.AdminEnabled), fault.StaleGeneration)
 			if got := s.admin(1); got.State != shard.AdminForcedDown || got.Generation != 8 {
-				s.Errorf("the word is %+v", got)
+				s.Errorf("the state is %+v", got)
 			}
 			s.do(over(100, shard.AdminEnabled))
 			s.namesField(over(-1, shard.AdminEnabled), "as_of_generation")
@@ -237,8 +237,8 @@ func adminStateClauses() []clause {
 			s.do(p)
 			s.Advance(time.Hour + time.Second)
 			s.do(endMaintenance(1))
-			s.nothing(at(2*time.Second, shard.NovaDisabled)) // no operator's word forgets it
-			is(setNova(1, shard.NovaSilent))                 // who does not know when is believed
+			s.nothing(at(2*time.Second, shard.NovaDisabled)) // no operator's state forgets it
+			is(setNova(1, shard.NovaSilent))                 // one without a time is believed
 			is(at(time.Second, shard.NovaDisabled))
 			is(at(48*time.Hour, shard.NovaForcedDown)) // of a wrong clock: it keeps nothing out
 			is(at(2*time.Hour, ""))
@@ -249,7 +249,7 @@ func adminStateClauses() []clause {
 			}
 			is(at(time.Second, shard.NovaSilent))
 		}},
-		{name: "BadWordsOfNovasAreNamed", test: func(s *suite) {
+		{name: "BadStatesOfNovasAreNamed", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.refused(setNova(2, shard.NovaDisabled), fault.NotFound)
 			s.namesField(&shard.SetNovaState{}, "host_uuid")
@@ -272,7 +272,7 @@ func adminStateClauses() []clause {
 				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
 			}
 			s.nothing(silent(true))
-			s.do(NewClaim(1, 1, 1)) // some replica hears it
+			s.do(NewClaim(1, 1, 1)) // some replica receives a heartbeat
 			s.do(setNova(1, shard.NovaSilent))
 			p := setAdmin(1, shard.AdminMaintenance)
 			p.For = time.Hour
@@ -282,11 +282,11 @@ func adminStateClauses() []clause {
 			ends := setAdmin(1, shard.AdminEnabled)
 			ends.EndsNova, ends.By = true, "bob"
 			if a := s.do(ends).AdminState; !a.Silent || a.Nova != "" || a.By != "bob" {
-				s.Errorf("after all other words it is %+v", a)
+				s.Errorf("after all other operations it is %+v", a)
 			}
-			heard := s.do(silent(false)).AdminState
-			if heard.Silent || heard.By != "bob" || !equalRows(heard, s.admin(1)) {
-				s.Errorf("heard again it is %+v, the row is %+v", heard, s.admin(1))
+			back := s.do(silent(false)).AdminState
+			if back.Silent || back.By != "bob" || !equalRows(back, s.admin(1)) {
+				s.Errorf("not silent any more it is %+v, the row is %+v", back, s.admin(1))
 			}
 		}},
 		{name: "NoAgentIsSilentWhereNoneSpeaks", test: func(s *suite) {

@@ -128,7 +128,7 @@ func decisionClauses() []clause {
 				}
 			}
 		}},
-		{name: "APageIsAHundredUnlessSaid", test: func(s *suite) {
+		{name: "APageIsAHundredByDefault", test: func(s *suite) {
 			for n := 1; n <= 101; n++ {
 				s.decide(NewDecision(n))
 			}

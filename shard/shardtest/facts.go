@@ -103,7 +103,7 @@ func factsClauses() []clause {
 			n = s.do(at(n.Generation, `{"a":1}`)).Namespace
 			s.do(at(n.Generation, ""), at(-1, `{}`))
 		}},
-		{name: "WhatIsSaidOverAnOlderGenerationIsRefused", test: func(s *suite) {
+		{name: "AWriteOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			over := func(generation int64, facts string) *shard.PutFacts { return over(generation, "cinder", facts) }
 			generation := func() int64 { return s.rows().Usages[HostID(1)].Generation }
@@ -130,7 +130,7 @@ func factsClauses() []clause {
 			}
 			s.used(1, 1)
 			s.do(over(7, `{"a":4}`))
-			s.do(putFacts(1, "cinder", `{"a":5}`)) // without one it is said over all
+			s.do(putFacts(1, "cinder", `{"a":5}`)) // without one it replaces any
 			exact := over(100, `{"a":5}`)
 			exact.IfGeneration = 8
 			s.refused(exact, fault.StaleGeneration)
@@ -138,7 +138,7 @@ func factsClauses() []clause {
 			s.do(exact)
 			s.namesField(over(-1, `{}`), "as_of_generation")
 		}},
-		{name: "OfAHostThatIsNotThereNothingIsSaid", test: func(s *suite) {
+		{name: "AHostThatIsNotThereHasNoFacts", test: func(s *suite) {
 			s.refused(putFacts(1, "cinder", `{}`), fault.NotFound)
 			s.refused(putFacts(1, "cinder", ""), fault.NotFound)
 			s.apply(opOf(NewHost(1, 8)), opOf(putFacts(1, "cinder", `{}`)))

@@ -32,7 +32,7 @@ func goneClauses() []clause {
 				s.do(over(after, fmt.Sprintf("n%d", n), `{"a":1}`))
 			}
 		}},
-		{name: "OfAHostOfWhichNothingWasSaidNobodyKnowsSinceWhen", test: func(s *suite) {
+		{name: "AHostWithoutFactsIsAsOfItsOwnGeneration", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			if o := s.refused(over(1, "cinder", `{}`), fault.StaleGeneration); o.Newest != 2 {
 				s.Errorf("refused with generation %d, the host is of 2", o.Newest)
@@ -41,7 +41,7 @@ func goneClauses() []clause {
 			s.refused(over(1, "neutron", `{}`), fault.StaleGeneration)
 			s.do(over(2, "neutron", `{}`))
 		}},
-		{name: "WhatWasSaidBeforeItWentDoesNotBringItBack", needs: []string{"reopen"}, test: func(s *suite) {
+		{name: "AWriteOverAnEarlierGenerationDoesNotBringItBack", needs: []string{"reopen"}, test: func(s *suite) {
 			s.do(NewHost(1, 8), putFacts(1, "cinder", `{"a":1}`), putFacts(1, "neutron", `{"a":1}`))
 			s.do(putFacts(1, "cinder", "")) // 4
 			s.do(over(3, "neutron", `{"a":2}`))
@@ -53,7 +53,7 @@ func goneClauses() []clause {
 				}
 				s.reopen()
 			}
-			// What is gone may be said to be gone again, which counts as a word too.
+			// What is gone may be taken away again, which counts as a write too.
 			s.do(over(4, "cinder", "")) // 6
 			s.refused(over(5, "cinder", `{"a":2}`), fault.StaleGeneration)
 			n := s.do(over(6, "cinder", `{"a":2}`)).Namespace
@@ -98,7 +98,7 @@ func goneClauses() []clause {
 			a := s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, "m1", "")),
 				opOf(over(3+2*4, name(4), `{}`)), opOf(putFacts(1, name(4), `{}`)), opOf(over(3+2*5, name(5), `{}`)))
 			if r := a.Outcomes[3].Refusal; r == nil || r.Kind != fault.StaleGeneration {
-				s.Errorf("a word over the generation at which a forgotten one went: %v", r)
+				s.Errorf("a write over the generation at which a forgotten one went: %v", r)
 			}
 			if s.namespaceOf(1, name(4)) == nil || s.namespaceOf(1, name(5)) == nil {
 				s.Error("what was forgotten and put again is not there")

@@ -17,7 +17,7 @@ type Faulty struct {
 	// nothing happens. It may wait, for a delay; ctx is the call's.
 	Before func(ctx context.Context, call Call) error
 	// After is called when a call was done without an error. An error is what
-	// the caller hears of a call that worked.
+	// the caller gets of a call that worked.
 	After func(ctx context.Context, call Call) error
 }
 
@@ -34,7 +34,7 @@ type Call struct {
 func Unavailable() error { return fault.New(fault.CellUnavailable, "a fault of the test: unavailable") }
 
 // Unknown is what a store says that does not know whether it wrote: from After,
-// it worked but the caller heard a failure; from Before, it did not.
+// it worked but the caller got an error; from Before, it did not.
 func Unknown() error { return fault.New(fault.OutcomeUnknown, "a fault of the test: outcome unknown") }
 
 var _ shard.Store = (*Faulty)(nil)
@@ -119,7 +119,7 @@ type faultyLane struct {
 	faults *Faulty
 }
 
-// Apply passes on. A caller that hears of a failure gets no outcomes.
+// Apply passes on. A caller that gets an error gets no outcomes.
 func (l *faultyLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 	var a shard.Applied
 	c := Call{Name: "Apply", Lane: l.ID(), Ops: ops}

@@ -87,7 +87,7 @@ func findClauses() []clause {
 				}
 			}
 		}},
-		{name: "APageIsAThousandUnlessSaid", test: func(s *suite) {
+		{name: "APageIsAThousandByDefault", test: func(s *suite) {
 			ops := []shard.Op{opOf(NewHost(1, 2000))}
 			for n := range 1001 {
 				ops = append(ops, opOf(NewClaim(n, 1, 1)))

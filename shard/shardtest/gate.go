@@ -14,7 +14,7 @@ func moveGate(revision int64, to shard.GateState) *shard.MoveGate {
 
 func gateClauses() []clause {
 	return []clause{
-		{name: "AGateIsKeptAsItIsSaid", test: func(s *suite) {
+		{name: "AGateIsKeptAsItIsMoved", test: func(s *suite) {
 			if g := s.rows().Gates[""]; g != nil {
 				s.Fatalf("a new shard has the gate %+v", g)
 			}

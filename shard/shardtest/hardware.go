@@ -235,7 +235,7 @@ func hardwareClauses() []clause {
 		{"AReportThatHasTheInstanceHasItsDevices", "", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), k.takes(2, 1, 1), confirm(*Ref(2)))
 			s.full(k, k.takes(3, 1, 1))
-			// The report counts them as free all the same: that is the host's word.
+			// The report counts them as free all the same: that is the host's count.
 			p := hardwareHost(1, 2)
 			p.Instances = state(2, 8, map[int]int64{1: 1, 2: 1}).Instances
 			s.do(p)

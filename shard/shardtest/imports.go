@@ -163,7 +163,7 @@ func importClauses() []clause {
 			s.do(ends)
 			is(1, false, "mine", "ssd")
 
-			// An agent that takes its host from the tables has what these said.
+			// An agent that takes its host from the tables has what these had.
 			s.do(moveGate(0, shard.GateLegacy), nova(2, rack("rack1", "z1")...))
 			is(2, false, "rack1")
 			s.do(moveGate(1, shard.GateNative), agents(4))

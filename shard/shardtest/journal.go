@@ -12,7 +12,7 @@ import (
 
 func journalClauses() []clause {
 	return []clause{
-		{name: "EveryEntryIsToldAsItWasApplied", test: func(s *suite) {
+		{name: "TailGivesEveryEntryAsItWasApplied", test: func(s *suite) {
 			var want []shard.Entry
 			for _, op := range []any{NewHost(1, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), newPin(1, "a"), release(*Ref(1)), unpin(1), moveGate(0, shard.GateLegacy), moveGate(1, shard.GateShadow)} {
 				want = append(want, s.apply(opOf(op)).Entry)
@@ -33,10 +33,10 @@ func journalClauses() []clause {
 				s.Errorf("after the end are %v, %v", more, same)
 			}
 		}},
-		{name: "RefusalsAreNotTold", test: func(s *suite) {
+		{name: "TailGivesNoRefusals", test: func(s *suite) {
 			s.refused(NewClaim(1, 1, 1), fault.NotFound)
 			if got, at := s.tail(nil, 100); len(got) != 0 || len(at) != 0 {
-				s.Errorf("told %v, %v", got, at)
+				s.Errorf("Tail gave %v, %v", got, at)
 			}
 		}},
 		{name: "ALimitIsKept", test: func(s *suite) {
@@ -64,7 +64,7 @@ func journalClauses() []clause {
 				n, at = n+len(got), next
 			}
 			if n != 10 {
-				s.Errorf("told %d entries, want 10", n)
+				s.Errorf("Tail gave %d entries, want 10", n)
 			}
 			if got, _ := s.tail(nil, 0); len(got) != 0 {
 				s.Errorf("a limit of 0 gives %d entries", len(got))
@@ -84,7 +84,7 @@ func journalClauses() []clause {
 				seen = seen || slices.ContainsFunc(got, func(e shard.Entry) bool { return e.Lane.Replica == "replica-2" })
 			}
 			if !seen {
-				s.Error("the second lane's entry was not told")
+				s.Error("the second lane's entry was not given")
 			}
 		}},
 		{name: "AnyOrderOfCommitsLosesNoEntry", test: anyOrder},
@@ -146,7 +146,7 @@ func anyOrder(s *suite) {
 	_, at := s.tail(nil, 100)
 	// The lanes' turns; the numbers are given round by round: a1 b1 c1 a2 b2 c2.
 	const turns = "aabbcc"
-	host, lost, told := 0, 0, 0
+	host, lost, read := 0, 0, 0
 	permute([]byte(turns), func(order []byte) {
 		round := map[byte]int{}
 		highest, naive := -1, 0
@@ -167,14 +167,14 @@ func anyOrder(s *suite) {
 				s.Fatalf("order %s: after a commit of lane %c, Tail gave %+v", order, who, got)
 			}
 			at = next
-			told++
+			read++
 		}
 		lost += len(order) - naive
 	})
 	if lost == 0 {
 		s.Error("the orders tried lose nothing for a reader of numbers either: they prove nothing")
 	}
-	s.Logf("%d entries told in %d orders; a reader that follows numbers loses %d", told, told/len(turns), lost)
+	s.Logf("%d entries read in %d orders; a reader that follows numbers loses %d", read, read/len(turns), lost)
 }
 
 // permute visits the distinct orders of the letters.
@@ -197,13 +197,13 @@ func permute(letters []byte, visit func([]byte)) {
 }
 
 // readerBeside lets a reader follow its cursor while lanes commit, and compares
-// what it was told with what the lanes were answered.
+// what it read with what the lanes were answered.
 func readerBeside(s *suite) {
 	const lanes, each = 6, 60
 	s.do(NewHost(1, 1000))
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
-	told := map[shard.LaneID][]shard.Entry{}
+	read := map[shard.LaneID][]shard.Entry{}
 	rows := NewRows()
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -216,7 +216,7 @@ func readerBeside(s *suite) {
 				return
 			}
 			for _, e := range entries {
-				told[e.Lane] = append(told[e.Lane], e)
+				read[e.Lane] = append(read[e.Lane], e)
 				for _, c := range e.Changes {
 					rows.Put(c, e.At)
 				}
@@ -232,18 +232,18 @@ func readerBeside(s *suite) {
 	stop()
 	reader.Wait()
 	for w, want := range applied {
-		got := told[writers[w].ID()]
+		got := read[writers[w].ID()]
 		if len(got) != len(want) {
-			s.Errorf("lane %d: told %d entries of %d", w, len(got), len(want))
+			s.Errorf("lane %d: read %d entries of %d", w, len(got), len(want))
 			continue
 		}
 		for i := range want {
 			if got[i].Seq != uint64(i+1) || !EqualEntries(got[i], want[i].Entry) {
-				s.Errorf("lane %d: entry %d was told as %+v, applied as %+v", w, i+1, got[i], want[i].Entry)
+				s.Errorf("lane %d: entry %d was read as %+v, applied as %+v", w, i+1, got[i], want[i].Entry)
 			}
 		}
 	}
 	for _, d := range s.rows().Diff(rows.Live()) {
-		s.Errorf("rows and what was told: %s", d)
+		s.Errorf("rows and what was read: %s", d)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"cellgate/shard"
 )
 
-// lockClauses are races for rows that are there already. Who makes a row second is
-// told so by the store; who changes one that is there must have locked it.
+// lockClauses are races for rows that are there already. A transaction that makes a row
+// second gets an error of the store; one that changes a row that is there must have locked it.
 func lockClauses() []clause {
 	return []clause{
 		{name: "I1_ConcurrentClaimsNeverExceedCapacity", test: capacityUnderConcurrency},

@@ -21,7 +21,7 @@ func state(n uint64, vcpus int64, instances map[int]int64) *shard.PutHost {
 
 func putHostClauses() []clause {
 	return []clause{
-		{name: "AHostIsKeptAsItIsSaid", test: func(s *suite) {
+		{name: "AHostIsKeptAsItIsPut", test: func(s *suite) {
 			p := NewHost(1, 8)
 			p.Host.Aggregates = []shard.Aggregate{{UUID: GroupID(1), Name: "az", Metadata: map[string]string{"availability_zone": "z1"}}}
 			p.Host.IOWorkload, p.Host.FailedBuilds, p.Host.AgentVersion = 3, 2, 7
@@ -81,21 +81,21 @@ func putHostClauses() []clause {
 			}
 		}},
 		{name: "AStateReplacesNoIncarnationThatItWasNotAskedOver", test: func(s *suite) {
-			said := func(boot string, version uint64, over string, instances map[int]int64) *shard.PutHost {
+			put := func(boot string, version uint64, over string, instances map[int]int64) *shard.PutHost {
 				p := state(version, 8, instances)
 				p.Host.BootID, p.ExpectedBootID = boot, &over
 				return p
 			}
-			s.do(said("boot-1", 5, "", nil))
-			s.changesNothing(said("boot-2", 1, "", map[int]int64{1: 1}), shard.Outcome{CurrentBootID: "boot-1"})
-			s.do(said("boot-2", 1, "boot-1", map[int]int64{1: 1}), said("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
+			s.do(put("boot-1", 5, "", nil))
+			s.changesNothing(put("boot-2", 1, "", map[int]int64{1: 1}), shard.Outcome{CurrentBootID: "boot-1"})
+			s.do(put("boot-2", 1, "boot-1", map[int]int64{1: 1}), put("boot-2", 4, "", map[int]int64{1: 1, 2: 1}))
 			for _, over := range []string{"", "boot-1", "boot-3"} {
-				s.changesNothing(said("boot-1", 7, over, nil), shard.Outcome{CurrentBootID: "boot-2"})
+				s.changesNothing(put("boot-1", 7, over, nil), shard.Outcome{CurrentBootID: "boot-2"})
 			}
-			s.changesNothing(said("boot-2", 2, "boot-1", map[int]int64{1: 1}), shard.Outcome{})
+			s.changesNothing(put("boot-2", 2, "boot-1", map[int]int64{1: 1}), shard.Outcome{})
 			s.used(1, 2)
 			s.do(moveGate(0, shard.GateLegacy), imported(1, 8, map[int]int64{1: 1, 2: 1}), moveGate(1, shard.GateNative))
-			s.do(said("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
+			s.do(put("boot-1", 8, "", map[int]int64{1: 1, 2: 1}))
 			s.used(1, 2)
 		}},
 		{name: "AnInstanceWithoutAClaimIsAdopted", test: func(s *suite) {

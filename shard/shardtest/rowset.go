@@ -316,14 +316,14 @@ func (s *suite) checkRows() {
 	}
 }
 
-// checkJournal: the journal from the beginning tells the state there is.
+// checkJournal: the journal from the beginning gives the state there is.
 func (s *suite) checkJournal() {
 	s.Helper()
-	told, _, err := Replay(s.ctx, s, nil)
+	replayed, _, err := Replay(s.ctx, s, nil)
 	if err != nil {
 		s.Fatalf("replaying the journal: %v", err)
 	}
-	for _, d := range s.rows().Diff(told) {
+	for _, d := range s.rows().Diff(replayed) {
 		s.Errorf("rows and journal: %s", d)
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 // Storm is claims, confirms, swaps and releases at random, through lanes that fail,
 // and what must hold all the same. It runs in windows: in one the faults are on; after
-// it they are off, and everything is checked against what the callers were told.
+// it they are off, and everything is checked against what the callers were answered.
 //
 //   - What was acknowledged is there, what was refused or failed is not, and nothing
 //     else is: the live claims are exactly those that the callers know of. What they
-//     were not told is looked up once nothing is under way.
+//     got no answer to is looked up once nothing is under way.
 //   - Each provider's claims, releases and reads are linearizable.
 //   - The journal has no gap, has every acknowledged entry, tells the rows that there
 //     are, and has no provider over capacity at any entry.
@@ -50,12 +50,12 @@ type Sums struct {
 	Operations, Done, Refused, Failed, Unknown, Repeated int
 	// Found and Absent are the unknown ones that were looked up in the end.
 	Found, Absent int
-	// Reads are looks at all hosts in the middle of it, Longest is the longest history
+	// Reads are of all hosts in the middle of it, Longest is the longest history
 	// that was checked for linearizability.
 	Reads, Longest int
 }
 
-// Answered counts operations whose caller was told.
+// Answered counts operations whose caller got an answer.
 func (s Sums) Answered() int { return s.Done + s.Refused }
 
 // NewStorm makes a storm, of which the seed decides the operations.
@@ -110,7 +110,7 @@ func (s *Storm) Window(ctx context.Context, lanes []Apply, calm func() error) (w
 		shares[h.n%s.Workers] = append(shares[h.n%s.Workers], h)
 	}
 	w.turns = max(1, s.Ops/s.Workers/((s.Batch+1)/2))
-	w.looks = make(chan struct{}, w.turns)
+	w.reads = make(chan struct{}, w.turns)
 	var all []*worker
 	var workers, reader sync.WaitGroup
 	for who := range s.Workers {
@@ -125,7 +125,7 @@ func (s *Storm) Window(ctx context.Context, lanes []Apply, calm func() error) (w
 	}
 	reader.Go(func() { w.read(ctx) })
 	workers.Wait()
-	close(w.looks)
+	close(w.reads)
 	reader.Wait()
 	for _, k := range all {
 		s.next = max(s.next, k.number)

@@ -92,7 +92,7 @@ func overfull(list []shard.Entry) (wrong []string) {
 
 // promises says which acknowledged entries the journal does not have (I3).
 func (s *Storm) promises(w *window, entries map[shard.LaneID][]shard.Entry) (wrong []string) {
-	for _, p := range w.told {
+	for _, p := range w.promises {
 		list := entries[p.lane]
 		i := slices.IndexFunc(list, func(e shard.Entry) bool { return e.Seq == p.seq })
 		if i < 0 {
@@ -108,7 +108,7 @@ func (s *Storm) promises(w *window, entries map[shard.LaneID][]shard.Entry) (wro
 	return wrong
 }
 
-// lookUp finds out what became of the operations whose callers were not told.
+// lookUp finds out what became of the operations whose callers got no answer.
 func (s *Storm) lookUp(ctx context.Context, w *window) error {
 	for _, st := range w.open {
 		id := ClaimID(st.claim.n)
@@ -151,12 +151,12 @@ func (s *Storm) compare(rows *Rows) (wrong []string) {
 		case c == nil:
 			wrong = append(wrong, fmt.Sprintf("I3: claim %s was acknowledged, and is lost", id))
 		case c.State != h.state || c.HostUUID != HostID(h.host) || c.ConsumerUUID != h.consumer || c.Allocations[0].Amount != h.amount:
-			wrong = append(wrong, fmt.Sprintf("I3: claim %s is %+v, its caller was told %+v", id, *c, *h))
+			wrong = append(wrong, fmt.Sprintf("I3: claim %s is %+v, its caller was answered %+v", id, *c, *h))
 		}
 	}
 	for id, c := range rows.Claims {
 		if s.live[id] == nil {
-			wrong = append(wrong, fmt.Sprintf("claim %s is live, and nobody was told: %+v", id, *c))
+			wrong = append(wrong, fmt.Sprintf("claim %s is live, and nobody was answered: %+v", id, *c))
 		}
 	}
 	slices.Sort(wrong)
@@ -166,7 +166,7 @@ func (s *Storm) compare(rows *Rows) (wrong []string) {
 // End reads the whole journal once more: it has no gap, goes to where it was read
 // before, and tells the rows that there are.
 func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
-	told, at := NewRows(), shard.Cursor{}
+	replayed, at := NewRows(), shard.Cursor{}
 	for {
 		entries, next, err := s.Look.Tail(ctx, at, 500)
 		if err != nil {
@@ -181,7 +181,7 @@ func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
 			}
 			at[e.Lane] = e.Seq
 			for _, c := range e.Changes {
-				told.Put(c, e.At)
+				replayed.Put(c, e.At)
 			}
 		}
 		at = next
@@ -195,7 +195,7 @@ func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range rows.Diff(told.Live()) {
+	for _, d := range rows.Diff(replayed.Live()) {
 		wrong = append(wrong, "rows and the whole journal: "+d)
 	}
 	return append(wrong, s.compare(rows)...), nil

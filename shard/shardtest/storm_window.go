@@ -18,19 +18,19 @@ type window struct {
 	begin  time.Time
 	before []int64
 	turns  int
-	// looks has a token for each time that the reader looks.
-	looks chan struct{}
+	// reads has a token for each read of the reader.
+	reads chan struct{}
 
-	mu      sync.Mutex
-	sums    Sums
-	history []porcupine.Operation
-	told    []promise
-	open    []*step
-	wrong   []string
-	last    int64
+	mu       sync.Mutex
+	sums     Sums
+	history  []porcupine.Operation
+	promises []promise
+	open     []*step
+	wrong    []string
+	last     int64
 }
 
-// promise is an entry that a caller was told of, and a claim in it.
+// promise is an entry that a caller was answered with, and a claim in it.
 type promise struct {
 	lane  shard.LaneID
 	seq   uint64
@@ -41,7 +41,7 @@ type promise struct {
 
 func (w *window) now() int64 { return time.Since(w.begin).Nanoseconds() }
 
-// answered notes what a caller was told; of a batch that was sent again, an earlier
+// answered notes a caller's answer; of a batch that was sent again, an earlier
 // entry may have done it.
 func (w *window) answered(st *step, o shard.Outcome, e shard.Entry, end int64, again bool) {
 	if o.Refusal != nil {
@@ -63,7 +63,7 @@ func (w *window) answered(st *step, o shard.Outcome, e shard.Entry, end int64, a
 	w.sums.Done++
 	w.happened(st, end)
 	if e.Seq > 0 && (st.op.Confirm == nil && !again || o.Claim != nil && o.Claim.UpdatedAt.Equal(e.At)) {
-		w.told = append(w.told, promise{e.Lane, e.Seq, ClaimID(st.claim.n), st.claim.state, HostID(st.claim.host)})
+		w.promises = append(w.promises, promise{e.Lane, e.Seq, ClaimID(st.claim.n), st.claim.state, HostID(st.claim.host)})
 	}
 }
 
@@ -94,9 +94,9 @@ func (w *window) remember(in access, out, begin, end int64) {
 	w.history = append(w.history, porcupine.Operation{ClientId: len(w.history), Input: in, Output: out, Call: begin, Return: end})
 }
 
-// read looks at what is in use while the workers run.
+// read reads what is in use while the workers run.
 func (w *window) read(ctx context.Context) {
-	for range w.looks {
+	for range w.reads {
 		begin := w.now()
 		rows, _, err := LoadRows(ctx, w.storm.Look)
 		if err != nil {
@@ -114,7 +114,7 @@ func (w *window) read(ctx context.Context) {
 }
 
 // Settle returns when nothing of a lane is under way: it finds out what became of a
-// commit that was not heard of, and writes nothing.
+// commit in doubt, and writes nothing.
 func Settle(ctx context.Context, apply Apply) error {
 	_, err := apply(ctx, []shard.Op{{Expire: &shard.ClaimRef{ClaimID: "nobody", ConsumerUUID: "nobody"}}})
 	return err

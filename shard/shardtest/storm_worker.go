@@ -35,7 +35,7 @@ func (k *worker) run(ctx context.Context) {
 		}
 		k.turn(ctx)
 		if k.who == 0 && n%4 == 0 {
-			k.looks <- struct{}{}
+			k.reads <- struct{}{}
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (k *worker) batch() []*step {
 				Allocations: []shard.Used{{ProviderUUID: HostID(st.to), ResourceClass: Class, Amount: st.amount}},
 			}
 			if st.to == h.host {
-				// It would be answered as it is.
+				// It would be answered unchanged.
 				st.op = shard.Op{Confirm: h.ref()}
 			}
 		}
@@ -89,7 +89,7 @@ func (k *worker) claim() *step {
 	return &step{claim: h, op: shard.Op{Claim: c}}
 }
 
-// turn sends a batch; again, as often as not, when it is not told what became of it.
+// turn sends a batch; again, as often as not, when it gets no answer.
 func (k *worker) turn(ctx context.Context) {
 	steps := k.batch()
 	var ops []shard.Op

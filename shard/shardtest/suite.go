@@ -27,7 +27,7 @@ type Backend struct {
 
 // Instance is an open store and what can be done to it. A nil function is a
 // capability that the backend does not have: the tests that need it are skipped,
-// and said to be.
+// and reported so.
 type Instance struct {
 	shard.Store
 	// Advance moves store time forward.

@@ -29,7 +29,7 @@ type Summary struct {
 	Seeds      int64
 	Operations int64
 	Faults     int64
-	// Kinds are faults by their kind; with Faults 0 their sum is told.
+	// Kinds are faults by their kind; with Faults 0 their sum is shown.
 	Kinds map[string]int64
 }
 

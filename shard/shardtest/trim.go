@@ -114,7 +114,7 @@ func trimClauses() []clause {
 			s.do(NewClaim(2, 1, 1))
 			for name, from := range map[string]shard.Cursor{"all along": at, "since a Load": loaded} {
 				if got, _ := s.tail(from, 100); len(got) != 1 || len(got[0].Changes) == 0 {
-					s.Errorf("who read %s is told %+v", name, got)
+					s.Errorf("a reader of %s gets %+v", name, got)
 				}
 			}
 			if got, _ := s.tail(s.loadedAt(), 100); len(got) != 0 {
@@ -147,7 +147,7 @@ func (s *suite) loadedAt() shard.Cursor {
 	return at
 }
 
-// trim trims what is of before a time from now.
+// trim trims what is older than a time from now.
 func (s *suite) trim(from time.Duration) {
 	s.Helper()
 	now, err := s.Now(s.ctx)

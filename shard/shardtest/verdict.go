@@ -8,21 +8,21 @@ import (
 	"cellgate/shard"
 )
 
-// rejects is the word of a host, at a version of its agent, that claim n does not fit.
+// rejects is the verdict of a host, at a version of its agent, that claim n does not fit.
 func rejects(n, host int, version uint64) *shard.RecordVerdict {
 	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{
 		Outcome: shard.VerdictRejected, Reason: "NO_ROOM", Detail: "2 VCPU asked for, 1 free", BootID: "boot-1", Version: version,
 	}}
 }
 
-// aborts is the word of a host that the operation that was to use claim n was given up.
+// aborts is the verdict of a host that the operation that was to use claim n was given up.
 func aborts(n, host int, version uint64) *shard.RecordVerdict {
 	j := rejects(n, host, version)
 	j.Verdict.Reason, j.Verdict.Detail = shard.ReasonAborted, "an operation on the host gave it back"
 	return j
 }
 
-// accepts is the word of a host that claim n is fine.
+// accepts is the verdict of a host that claim n is fine.
 func accepts(n, host int, version uint64) *shard.RecordVerdict {
 	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
 }
@@ -33,7 +33,7 @@ func ends(j *shard.RecordVerdict) *shard.RecordVerdict {
 	return j
 }
 
-// rejection is what a claim keeps of a host's word.
+// rejection is what a claim keeps of a host's verdict.
 func rejection(host int, v *shard.Verdict) shard.Rejection {
 	return shard.Rejection{HostUUID: HostID(host), ServiceHost: ServiceHost(host), Verdict: *v}
 }
@@ -69,7 +69,7 @@ func verdictClauses() []clause {
 		}},
 		{name: "WhatItsHostAbortsHoldsNothing", test: func(s *suite) {
 			two(s)
-			s.do(rejects(1, 1, 7)) // any word before it counts less
+			s.do(rejects(1, 1, 7)) // any verdict before it counts less
 			c := s.do(aborts(1, 1, 8)).Claim
 			if c.State != shard.Pending || len(c.Allocations) != 0 || !c.GaveBack() || !equalRows(c, s.find(1)) {
 				s.Errorf("it is %+v, found %+v", c, s.find(1))
@@ -236,7 +236,7 @@ func verdictClauses() []clause {
 			}
 			s.keepsRejections(s.find(1), all[2:]...)
 		}},
-		{name: "AReportedInstanceIsMoreThanAnyWord", test: func(s *suite) {
+		{name: "AReportedInstanceIsMoreThanAnyVerdict", test: func(s *suite) {
 			two(s)
 			s.do(rejects(1, 1, 7))
 			up := NewHost(1, 8)

@@ -8,7 +8,7 @@ import (
 )
 
 // listCodec writes lists of texts, numbers and byte strings as binary arrays in one go.
-// pgx's own codec, which it is for all else, looks for a way to write each element:
+// pgx's own codec, which it is for all else, searches a way to write each element:
 // half of what a batch of claims cost to send.
 type listCodec struct{ *pgtype.ArrayCodec }
 
@@ -96,8 +96,8 @@ func (p listPlan) header(buf []byte, n, size int, nulls bool) []byte {
 		flags = 1
 	}
 	// One dimension, which begins at 1, as arrays do.
-	for _, word := range [...]uint32{1, flags, p.element, uint32(n), 1} {
-		buf = binary.BigEndian.AppendUint32(buf, word)
+	for _, field := range [...]uint32{1, flags, p.element, uint32(n), 1} {
+		buf = binary.BigEndian.AppendUint32(buf, field)
 	}
 	return buf
 }

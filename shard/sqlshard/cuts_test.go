@@ -61,7 +61,7 @@ func cutLanes(t *testing.T, at site, seed uint64) (operations, faults int64) {
 	}
 	var done atomic.Int64
 	var wg sync.WaitGroup
-	// known is what each claim must be; a claim whose outcome was never heard is in
+	// known is what each claim must be; a claim whose outcome was never known is in
 	// neither.
 	var mu sync.Mutex
 	known := map[string]shard.ClaimState{}
@@ -141,18 +141,18 @@ func cutLanes(t *testing.T, at site, seed uint64) (operations, faults int64) {
 	}
 	for id, want := range known {
 		if states[id] != want {
-			t.Errorf("claim %s is %q, its caller was told %q", id, states[id], want)
+			t.Errorf("claim %s is %q, its caller was answered %q", id, states[id], want)
 		}
 	}
 	rows, _, err := shardtest.LoadRows(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, _, err := shardtest.Replay(t.Context(), s, nil)
+	replayed, _, err := shardtest.Replay(t.Context(), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range append(append(rows.Check(), rows.Overfull()...), rows.Diff(told)...) {
+	for _, w := range append(append(rows.Check(), rows.Overfull()...), rows.Diff(replayed)...) {
 		t.Error(w)
 	}
 	t.Logf("%d claims known, %d cuts, %+v", len(known), c.cuts.Load(), s.Counts())

@@ -151,7 +151,7 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 }
 
 // trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
-// and those of before a time. It gives how many.
+// and those older than a time. It gives how many.
 func (s *Store) trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (n int, err error) {
 	var left, bytes int64
 	if err := c.QueryRow(ctx, countDecisions).Scan(&left, &bytes); err != nil {

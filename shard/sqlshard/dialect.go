@@ -48,7 +48,7 @@ func (s server) mustBe(demanded *server, version string) error {
 }
 
 // keyType is the type of text that sorts by its bytes. PostgreSQL sorts by the
-// database's locale unless told; CockroachDB's plain strings always sort so, and of
+// database's locale by default; CockroachDB's plain strings always sort so, and of
 // the 20.2 line it has no COLLATE "C".
 func (s server) keyType() string {
 	if s == cockroach {
@@ -72,7 +72,7 @@ func (s server) readLane() string {
 // hints are what statements say to CockroachDB alone: by which index to find rows. While a
 // table fills, its statistics are old or none, and for 62 consumers CockroachDB reads all
 // claims instead: slow, and in conflict with each claim of another transaction. PostgreSQL
-// is told once a session.
+// has settings of the session for it.
 var hints = strings.NewReplacer(
 	"@claims_by_consumer", "", "@claims_by_host", "",
 	"@ended_claims_by_consumer", "", "@ended_claims_by_host", "",
@@ -96,7 +96,7 @@ func (s server) putHostUsages() string {
 }
 
 // begin starts a transaction that locks what it depends on. CockroachDB always
-// checks serializability; newer ones have weaker levels, so it is said.
+// checks serializability; newer ones have weaker levels, so the level is named.
 func (s server) begin(isolation string) string {
 	if s == cockroach {
 		return "BEGIN ISOLATION LEVEL SERIALIZABLE"
@@ -112,13 +112,13 @@ func (s server) beginSnapshot() string {
 	return "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 }
 
-// session is said on each new connection. statement_timeout is a number of
+// session runs on each new connection. statement_timeout is a number of
 // milliseconds: CockroachDB has it without units too.
 //
 // PostgreSQL keeps the plan of a prepared statement: made while a table is small, it
 // would read the whole of it for ever. Every statement here finds its rows by an index,
-// so it is told to; what that does to the costs must not have it compile them. Left
-// alone it would plan statements for short lists each time, as short ones look cheap.
+// so other plans are off; their costs then must not start its compiler. By default it
+// would plan statements for short lists each time, as short lists appear cheap.
 func (s server) session(o Options) string {
 	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
 	if s == postgres {
@@ -166,7 +166,7 @@ func (s server) checkName(name string) error {
 	return nil
 }
 
-// createDatabase makes a database. PostgreSQL copies template1 unless told, which
+// createDatabase makes a database. PostgreSQL copies template1 by default, which
 // somebody may be connected to.
 func (s server) createDatabase(name string) string {
 	quoted := pgx.Identifier{name}.Sanitize()

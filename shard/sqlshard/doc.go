@@ -30,7 +30,7 @@
 // groups, and no transaction writes a row that the lane's next one reads. PostgreSQL can check
 // it (Options.Isolation); docs/adr/0010 has why it does not by default.
 //
-// The fate of a commit that was not heard of is looked up: whoever has locked the lane's row
+// A commit whose outcome is unknown is looked up: whoever has locked the lane's row
 // after it, or on CockroachDB written it, sees whether its journal entry is there.
 //
 // What differs between the servers is in dialect.go. Every transaction that may be

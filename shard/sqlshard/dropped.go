@@ -32,23 +32,23 @@ type droppedLane struct {
 }
 
 // splitDrops takes the entries that tell of dropped lanes from the others.
-func splitDrops(found []packedEntry) (told, others []packedEntry) {
+func splitDrops(found []packedEntry) (dropped, others []packedEntry) {
 	for _, e := range found {
 		if e.lane == drops {
-			told = append(told, e)
+			dropped = append(dropped, e)
 		} else {
 			others = append(others, e)
 		}
 	}
-	return told, others
+	return dropped, others
 }
 
 // afterDrops moves a cursor over the lanes that were dropped since: it names them no
 // more.
-func afterDrops(told []packedEntry, from shard.Cursor) (shard.Cursor, error) {
+func afterDrops(dropped []packedEntry, from shard.Cursor) (shard.Cursor, error) {
 	at := shard.Cursor{}
 	maps.Copy(at, from)
-	for _, e := range told {
+	for _, e := range dropped {
 		var d droppedLane
 		if err := json.Unmarshal(e.body, &d); err != nil {
 			return nil, damaged("entry %d of the dropped lanes cannot be read: %v", e.seq, err)

@@ -127,22 +127,22 @@ func TestConnectionsAreReplacedInTime(t *testing.T) {
 	}
 }
 
-// told is a log that says when it was written to.
-type told struct {
+// noticedLog is a log that says when it was written to.
+type noticedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	once sync.Once
 	done chan struct{}
 }
 
-func (w *told) Write(b []byte) (int, error) {
+func (w *noticedLog) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.once.Do(func() { close(w.done) })
 	return w.text.Write(b)
 }
 
-func (w *told) String() string {
+func (w *noticedLog) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.String()
@@ -162,7 +162,7 @@ func TestMigrate_WhileAnotherMigrates_LogsThatItWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		log := &told{done: make(chan struct{})}
+		log := &noticedLog{done: make(chan struct{})}
 		opts.Log = slog.New(slog.NewTextHandler(log, nil))
 		second := make(chan error, 1)
 		go func() {
@@ -197,7 +197,7 @@ func TestAPasswordThatAnybodyMayReadIsToldOf(t *testing.T) {
 	opts := testOptions(newDatabase(t))
 	opts.PasswordFile = filepath.Join(t.TempDir(), "password")
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		log := &told{done: make(chan struct{})}
+		log := &noticedLog{done: make(chan struct{})}
 		opts.Log = slog.New(slog.NewTextHandler(log, nil))
 		if err := os.WriteFile(opts.PasswordFile, []byte("any\n"), 0o600); err != nil {
 			t.Fatal(err)

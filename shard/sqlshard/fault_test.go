@@ -59,11 +59,11 @@ func (s *stand) live() int {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	told, _, err := shardtest.Replay(s.T.Context(), s.Store, nil)
+	replayed, _, err := shardtest.Replay(s.T.Context(), s.Store, nil)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	for _, d := range append(rows.Diff(told), rows.Check()...) {
+	for _, d := range append(rows.Diff(replayed), rows.Check()...) {
 		s.T.Error(d)
 	}
 	return len(rows.Claims)
@@ -264,9 +264,9 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A commit that was not heard of is looked up, whether it was done or not: the caller
+// A commit whose outcome is unknown is looked up, whether it was done or not: the caller
 // gets the answer, and the claim is there once.
-func TestUnheardCommitsAreLookedUp(t *testing.T) {
+func TestUnknownCommitsAreLookedUp(t *testing.T) {
 	for _, deliver := range []bool{true, false} {
 		c := &cutter{deliver: deliver}
 		opts := testOptions(newDatabase(t))
@@ -295,7 +295,7 @@ func TestUnheardCommitsAreLookedUp(t *testing.T) {
 }
 
 // A batch that cannot be encoded never had its COMMIT sent: nothing is to be looked up.
-func TestCommit_UnencodableArgument_IsNotUnheard(t *testing.T) {
+func TestCommit_UnencodableArgument_IsNotUnknown(t *testing.T) {
 	s := newStand(t, testOptions(newDatabase(t)))
 	c, err := s.acquire(t.Context())
 	if err != nil {
@@ -308,8 +308,8 @@ func TestCommit_UnencodableArgument_IsNotUnheard(t *testing.T) {
 	w := &writes{store: s.Store}
 	w.queue(reserveTime, int64(1)<<62)
 	w.queue("SELECT $1::int8", "no number")
-	if unheard, err := w.commit(t.Context(), c.Conn()); unheard || fault.KindOf(err) != fault.Internal {
-		t.Errorf("commit: unheard %v, %v, want an error of kind %s", unheard, err, fault.Internal)
+	if unknown, err := w.commit(t.Context(), c.Conn()); unknown || fault.KindOf(err) != fault.Internal {
+		t.Errorf("commit: unknown %v, %v, want an error of kind %s", unknown, err, fault.Internal)
 	}
 	if err := s.rollback(c.Conn()); err != nil {
 		t.Fatal(err)

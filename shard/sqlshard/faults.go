@@ -80,7 +80,7 @@ func meaning(err error) trouble {
 	code := state(err)
 	switch code {
 	case "":
-		return lost // no word from the server: the connection broke, or was never made
+		return lost // no answer from the server: the connection broke, or was never made
 	case serializationFailure, deadlockDetected, uniqueViolation, completionUnknown, cockroachRestartClass:
 		return race
 	case adminShutdown, crashShutdown, cannotConnectNow, idleInTransaction:
@@ -101,7 +101,7 @@ func meaning(err error) trouble {
 	return broken
 }
 
-// settingRefused reports whether a server said that it does not have a setting, or not
+// settingRefused reports whether a server answered that it does not have a setting, or not
 // such a value of it.
 func settingRefused(err error) bool {
 	switch state(err) {
@@ -111,7 +111,7 @@ func settingRefused(err error) bool {
 	return false
 }
 
-// commitRefused reports whether the server said that a commit was not done. Any
+// commitRefused reports whether the server answered that a commit was not done. Any
 // other error of a commit leaves that open.
 func commitRefused(err error) bool {
 	code := state(err)
@@ -174,8 +174,8 @@ func (s *Store) typed(ctx context.Context, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s failed", s.opts.Cell)
 }
 
-// unheard says that it is not known whether a commit was done.
-func (s *Store) unheard(cause error) error {
+// outcomeUnknown is the error when it is not known whether a commit was done.
+func (s *Store) outcomeUnknown(cause error) error {
 	var known *fault.Error
 	if errors.As(cause, &known) && known.Kind == fault.OutcomeUnknown {
 		return known

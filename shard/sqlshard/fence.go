@@ -35,8 +35,7 @@ func (s *Store) stands(lanes []laneRow) error {
 	return s.fenced(*own, newest)
 }
 
-// retry is the store's. When it comes to know that the lane was fenced, it looks up by
-// what.
+// retry is the store's. If the lane was fenced, it finds out by what.
 func (l *lane) retry(ctx context.Context, once func(ctx context.Context) error) error {
 	s := l.store
 	return s.retry(ctx, func(ctx context.Context) error {

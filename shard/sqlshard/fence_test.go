@@ -9,9 +9,9 @@ import (
 	"cellgate/shard"
 )
 
-// Who only reads the journal hears that its lane was fenced, and by what; who writes is told
-// the same.
-func TestAFencedLaneHearsByWhat(t *testing.T) {
+// A reader of the journal learns that its lane was fenced, and by what; a writer learns it
+// too.
+func TestFencedLane_ReadsAndWrites_NameByWhat(t *testing.T) {
 	for name, cause := range map[string]struct {
 		fence func(t *testing.T, url string, another *Store)
 		says  string

@@ -34,7 +34,7 @@ const (
 WHERE slot = $1::text AND expires_at > 0 AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
 )
 
-// FindClaims looks claims up by what the query names: claims, consumers or a host.
+// FindClaims reads claims by what the query names: claims, consumers or a host.
 // Without any it goes through all slots at once.
 func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.ClaimPage, err error) {
 	if q.Limit <= 0 {

@@ -60,15 +60,15 @@ func positions(ctx context.Context, c *pgx.Conn, lanes []laneRow) (shard.Cursor,
 
 // Tail reads the lanes, and the entries of each after the cursor. It gives entries of all
 // lanes by their time, so that no lane waits for another's backlog. It fails when the lane that
-// this store opened last was fenced: who only reads would not hear of it.
+// this store opened last was fenced: a caller that only reads would not notice.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		lanes, found, err := s.readAfter(ctx, c.Conn(), from, max(0, limit))
 		if err != nil {
 			return err
 		}
-		told, found := splitDrops(found)
-		if at, err = afterDrops(told, from); err != nil {
+		dropped, found := splitDrops(found)
+		if at, err = afterDrops(dropped, from); err != nil {
 			return err
 		}
 		for id, seq := range at {

@@ -18,7 +18,7 @@ type lane struct {
 	// turn is held by the Apply under way, and guards the rest.
 	turn    chan struct{}
 	entries written
-	// doubt is the entry whose commit was not heard of; 0 for none.
+	// doubt is the entry whose commit has an unknown outcome; 0 for none.
 	doubt uint64
 }
 
@@ -139,22 +139,22 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 		return applied, nil
 	}
 	if l.doubt != 0 {
-		return shard.Applied{}, s.unheard(err)
+		return shard.Applied{}, s.outcomeUnknown(err)
 	}
 	return shard.Applied{}, s.applyError(ctx, err)
 }
 
-// try runs the transaction once. When it is not heard whether its commit was done,
-// that is looked up before it returns; l.doubt says that it could not be.
+// try runs the transaction once. If it is not known whether its commit was done,
+// try finds out; l.doubt says that it could not.
 func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied, error) {
-	applied, unheard, err := l.transact(ctx, ops, n)
-	if !unheard {
+	applied, unknown, err := l.transact(ctx, ops, n)
+	if !unknown {
 		return applied, err
 	}
 	l.store.count.unknown.Add(1)
 	l.doubt = applied.Entry.Seq
 	if lerr := l.settle(ctx); lerr != nil {
-		return shard.Applied{}, l.store.unheard(errors.Join(err, lerr))
+		return shard.Applied{}, l.store.outcomeUnknown(errors.Join(err, lerr))
 	}
 	if l.entries.last == applied.Entry.Seq {
 		return applied, nil
@@ -162,9 +162,9 @@ func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied
 	return shard.Applied{}, restart("a commit was lost with its connection, and not done")
 }
 
-// transact is the transaction. unheard: the commit was sent, and whether it was done
+// transact is the transaction. unknown: the commit was sent, and whether it was done
 // is not known; applied is then what it would have been.
-func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, unheard bool, err error) {
+func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, unknown bool, err error) {
 	s := l.store
 	c, err := s.acquire(ctx)
 	if err != nil {
@@ -200,11 +200,11 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 	if reserve {
 		w.queue(reserveTime, now.Add(reserveAhead).UnixNano())
 	}
-	if unheard, err = w.commit(ctx, c.Conn()); err != nil {
-		if !unheard {
+	if unknown, err = w.commit(ctx, c.Conn()); err != nil {
+		if !unknown {
 			applied = shard.Applied{}
 		}
-		return applied, unheard, err
+		return applied, unknown, err
 	}
 	l.entries.add(applied.Entry.Seq)
 	if reserve {
@@ -227,7 +227,7 @@ func (l *lane) done(e shard.Entry) {
 	l.store.homes.note(e.Changes)
 }
 
-// settle finds out what became of the entry whose commit was not heard of.
+// settle finds out what became of the entry in doubt.
 func (l *lane) settle(ctx context.Context) error {
 	if l.doubt == 0 {
 		return nil

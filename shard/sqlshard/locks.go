@@ -6,8 +6,8 @@ import (
 	"cellgate/shard"
 )
 
-// unlocked looks for what the operations depend on that is not named: the host of a
-// claim that they name, and the group of one that may come back to life, and the claims on
+// unlocked finds what the operations depend on that is not named: the host of a
+// claim that they name, and the group of one that may become live again, and the claims on
 // the host of one that takes NUMA cells or devices then. The
 // transaction runs again with their names, so that it takes its locks in order.
 func (s *Store) unlocked(p *picture, n *names) error {
@@ -46,7 +46,7 @@ func (s *Store) unlocked(p *picture, n *names) error {
 	return s.again(n, hosts, hostClaims, consumers, groups)
 }
 
-// strayed looks for rows that are about to change and that nothing stands for: the
+// strayed finds rows that are about to change and that nothing stands for: the
 // claim that a confirmed one moves may be on a host that is not named.
 func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
 	var hosts []string

@@ -79,7 +79,7 @@ type Applied struct {
 
 // Status is where a database's schema is.
 type Status struct {
-	// Server is what it runs on, by its own words.
+	// Server is the version text of the server.
 	Server string
 	// Applied are the steps it has; Pending the names of those it lacks.
 	Applied []Applied
@@ -264,9 +264,9 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
 		return nil, err
 	}
-	heard := s.tellSlow("another process, which migrates")
+	inTime := s.logIfSlow("another process, which migrates")
 	_, err = guard.Exec(ctx, lockVersions)
-	if heard(); err != nil {
+	if inTime(); err != nil {
 		return nil, fmt.Errorf("waiting for another process, which migrates: %w", err)
 	}
 	all, err := migrations()
@@ -289,8 +289,8 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 // slowStep is how long a migration waits for something before it says so.
 const slowStep = 2 * time.Second
 
-// tellSlow logs what is waited for, unless what it returns is called soon.
-func (s *Store) tellSlow(what string) (heard func() bool) {
+// logIfSlow logs what is waited for, unless inTime is called within slowStep.
+func (s *Store) logIfSlow(what string) (inTime func() bool) {
 	return time.AfterFunc(slowStep, func() {
 		s.opts.Log.Warn("the migration of the schema waits; sessions that hold locks are in pg_stat_activity", "for", what, "since", slowStep)
 	}).Stop
@@ -324,7 +324,7 @@ func (s *Store) versionTable(ctx context.Context) error {
 			return err
 		}
 		defer c.close()
-		defer s.tellSlow("another process, which migrates")()
+		defer s.logIfSlow("another process, which migrates")()
 		if _, err := c.Exec(ctx, createVersions); err != nil {
 			if code := state(err); code == duplicateObject || code == duplicateTable {
 				return restart("another process makes the table of schema versions")
@@ -347,9 +347,9 @@ func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) 
 	defer func() { err = errors.Join(err, s.rollback(c)) }()
 	for _, sql := range m.statements {
 		sql = strings.ReplaceAll(sql, "{{key}}", s.server.keyType())
-		heard := s.tellSlow(sql)
+		inTime := s.logIfSlow(sql)
 		_, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-		if heard(); err != nil {
+		if inTime(); err != nil {
 			return fmt.Errorf("%w, in: %s", err, sql)
 		}
 	}

@@ -17,7 +17,7 @@ type names struct {
 	gate, movesGate bool
 	// claims are keys.
 	claims []string
-	// guarded are the claims, by id, that can come back to life or go to another
+	// guarded are the claims, by id, that can become live again or go to another
 	// host, so that their group and, if they have hardware, the claims on the hosts they
 	// land on must be read.
 	guarded map[string]bool

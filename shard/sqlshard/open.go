@@ -85,8 +85,8 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	if !namesParameter(s.opts.URL, "pool_max_conn_lifetime_jitter") {
 		config.MaxConnLifetimeJitter = connLifetime / 5
 	}
-	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	s.pool, err = pgxpool.NewWithConfig(s.life, config)
+	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.pool, err = pgxpool.NewWithConfig(s.ctx, config)
 	return err
 }
 

@@ -69,7 +69,7 @@ const (
 	defaultConns          = 8
 	defaultConnectTimeout = 5 * time.Second
 	defaultAcquireTimeout = 2 * time.Second
-	// A caller that gives up after shard.ApplyLimit hears of the statement before.
+	// A statement fails before its caller gives up after shard.ApplyLimit.
 	defaultStatementTimeout = shard.ApplyLimit - 2*time.Second
 	defaultIdleTimeout      = 2 * time.Second
 	// connLifetime is how long a connection of the pool is used, and up to a fifth more, unless
@@ -136,7 +136,7 @@ func parseURL(text string) (config *pgxpool.Config, demanded *server, err error)
 	return config, demanded, nil
 }
 
-// cockroachPort is where CockroachDB listens unless told.
+// cockroachPort is CockroachDB's default port.
 const cockroachPort = 26257
 
 // namesPort reports whether a URL, or the environment, says a port.
@@ -174,7 +174,7 @@ func Redacted(text string) string {
 
 // connecting completes the configuration of connections with the options.
 func (o Options) connecting(config *pgx.ConnConfig) {
-	if _, said := config.RuntimeParams["application_name"]; !said {
+	if _, named := config.RuntimeParams["application_name"]; !named {
 		config.RuntimeParams["application_name"] = "cellgate " + o.Cell
 	}
 	if o.dial != nil {

@@ -48,7 +48,7 @@ const serverTime = `SELECT clock_timestamp()`
 
 // Reads.
 const (
-	// readGate runs after the locks: who then waits for them sees the gate as it is later.
+	// readGate runs after the locks: a transaction that waits for them reads a later gate.
 	// A state that reads the row before a move commits counts as put before it.
 	readGate = `SELECT body FROM gate WHERE id = 0`
 
@@ -58,8 +58,7 @@ const (
 
 	// readStanding reads claims by their keys, those of consumers, and those that were
 	// transferred from consumers, as of one moment: a claim that ends goes from one table to the
-	// other. The outermost WHERE is where CockroachDB of the 20.2 line looks for the types of
-	// parameters.
+	// other. The outermost WHERE gives CockroachDB of the 20.2 line the types of parameters.
 	readStanding = `SELECT body FROM (SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM claims@claims_by_consumer c WHERE c.consumer_uuid = ANY($2::text[])
@@ -169,7 +168,7 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, ho
 const (
 	insertEntry = `INSERT INTO journal (replica, incarnation, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
 
-	// touchLane runs when a commit of a lane was not heard of, before isEntryThere. On
+	// touchLane runs when a commit of a lane is in doubt, before isEntryThere. On
 	// PostgreSQL it waits for the lost transaction; on CockroachDB its write makes that one
 	// fail, if it is not committed.
 	touchLane    = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING fenced`

@@ -63,7 +63,7 @@ func TestWhatAServerRefusesIsCounted(t *testing.T) {
 	}
 }
 
-// A right that the role lacks is told of before anything needs it, whatever table it is of.
+// A right that the role lacks is reported before anything needs it, whatever table it is of.
 func TestCheckNamesTheRightsThatARoleLacks(t *testing.T) {
 	database := pgtest.Start(t).NewDatabase(t)
 	mustClose(t, openAt(t, testOptions(database)))

@@ -27,7 +27,7 @@ const (
 	schedulerLanes  = 6
 )
 
-// request and reply are a batch for a lane and what Apply said.
+// request and reply are a batch for a lane and what Apply answered.
 type request struct{ Ops []shard.Op }
 
 type reply struct {
@@ -149,7 +149,7 @@ func (s *scheduler) start() error {
 		return err
 	}
 	lines := bufio.NewScanner(stdout)
-	var said []string
+	var output []string
 	for lines.Scan() {
 		if lines.Text() == "ready" {
 			s.mu.Lock()
@@ -157,9 +157,9 @@ func (s *scheduler) start() error {
 			s.mu.Unlock()
 			return nil
 		}
-		said = append(said, lines.Text())
+		output = append(output, lines.Text())
 	}
-	return fmt.Errorf("the scheduler did not start: %q, %w", said, errors.Join(lines.Err(), s.cmd.Wait()))
+	return fmt.Errorf("the scheduler did not start: %q, %w", output, errors.Join(lines.Err(), s.cmd.Wait()))
 }
 
 // kill ends the process with SIGKILL.

@@ -60,11 +60,11 @@ func onServers(t *testing.T, test func(t *testing.T, at site)) {
 		at := cockroachSite(t)
 		test(t, at)
 		if !t.Skipped() {
-			told := shardtest.Summary{Backend: at.name, Tests: 1}
+			sum := shardtest.Summary{Backend: at.name, Tests: 1}
 			if t.Failed() {
-				told.Violations = 1
+				sum.Violations = 1
 			}
-			told.Tell(t)
+			sum.Tell(t)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 // Store is a shard.Store on CockroachDB or PostgreSQL.
 type Store struct {
 	opts Options
-	// server decides how transactions run, grammar what words there are. They differ in tests only.
+	// server decides how transactions run, grammar which syntax it has. They differ in tests only.
 	server, grammar server
 	version         string
 	pool            *pgxpool.Pool
@@ -40,9 +40,9 @@ type Store struct {
 	closed bool
 	// swept is the consumer after which Trim goes on.
 	swept string
-	// life ends with the store: what waits for the database then stops waiting.
-	life context.Context
-	end  context.CancelFunc
+	// ctx ends with the store: what waits for the database then stops waiting.
+	ctx context.Context
+	end context.CancelFunc
 }
 
 // Counters count what an operator cannot see from outside. They are of this
@@ -54,7 +54,7 @@ type Counters struct {
 // Counts is a reading of the counters.
 type Counts struct {
 	// Races are transactions that ran again because another was faster; Lost are
-	// broken connections; Unknown are commits whose fate was not heard of, and
+	// broken connections; Unknown are commits whose outcome was unknown, and
 	// Resolved those of them that were looked up; Relocked are transactions that ran
 	// again because they had to lock more than their operations name; Slow are statements
 	// that the server ended because they took too long; PoolEmpty are calls that found all
@@ -89,7 +89,7 @@ func (s *Store) Connections() Connections {
 	}
 }
 
-// Server says what the database runs on, by its own words.
+// Server is the version text of the database's server.
 func (s *Store) Server() string { return s.version }
 
 var _ shard.Store = (*Store)(nil)
@@ -168,7 +168,7 @@ func (s *Store) rollback(c *pgx.Conn) error {
 // bounded ends a context with the store.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.life, cancel)
+	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 

@@ -12,7 +12,7 @@ import (
 	"cellgate/shard"
 )
 
-// Trim drops entries, lanes without any and tombstones of before a time, in steps that each commit by
+// Trim drops entries, lanes without any and tombstones older than a time, in steps that each commit by
 // themselves: when its context ends, what it dropped stays dropped.
 func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	var lanes []laneRow
@@ -61,7 +61,7 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 
 const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid > $1::text ORDER BY consumer_uuid LIMIT 1000`
 
-// sweepConsumers looks at the next consumers and drops those without claims: members
+// sweepConsumers drops those of the next consumers that have no claims: members
 // of groups that never came. One that gets a claim meanwhile may lose its row, which
 // is then made again.
 func (s *Store) sweepConsumers(ctx context.Context) error {
@@ -98,7 +98,7 @@ func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// A commit that is not heard of was done or not: the next step sees.
+		// A commit in doubt was done or not: the next step sees.
 		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
 			n, err = step(ctx, c)
 			return err

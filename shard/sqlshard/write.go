@@ -90,9 +90,9 @@ func (w *writes) entry(e shard.Entry) error {
 	return nil
 }
 
-// commit sends the write trip, the COMMIT with it. unheard: whether it was done is
+// commit sends the write trip, the COMMIT with it. unknown: whether it was done is
 // not known; the error says why.
-func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unheard bool, err error) {
+func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unknown bool, err error) {
 	w.queue("COMMIT")
 	n := w.batch.Len()
 	r := c.SendBatch(ctx, &w.batch)

@@ -59,7 +59,7 @@ func (w *world) probeSilence() {
 	silent := func() bool {
 		rows, _, err := shardtest.LoadRows(context.Background(), h.cell.store)
 		w.must(err)
-		return rows.AdminStates[h.uuid].SaidSilent()
+		return rows.AdminStates[h.uuid].IsSilent()
 	}
 	h.killAgent()
 	sleep(downAfter + downAfter/10 + 2*time.Second)

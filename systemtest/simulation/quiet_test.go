@@ -82,7 +82,7 @@ func (w *world) compareHost(h *host, rows *shardtest.Rows) {
 			w.wrong("%s: the shard has %+v, the agent %v", h.name, got, inv)
 		}
 	}
-	if rows.AdminStates[h.uuid].SaidSilent() {
+	if rows.AdminStates[h.uuid].IsSilent() {
 		w.wrong("%s: the shard has it that its agent is silent", h.name)
 	}
 	exist := map[string]*agentv1.Instance{}
