@@ -31,7 +31,7 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 	s.add(err)
 	read := hostprobe.ThisMachine()
 	if id == nil || err != nil {
-		// What else is wrong with the machine is told too.
+		// Problems of the machine are reported together with these.
 		_, err = hostprobe.Read(anyUUID, cfg, read.Read)
 		s.add(err)
 		return nil, s.err()
@@ -72,8 +72,8 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 // anyUUID stands for a host's own where it makes no difference.
 const anyUUID = "00000000-0000-4000-8000-000000000000"
 
-// reloaded reads the configuration again. What cannot change while the agent runs is as
-// it was, and is told when it should be otherwise.
+// reloaded reads the configuration again. Keys that need a restart keep their values; a
+// change of one is logged.
 func (a *assembly) reloaded(began config.Config, service string, again func() (config.Config, error)) (hostprobe.Config, error) {
 	c, err := again()
 	if err != nil {

@@ -48,7 +48,7 @@ func startOwn(ctx context.Context, b *benchFlags, t terminal) (s *ownSystem, err
 	if err != nil {
 		return nil, errors.Join(err, s.clean())
 	}
-	// The child ends when it is told to, not with ctx nor by a signal to the
+	// The child must not end with ctx nor by a signal to the
 	// terminal's group, so that claims can be released first.
 	s.cmd = exec.Command(self, "dev", "--cells", strconv.Itoa(b.cells), "--hosts", strconv.Itoa(b.hosts), "--data", data,
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")

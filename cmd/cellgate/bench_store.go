@@ -77,13 +77,13 @@ twice.`,
 	f.IntSliceVar(&b.schedulers, "schedulers", []int{1, 8}, "schedulers; a server has up to four connections of each")
 	f.IntSliceVar(&b.hosts, "hosts", []int{800}, "hosts")
 	f.IntVar(&b.full, "full", 0, "how many of the hosts are full from the beginning")
-	words := func(to *[]string, name string, known, unset []string, help string) {
+	listFlag := func(to *[]string, name string, known, unset []string, help string) {
 		f.StringSliceVar(to, name, unset, help+": "+strings.Join(known, ", "))
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that has one
 	}
-	words(&b.order, "order", storebench.Orders, storebench.Orders, "orders in which hosts are picked")
-	words(&b.partition, "partition", storebench.Partitions, []string{storebench.Unshared}, "how schedulers share the hosts")
-	words(&b.claims, "claims", storebench.Claims, []string{storebench.Locks}, "how claims are made")
+	listFlag(&b.order, "order", storebench.Orders, storebench.Orders, "orders in which hosts are picked")
+	listFlag(&b.partition, "partition", storebench.Partitions, []string{storebench.Unshared}, "how schedulers share the hosts")
+	listFlag(&b.claims, "claims", storebench.Claims, []string{storebench.Locks}, "how claims are made")
 	f.BoolVar(&b.single, "one-factor", false, "only the combinations in which at most one list is not at its first value")
 	f.DurationVar(&b.duration, "duration", 5*time.Second, "how long a run makes claims")
 	output := jsonFlag(cmd)
@@ -190,7 +190,7 @@ func times[T any](settings []storebench.Setting, values []T, set func(*storebenc
 	return all
 }
 
-// factors are what a setting can differ by, in words.
+// factors are what a setting can differ by, as text.
 func factors(s storebench.Setting) []string {
 	partition := s.Partition
 	if partition == storebench.Unshared {
@@ -210,8 +210,8 @@ func (b *storeBench) shown(s storebench.Setting, inRow bool) []string {
 	if b.single {
 		all = all[:1]
 	}
-	return slices.DeleteFunc(factors(s), func(word string) bool {
-		varies := slices.ContainsFunc(all, func(s storebench.Setting) bool { return !slices.Contains(factors(s), word) })
+	return slices.DeleteFunc(factors(s), func(factor string) bool {
+		varies := slices.ContainsFunc(all, func(s storebench.Setting) bool { return !slices.Contains(factors(s), factor) })
 		return varies != inRow
 	})
 }

@@ -87,11 +87,11 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	}
 	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
-	told := rpc.ServeHealth(server)
+	healthService := rpc.ServeHealth(server)
 	// The cell stops before its server: it ends the agents' streams, and refuses
 	// what comes while it stops or loads.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))
 	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
-	a.reportHealth(c.Name, s.Health(), told)
+	a.reportHealth(c.Name, s.Health(), healthService)
 	return s, nil
 }

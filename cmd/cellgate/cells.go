@@ -129,7 +129,7 @@ func breakers(c *cellgatev1.Cell) string {
 	return strings.Join(out, ", ")
 }
 
-// cellStatus is the status of a cell in a word or two; of one that does not answer, with the age of its numbers.
+// cellStatus is the status of a cell; of one that does not answer, with the age of its numbers.
 func cellStatus(c *cellgatev1.Cell) string {
 	state := "available"
 	switch {

@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// gateStates are the words for the states of a gate.
+// gateStates are the states of a gate as commands take them.
 var gateStates = []string{"legacy", "shadow", "native"}
 
 func newPin(c *client) *cobra.Command {
@@ -71,7 +71,7 @@ func updateCell(c *client, cmd *cobra.Command, req *cellgatev1.UpdateCellRequest
 // mostWait is how much of what a gate waits for the table has, in bytes.
 const mostWait = 60
 
-// gateText shows a gate in a few words: where it is since when, whether an operator holds
+// gateText shows a gate: its state and since when, whether an operator holds
 // it, and how many hosts it waits for, or the first other thing. "" for a cell without one.
 func gateText(g *cellgatev1.Gate) string {
 	if g == nil {
@@ -107,7 +107,7 @@ func isWithoutAgents(g *cellgatev1.Gate) bool {
 	return g.GetState() == cellgatev1.Gate_LEGACY && g.GetHosts() > 0 && g.GetRegistered() == 0
 }
 
-// cut is the first of a text's whole words, at most n bytes of them.
+// cut shortens a text to at most n bytes, at a space.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

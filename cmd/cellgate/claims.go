@@ -114,8 +114,8 @@ transaction; when the alternate has no room, the claim stays where it is.`,
 		}, showClaim),
 		newClaimVerb(c, &cobra.Command{
 			Use:   "transfer CONSUMER CLAIM TO",
-			Short: "Make a claim another consumer's, as it is",
-			Long: `Make a live claim another consumer's, as it is: how a migration comes to hold
+			Short: "Make a claim another consumer's, unchanged",
+			Long: `Make a live claim another consumer's, unchanged: how a migration comes to hold
 the resources of the host that its instance leaves.`,
 			Example: "  cellgate claims transfer " + instance + " " + claim + " 22222222-2222-4222-8222-222222222222",
 		}, 3, cellgatev1.ClaimsClient.TransferClaim, func(args []string, cell string) *cellgatev1.TransferClaimRequest {

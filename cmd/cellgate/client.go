@@ -25,7 +25,7 @@ import (
 	"cellgate/internal/security"
 )
 
-// defaultAddr is where a gateway serves gRPC when nothing else is said.
+// defaultAddr is where a gateway serves gRPC unless configured otherwise.
 const defaultAddr = "127.0.0.1:9090"
 
 // client is what the commands that talk to a gateway share.
@@ -114,7 +114,7 @@ func passes(err error) bool {
 	return kind == fault.CellUnavailable || kind == fault.Overloaded || errors.Is(err, context.DeadlineExceeded)
 }
 
-// progressAfter is how long registration, or an answer, may take without a word.
+// progressAfter is how long registration, or an answer, may take before a notice.
 const progressAfter = 2 * time.Second
 
 // clearScreen moves a terminal's cursor home and removes what is below it.

@@ -43,15 +43,14 @@ var sortedLists = map[string]func(*page){
 	},
 }
 
-// flagWords are the values of flags of which there are few.
-var flagWords = map[string][]string{
+// flagValues are the values of flags of which there are few.
+var flagValues = map[string][]string{
 	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
 	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}, "outcome": {"placed", "dry-run", "refused"},
 	"kind": findingKinds(),
 }
 
-// completeTree has shells complete what the commands of a tree take: what a gateway is asked for, and words of which
-// there are few.
+// completeTree has shells complete what the commands of a tree take: names that a gateway lists, and flagValues.
 func completeTree(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeTree(sub)
@@ -64,9 +63,9 @@ func completeTree(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(flag, of.complete) // fails for a flag that has one
 		}
 	}
-	for flag, words := range flagWords {
+	for flag, values := range flagValues {
 		if cmd.LocalFlags().Lookup(flag) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 	if show := sortedLists[cmd.CommandPath()]; show != nil {

@@ -73,7 +73,7 @@ func newDecisionsList(c *client) *cobra.Command {
 func outcomeNamed(text string) (cellgatev1.DecisionOutcome, error) {
 	n, ok := cellgatev1.DecisionOutcome_value[strings.ToUpper(strings.ReplaceAll(text, "-", "_"))]
 	if text != "" && (!ok || n == 0) {
-		return 0, noneOf("--outcome", text, flagWords["outcome"])
+		return 0, noneOf("--outcome", text, flagValues["outcome"])
 	}
 	return cellgatev1.DecisionOutcome(n), nil
 }
@@ -178,7 +178,7 @@ func hostsOf(d *cellgatev1.Decision) string {
 func newDecisionsGet(c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get DECISION",
-		Short:   "Show a decision: the destinations or the refusal, and what each cell said",
+		Short:   "Show a decision: the destinations or the refusal, and what each cell answered",
 		Example: "  cellgate decisions get cell1.01JAB2C3D4E5F6G7H8J9KMNPQR",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

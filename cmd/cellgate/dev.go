@@ -76,8 +76,8 @@ const devMemTable = 2 << 20
 // theirs is dead while the others live.
 const devProposeBudget = 2 * time.Second
 
-// build opens all listeners and looks at every shard before it opens the first
-// one, so that a port in use, or a directory that is not as it should be, changes
+// build opens all listeners and examines every shard before it opens the first
+// one, so that a port in use, or an unfit directory, changes
 // nothing; then it adds the parts from the shards up.
 func (d *dev) build(ctx context.Context) error {
 	c := d.cfg.Dev

@@ -46,8 +46,8 @@ func checkGate(u *upgrade) results {
 	return good("%s", what)
 }
 
-// aheadTold is how far a heartbeat may be ahead of the server's clock untold.
-const aheadTold = 5 * time.Second
+// toleratedAhead is how far a heartbeat may be ahead of the server's clock without a warning.
+const toleratedAhead = 5 * time.Second
 
 // checkDatabaseAge says whether the legacy database was read, and how far behind its data are.
 func checkDatabaseAge(u *upgrade) (out results) {
@@ -58,7 +58,7 @@ func checkDatabaseAge(u *upgrade) (out results) {
 	if x == nil {
 		return out
 	}
-	if n := max(x.Ahead, x.Heartbeat.Sub(x.At)); n > aheadTold {
+	if n := max(x.Ahead, x.Heartbeat.Sub(x.At)); n > toleratedAhead {
 		out = append(out, diagnose(warned, "the newest heartbeat of any service is "+n.Round(time.Second).String()+" ahead of the clock of the database's server",
 			"set the clocks of Nova's machines and of the server alike (NTP): a service whose heartbeats are further ahead than service_down_time counts as down").named("clock")...)
 	}

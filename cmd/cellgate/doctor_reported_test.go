@@ -13,7 +13,7 @@ import (
 func TestDoctorUpgrade_AgentsDifferFromTheirRows_NamesEachHost(t *testing.T) {
 	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW}}).registered(1, 2)
 	c := newNovaCell(t, legacytest.MariaDB, 2, l.serve(t))
-	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 differences", found, "every agent that is heard reports what Nova's rows say")
+	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 differences", found, "every agent that reports agrees with Nova's rows")
 	l.gate.DifferingHosts = 20
 	for kind, is := range differenceRemedies {
 		l.gate.HostDifferences = append(l.gate.HostDifferences, &cellgatev1.HostDifference{Kind: kind, Host: "host of " + kind.String(), Detail: "it has " + kind.String()})

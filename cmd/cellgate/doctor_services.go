@@ -164,7 +164,7 @@ func checkDifferences(u *upgrade) (out results) {
 	n := int(u.gate.GetDifferingHosts())
 	switch {
 	case n == 0 && u.gate.GetState() == cellgatev1.Gate_SHADOW:
-		return good("every agent that is heard reports what Nova's rows say")
+		return good("every agent that reports agrees with Nova's rows")
 	case n == 0:
 		return nil
 	}

@@ -284,17 +284,17 @@ func writeDrain(p *page, m *cellgatev1.PlanDrainResponse, cold bool) {
 	comment("Each move fits once those before it are done. The first one that fails ends the script.")
 	p.printf("set -eu\n\n# Nothing new goes to the hosts.\n")
 	for _, h := range m.GetHosts() {
-		p.printf("cellgate hosts disable %s --reason drain # %s\n", shellWord(h.GetHostUuid()), printable(h.GetServiceHost()))
+		p.printf("cellgate hosts disable %s --reason drain # %s\n", shellQuote(h.GetHostUuid()), printable(h.GetServiceHost()))
 	}
 	for _, v := range m.GetMoves() {
 		i := v.GetInstance()
 		p.printf("\n")
 		comment("from %s: %s", i.GetServiceHost(), amountsText(i))
 		if cold {
-			p.printf("openstack --os-compute-api-version 2.56 server migrate --wait --host %s %s\n", shellWord(v.GetToServiceHost()), shellWord(i.GetInstanceUuid()))
-			p.printf("openstack server migration confirm %s\n", shellWord(i.GetInstanceUuid()))
+			p.printf("openstack --os-compute-api-version 2.56 server migrate --wait --host %s %s\n", shellQuote(v.GetToServiceHost()), shellQuote(i.GetInstanceUuid()))
+			p.printf("openstack server migration confirm %s\n", shellQuote(i.GetInstanceUuid()))
 		} else {
-			p.printf("openstack --os-compute-api-version 2.30 server migrate --live-migration --wait --host %s %s\n", shellWord(v.GetToServiceHost()), shellWord(i.GetInstanceUuid()))
+			p.printf("openstack --os-compute-api-version 2.30 server migrate --live-migration --wait --host %s %s\n", shellQuote(v.GetToServiceHost()), shellQuote(i.GetInstanceUuid()))
 		}
 	}
 	if len(m.GetUnplaced())+len(m.GetStaying()) > 0 {
@@ -309,8 +309,8 @@ func writeDrain(p *page, m *cellgatev1.PlanDrainResponse, cold bool) {
 	}
 }
 
-// shellWord quotes a text as one word of a shell.
-func shellWord(text string) string {
+// shellQuote quotes a text as one argument of a shell.
+func shellQuote(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
 	}

@@ -11,8 +11,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// flagProblem says what is wrong with a flag in the words of who typed it: which flag may be meant, and what its value is
-// to be.
+// flagProblem says what is wrong with a flag as it was typed: which flag may be meant, and what its value must be.
 func flagProblem(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bad *pflag.InvalidValueError
@@ -26,7 +25,7 @@ func flagProblem(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("unknown flag: --%s%s", name, suggest.Meant(text))
 	case errors.As(err, &bad):
-		if want := valueWords[bad.GetFlag().Value.Type()]; want != "" {
+		if want := valueForms[bad.GetFlag().Value.Type()]; want != "" {
 			return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
 		}
 		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
@@ -34,8 +33,8 @@ func flagProblem(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// valueWords are what values of flags are to be, by pflag's type of the flag.
-var valueWords = map[string]string{
+// valueForms say what a flag's value must be, by pflag's type of the flag.
+var valueForms = map[string]string{
 	"bool": "true or false", "duration": "a duration as 30s, 10m or 2h",
 	"int": "a whole number", "int32": "a whole number of 32 bits", "int64": "a whole number", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
 	"float64": "a number", "stringToInt": "NAME=NUMBER", "stringToInt64": "NAME=NUMBER", "stringToString": "NAME=VALUE",

@@ -33,7 +33,7 @@ flags win.`,
 	}
 	load := bindServing(cmd, "gateway", t)
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		c, told, done, err := load()
+		c, details, done, err := load()
 		if err != nil || done {
 			return err
 		}
@@ -55,7 +55,7 @@ flags win.`,
 		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: told.placement, neutron: told.neutron}); err != nil {
+		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: details.placement, neutron: details.neutron}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -135,7 +135,7 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	}
 	server := rpc.NewServer(a.log, slices.Concat(d.tls.Options(), g.ServerOptions(), tel.ServerOptions())...)
 	g.Register(server)
-	told := rpc.ServeHealth(server)
+	healthService := rpc.ServeHealth(server)
 	memory := bufconn.Listen(1 << 20)
 	conn, err := rpc.Dial("passthrough:///gateway", security.Forward(), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) }))
@@ -161,6 +161,6 @@ func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)
 	a.add(lifecycle.HTTP("REST API", web, d.tls.Listener(d.http), d.tls.ErrorLog()))
-	a.reportHealth("the gateway", g.Health(), told)
+	a.reportHealth("the gateway", g.Health(), healthService)
 	return nil
 }

@@ -98,7 +98,7 @@ func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.
 }
 
 // hostCells finds the cell of a compute node in Nova's tables, which gateway.legacy names; nil when it names none. It asks
-// one cell's database after the other, since nova-compute creates a provider once in its life.
+// one cell's database after the other, since nova-compute creates its provider only once.
 func hostCells(g config.Gateway) (func(ctx context.Context, uuid string) (string, error), error) {
 	tables := map[string]*novadb.Opener{}
 	for _, c := range g.Legacy {

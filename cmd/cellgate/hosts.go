@@ -14,7 +14,7 @@ func newHosts(t terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [HOST]",
 		Short: "Show the hosts of all cells, take them out of service, make them report anew",
-		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates, other resources, who speaks for a host and when\nthat was last heard or read in a list.",
+		Long:  "Show the hosts of all cells, or one with all that is known of it. HOST is a uuid, or the\nname of a host. \"-o wide\" shows uuids, aggregates, other resources, who speaks for a host and when\nits last report or import was, in a list.",
 		Example: `  cellgate hosts --cell cell1 --zone az1 --limit 20
   cellgate hosts --trait CUSTOM_GOLD -o json
   cellgate hosts resync --cell cell1 --reason "the table differs from the host"
@@ -56,7 +56,7 @@ func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 			r.add(i.GetResourceClass(), int64(i.GetUsed()), capacity(i))
 		}
 		t.row(h.GetServiceHost(), h.GetCell(), h.GetAvailabilityZone(), hostState(h), h.GetInstances(), r.cpu, r.memory, r.disk,
-			source(h), heard(h), strings.Join(r.other, ", "), joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), h.GetHostUuid())
+			source(h), reportAge(h), strings.Join(r.other, ", "), joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ","), h.GetHostUuid())
 	}
 	t.print()
 	footer(p, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
@@ -73,9 +73,9 @@ func source(h *cellgatev1.Host) string {
 	return "agent"
 }
 
-// heard is how long ago a host's agent was heard, or Nova's tables were imported; "-" for never since the replica started.
+// reportAge is how long ago a host's agent reported, or Nova's tables were imported; "-" for never since the replica started.
 // Placement's API has no age: computes write to it when something changes.
-func heard(h *cellgatev1.Host) string {
+func reportAge(h *cellgatev1.Host) string {
 	at := h.GetLastSeenAt()
 	if h.GetImported() {
 		at = h.GetImportedAt()
@@ -91,7 +91,7 @@ func capacity(i *cellgatev1.HostInventory) int64 {
 	return int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
 }
 
-// hostState is what a host is, in a word or a line; one whose newest state is refused is marked.
+// hostState names a host's state; one whose newest state is refused is marked.
 func hostState(h *cellgatev1.Host) string {
 	if h.GetRefused() != nil {
 		return knownState(h) + " (newer state refused)"
@@ -127,7 +127,7 @@ func refusedLine(h *cellgatev1.Host) string {
 	if r == nil {
 		return ""
 	}
-	then := "it is not heard meanwhile"
+	then := "its heartbeats do not keep it up meanwhile"
 	switch {
 	case r.GetStays() && !h.GetUp():
 		then = "its last accepted state is shown; the host is down since its agent does not confirm that state in heartbeats"
@@ -143,7 +143,7 @@ func hostSource(h *cellgatev1.Host) string {
 	if h.GetImported() {
 		text = "imported from Nova's tables"
 	}
-	if at := heard(h); at != "-" {
+	if at := reportAge(h); at != "-" {
 		text += ", " + at
 	}
 	if !h.GetImported() {
@@ -167,8 +167,8 @@ func showHost(p *page, m *cellgatev1.GetHostResponse) {
 	showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{h}})
 	p.printf("\nuuid %s, node %s\ngeneration %d, %s\n%s%s",
 		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h))
-	p.words("aggregates", joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ", "))
-	p.words("traits", strings.Join(h.GetTraits(), " "))
+	p.labelled("aggregates", joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ", "))
+	p.labelled("traits", strings.Join(h.GetTraits(), " "))
 	// What Nova's tables have in use beside instances is in use to whoever asks.
 	t := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {

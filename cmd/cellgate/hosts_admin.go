@@ -62,16 +62,16 @@ func newHostsAdmin(t terminal) []*cobra.Command {
 	return []*cobra.Command{
 		of("disable", "Place nothing new on a host", "Place nothing new on a host. "+stays, ` --reason "a bad disk"`, cellgatev1.HostAdmin_DISABLED),
 		of("maintenance", "Place nothing new on a host, until a time",
-			"Place nothing new on a host, until a time or until it is told to. "+stays, ` --for 2h --reason "a kernel"`, cellgatev1.HostAdmin_MAINTENANCE),
+			"Place nothing new on a host, until a time or until it is enabled. "+stays, ` --for 2h --reason "a kernel"`, cellgatev1.HostAdmin_MAINTENANCE),
 		of("force-down", "Have a host count as down",
-			"Have a host count as down, whatever is heard of it. "+stays, ` --reason "fenced"`, cellgatev1.HostAdmin_FORCED_DOWN),
-		of("enable", "Place instances on a host again", `Take back what "cellgate hosts disable", "maintenance" or "force-down" said. A host that its
-agent reports as disabled, or that is not heard of, stays so.`, "", cellgatev1.HostAdmin_ENABLED),
+			"Have a host count as down, whatever its agent reports. "+stays, ` --reason "fenced"`, cellgatev1.HostAdmin_FORCED_DOWN),
+		of("enable", "Place instances on a host again", `Undo "cellgate hosts disable", "maintenance" or "force-down". A host whose agent reports it
+as disabled, or does not report, stays out of service.`, "", cellgatev1.HostAdmin_ENABLED),
 	}
 }
 
-// adminText shows an operator's word about a host, and that of its service in Nova; "" when
-// instances may be placed there.
+// adminText shows the state that an operator gave a host, and that of its service in Nova; ""
+// when instances may be placed there.
 func adminText(a *cellgatev1.HostAdmin) string {
 	text := operatorText(a)
 	switch nova := a.GetNova(); {
@@ -105,7 +105,7 @@ func operatorText(a *cellgatev1.HostAdmin) string {
 	return text
 }
 
-// adminLine says who said what of a host, and when; "" when nobody did.
+// adminLine says who set a host's state, and when; "" when nobody did.
 func adminLine(a *cellgatev1.HostAdmin) string {
 	if a == nil {
 		return ""

@@ -81,16 +81,16 @@ func TestWrongUseOfTheCommandsThatTakeHostsOutOfService(t *testing.T) {
 
 func TestHosts_Wide_SayWhoSpeaksAndWhenItWasHeard(t *testing.T) {
 	reported := &cellgatev1.Host{LastSeenAt: timestamppb.New(time.Now().Add(-3 * time.Hour))}
-	if source(reported) != "agent" || heard(reported) != "3h0m ago" {
-		t.Errorf("%s, %s", source(reported), heard(reported))
+	if source(reported) != "agent" || reportAge(reported) != "3h0m ago" {
+		t.Errorf("%s, %s", source(reported), reportAge(reported))
 	}
 	imported := &cellgatev1.Host{Imported: true, LastSeenAt: reported.GetLastSeenAt()}
-	if source(imported) != "Nova's tables" || heard(imported) != "-" {
-		t.Errorf("%s, %s", source(imported), heard(imported))
+	if source(imported) != "Nova's tables" || reportAge(imported) != "-" {
+		t.Errorf("%s, %s", source(imported), reportAge(imported))
 	}
 	imported.ImportedAt, imported.PlacementTree = timestamppb.New(time.Now().Add(-5*time.Minute)), true
-	if source(imported) != "Nova's tables, Placement's API" || heard(imported) != "5m ago" {
-		t.Errorf("%s, %s", source(imported), heard(imported))
+	if source(imported) != "Nova's tables, Placement's API" || reportAge(imported) != "5m ago" {
+		t.Errorf("%s, %s", source(imported), reportAge(imported))
 	}
 	for want, h := range map[string]*cellgatev1.Host{
 		"agent version 7, 3h0m ago": {AgentVersion: 7, LastSeenAt: reported.GetLastSeenAt()},

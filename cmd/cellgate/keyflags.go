@@ -14,7 +14,7 @@ import (
 )
 
 // keyFlag is a flag that sets a key of the configuration. It keeps the text;
-// the configuration reads it, so that all its problems are told together.
+// the configuration reads it, so that all its problems are reported together.
 type keyFlag struct {
 	key   config.Key
 	text  string
@@ -50,16 +50,15 @@ func (f *keyFlag) Set(text string) error {
 // bindKeys adds --config and a flag for each key of a section, of log and of telemetry; the
 // function it returns loads the configuration.
 func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.Config, error) {
-	load := bindTold(cmd, section, env)
+	load := bindKeysWithDetails(cmd, section, env)
 	return func() (config.Config, error) {
 		c, _, err := load()
 		return c, err
 	}
 }
 
-// bindTold does as bindKeys; the configuration comes with what there is to tell
-// of it.
-func bindTold(cmd *cobra.Command, section string, env []string) func() (config.Config, *told, error) {
+// bindKeysWithDetails does as bindKeys; the configuration comes with its origins and notes.
+func bindKeysWithDetails(cmd *cobra.Command, section string, env []string) func() (config.Config, *configDetails, error) {
 	file := cmd.Flags().String("config", "", "YAML file with the keys below")
 	var flags []*keyFlag
 	for _, k := range slices.Concat(config.Keys(section), config.Keys("log"), config.Keys("telemetry")) {
@@ -71,7 +70,7 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 		flags = append(flags, f)
 	}
 	cmd.Flags().SortFlags = false
-	return func() (config.Config, *told, error) {
+	return func() (config.Config, *configDetails, error) {
 		src := config.Source{File: *file, Env: env, Flags: map[string]string{}}
 		switch section {
 		case "gateway":
@@ -84,13 +83,15 @@ func bindTold(cmd *cobra.Command, section string, env []string) func() (config.C
 				src.Flags[f.key.Path] = f.text
 			}
 		}
-		told := &told{}
+		details := &configDetails{}
 		if section == "gateway" || section == "dev" {
-			src.Fill = func(c *config.Config, from config.Origins) []fault.Field { return told.fillFromNova(c, section, from) }
+			src.Fill = func(c *config.Config, from config.Origins) []fault.Field {
+				return details.fillFromNova(c, section, from)
+			}
 		}
-		c, from, err := config.LoadTold(section, src)
-		told.from = from
-		return c, told, err
+		c, from, err := config.LoadWithOrigins(section, src)
+		details.from = from
+		return c, details, err
 	}
 }
 

@@ -68,7 +68,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 	}, nil
 }
 
-// behindFor is how long data are not behind for that to be told: an address may lead to
+// behindFor is how long data must be current before that is logged: an address may lead to
 // several servers in turn.
 const behindFor = time.Minute
 

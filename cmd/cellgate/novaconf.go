@@ -21,9 +21,9 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// told is what there is to tell of a configuration: where its values come from,
-// and what in it, and in nova.conf, does not count here.
-type told struct {
+// configDetails are where the values of a configuration come from, and notes on settings of it
+// and of nova.conf that have no effect.
+type configDetails struct {
 	from  config.Origins
 	notes []novaconf.Note
 	// placement and neutron are the sections of nova.conf.
@@ -210,26 +210,26 @@ func multipliersOf(g config.Gateway) map[string]float64 {
 
 // fillFromNova gives the gateway's keys that the operator has not written what nova.conf says.
 // What both say must be the same. The gateway of dev has no section of its own.
-func (t *told) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
-	bad := t.readNova(c, section, from)
-	t.notePCI(c.Gateway, from["gateway.nova.pci_in_placement"])
+func (d *configDetails) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
+	bad := d.readNova(c, section, from)
+	d.notePCI(c.Gateway, from["gateway.nova.pci_in_placement"])
 	return bad
 }
 
 // loadGateway gives the configuration of a gateway, with what its nova.conf says, to a command that is none.
 func loadGateway(file string, env []string) (config.Config, error) {
 	return config.Load("gateway", config.Source{File: file, Env: env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
-		return (&told{}).fillFromNova(c, "gateway", from)
+		return (&configDetails{}).fillFromNova(c, "gateway", from)
 	}})
 }
 
 // notePCI says what pci_in_placement, which is set at where, does not do with the rest of the configuration.
-func (t *told) notePCI(g config.Gateway, where string) {
+func (d *configDetails) notePCI(g config.Gateway, where string) {
 	if !g.Nova.PCIInPlacement {
 		return
 	}
 	note := func(why string) {
-		t.notes = append(t.notes, novaconf.Note{Where: where, What: "pci_in_placement", Why: why})
+		d.notes = append(d.notes, novaconf.Note{Where: where, What: "pci_in_placement", Why: why})
 	}
 	release, err := novarelease.Parse(g.Nova.Release)
 	if err != nil {
@@ -244,7 +244,7 @@ func (t *told) notePCI(g config.Gateway, where string) {
 	}
 }
 
-func (t *told) readNova(c *config.Config, section string, from config.Origins) []fault.Field {
+func (d *configDetails) readNova(c *config.Config, section string, from config.Origins) []fault.Field {
 	files := c.Gateway.NovaConf
 	if section == "dev" {
 		c.Gateway, files = config.Default().Gateway, c.Dev.NovaConf
@@ -268,10 +268,10 @@ func (t *told) readNova(c *config.Config, section string, from config.Origins) [
 		}
 		return bad
 	}
-	t.notes, t.placement, t.neutron = s.Notes, s.Placement, s.Neutron
+	d.notes, d.placement, d.neutron = s.Notes, s.Placement, s.Neutron
 	if release == 0 {
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
-		t.notes = append(t.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
+		d.notes = append(d.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
 	}
 	own, theirs := c.Gateway, config.Config{Gateway: c.Gateway}
 	for _, k := range novaKeys {
@@ -297,44 +297,44 @@ func (t *told) readNova(c *config.Config, section string, from config.Origins) [
 }
 
 // warn says what does not count, each in a line of its own.
-func (t *told) warn(w io.Writer, c config.Log) error {
-	if len(t.notes) == 0 {
+func (d *configDetails) warn(w io.Writer, c config.Log) error {
+	if len(d.notes) == 0 {
 		return nil
 	}
 	if c.Format == "json" {
 		log := newLog(c, terminal{err: w})
-		for _, n := range t.notes {
+		for _, n := range d.notes {
 			log.Warn("configuration", slog.String("where", n.Where), slog.String("what", n.What), slog.String("why", n.Why))
 		}
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "configuration, %d notes:\n", len(t.notes)); err != nil {
+	if _, err := fmt.Fprintf(w, "configuration, %d notes:\n", len(d.notes)); err != nil {
 		return err
 	}
-	return novaconf.WriteNotes(w, t.notes)
+	return novaconf.WriteNotes(w, d.notes)
 }
 
 // bindServing binds the keys of a command that serves. What it returns loads the configuration and
 // warns of what does not count; or, with --print-config, prints all of it: done.
-func bindServing(cmd *cobra.Command, section string, t terminal) func() (c config.Config, told *told, done bool, err error) {
-	load := bindTold(cmd, section, t.env)
+func bindServing(cmd *cobra.Command, section string, t terminal) func() (c config.Config, details *configDetails, done bool, err error) {
+	load := bindKeysWithDetails(cmd, section, t.env)
 	printConfig := cmd.Flags().Bool("print-config", false, "print every value in force and where it comes from, and end")
-	return func() (config.Config, *told, bool, error) {
-		c, told, err := load()
+	return func() (config.Config, *configDetails, bool, error) {
+		c, details, err := load()
 		switch {
 		case err != nil:
 		case *printConfig:
-			err = show(t.out, func(p *page) { told.show(p, c, section) })
+			err = show(t.out, func(p *page) { details.show(p, c, section) })
 		default:
-			err = told.warn(t.err, c.Log)
+			err = details.warn(t.err, c.Log)
 		}
-		return c, told, *printConfig, err
+		return c, details, *printConfig, err
 	}
 }
 
 // show prints the configuration in force: key, value and where it was set. Values
 // of lists of cells and the like are shown as flags take them.
-func (t *told) show(p *page, c config.Config, section string) {
+func (d *configDetails) show(p *page, c config.Config, section string) {
 	c.Gateway.Filters = rules.FiltersInForce(c.Gateway.Filters)
 	if len(c.Gateway.Weighers) == 0 {
 		for _, w := range rules.DefaultWeighers(c.Gateway.Nova.Release) {
@@ -348,7 +348,7 @@ func (t *told) show(p *page, c config.Config, section string) {
 	}
 	for _, name := range sections {
 		for _, k := range config.Keys(name) {
-			from := t.from[k.Path]
+			from := d.from[k.Path]
 			if section == "dev" && name == "gateway" && from == "" {
 				continue // dev gives the others to its gateway itself
 			}
@@ -361,7 +361,7 @@ func (t *told) show(p *page, c config.Config, section string) {
 	}
 	tab.print()
 	notes := p.table("WHERE", "WHAT", "WHY IT DOES NOT COUNT")
-	for _, n := range t.notes {
+	for _, n := range d.notes {
 		notes.row(n.Where, n.What, n.Why)
 	}
 	notes.printBelow()

@@ -66,8 +66,8 @@ func (p *page) lines(mark, text string) {
 	}
 }
 
-// words puts words behind a name, on as many lines as they need.
-func (p *page) words(name, text string) {
+// labelled puts a text behind a name, on as many lines as it needs.
+func (p *page) labelled(name, text string) {
 	if !p.names && text != "" {
 		p.columns([][]string{{name + ":", printable(text)}}, false)
 	}

@@ -63,7 +63,7 @@ func differences(dev config.Dev) (all []string) {
 	return all
 }
 
-// mark begins the words about an outcome that is not the expected one. Another configuration or
+// mark begins the text about an outcome that is not the expected one. Another configuration or
 // a smaller fleet may refuse or place otherwise; nothing else excuses an outcome.
 func mark(o outcome, differ []string) string {
 	got := o.got()
@@ -197,7 +197,7 @@ func refusalText(err error, whole bool) string {
 
 var readForm = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-// postSample posts the sample's file as it is, as a client without gRPC would. Its errors are the
+// postSample posts the sample's file unchanged, as a client without gRPC would. Its errors are the
 // *fault.Error that a gRPC client would get.
 func postSample(ctx context.Context, client *http.Client, base string, s samples.Sample) (*cellgatev1.SelectDestinationsResponse, error) {
 	body, err := samples.Requests.ReadFile(s.File)

@@ -98,7 +98,7 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 	}
 	operation, ok := cellgatev1.Operation_value[strings.ToUpper(strings.ReplaceAll(s.operation, "-", "_"))]
 	if !ok || operation == int32(cellgatev1.Operation_OPERATION_UNSPECIFIED) {
-		return nil, noneOf("--operation", s.operation, flagWords["operation"])
+		return nil, noneOf("--operation", s.operation, flagValues["operation"])
 	}
 	if operation != int32(cellgatev1.Operation_BUILD) && len(s.instances) == 0 {
 		return nil, fmt.Errorf("--operation %s: is of an instance that exists: name it with --instance", s.operation)

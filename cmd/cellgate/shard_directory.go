@@ -77,7 +77,7 @@ func (d shardDirectory) examineShard(now time.Time) results {
 	}
 	switch {
 	case seen.HeldBy != 0:
-		holder := cmp.Or(seen.Holder, "which has not said its name")
+		holder := cmp.Or(seen.Holder, "which has not written its name")
 		lock = diagnose(noted, fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, holder), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
 	case seen.Holder != "":
 		lock = diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")

@@ -8,8 +8,7 @@ import (
 	"cellgate/internal/security"
 )
 
-// startup collects what keeps a process from starting, so that all of it is told
-// at once.
+// startup collects the errors that keep a process from starting, to report them at once.
 type startup struct{ causes []error }
 
 // add takes an error in; of a joined one each.
@@ -56,7 +55,7 @@ func (e *unstartedError) Error() string {
 
 func (e *unstartedError) Unwrap() []error { return e.causes }
 
-// worded words the errors of files of TLS: each with its setting, and what to do. section is that of others.
+// worded adds to each error of a TLS file its setting, and what to do. section is that of others.
 func worded(err error, section string, setting func(key string) string) error {
 	var all []error
 	for _, e := range split(err) {

@@ -156,8 +156,8 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	database.MaxLeftOut = 1000
 	g := config.Default()
 	g.Gateway.NovaConf = confs
-	told := &told{}
-	if problems := told.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
+	details := &configDetails{}
+	if problems := details.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", problems[0].Path, problems[0].Problem)
 	}
 	compiled, err := rules.Compile(rulesOf(g.Gateway))
@@ -200,7 +200,7 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 // unreadTables say what is missing without the tables that it can do without.
 var unreadTables = map[string]string{
 	"flavors":            "may not be read: what still fits is not known",
-	"flavor_extra_specs": "may not be read: more may be said to fit than does",
+	"flavor_extra_specs": "may not be read: more may count as fitting than does",
 	"request_specs":      "may not be read: no request is placed again",
 }
 

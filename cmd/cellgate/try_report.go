@@ -148,7 +148,7 @@ func (r *tryReport) show(p *page) {
 	}
 	flavors.printBelow()
 	for _, f := range r.Flavors {
-		p.words(f.Name, f.Problem)
+		p.labelled(f.Name, f.Problem)
 	}
 	replays := p.table("INSTANCE", "NOVA", "CELLGATE", "RANK OF NOVA'S", "PASSED", "TOOK")
 	for _, x := range r.Replays {
@@ -162,10 +162,10 @@ func (r *tryReport) show(p *page) {
 	}
 	for _, x := range r.Replays {
 		if x.Rejected != "" {
-			p.words(x.Instance, x.Nova+" does not pass "+x.Rejected)
+			p.labelled(x.Instance, x.Nova+" does not pass "+x.Rejected)
 		}
 	}
 	for _, x := range r.Replays {
-		p.words(x.Instance, x.Problem)
+		p.labelled(x.Instance, x.Problem)
 	}
 }

@@ -37,15 +37,15 @@ func tables() string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, labels(m), m.Help)
 	}
 	b.WriteString("\n### Labels\n\n| label | of | values |\n|---|---|---|\n")
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, m := range telemetry.Metrics() {
 		for _, l := range m.Labels {
 			values := l.From
 			if l.Values != nil {
 				values = "`" + strings.Join(l.Values, "`, `") + "`"
 			}
-			if row := fmt.Sprintf("| `%s` | %s | %s |\n", l.Name, users(l.Name, values), values); !told[l.Name+values] {
-				told[l.Name+values] = true
+			if row := fmt.Sprintf("| `%s` | %s | %s |\n", l.Name, users(l.Name, values), values); !listed[l.Name+values] {
+				listed[l.Name+values] = true
 				b.WriteString(row)
 			}
 		}

@@ -15,8 +15,7 @@ type loader struct {
 	config   *Config
 	file     string
 	problems Problems
-	// unread: there is a file, and what it says is not known. Nothing can be said of
-	// the values then.
+	// unread: the file cannot be read, so the values in force are unknown and are not checked.
 	unread bool
 	// origin says, by key path, where the value in force was set.
 	origin map[string]string

@@ -67,7 +67,7 @@ type Aggregate struct {
 	Metadata []string `yaml:"metadata" help:"its metadata, as key=value"`
 }
 
-// checkHost checks what can be told without the machine.
+// checkHost checks what needs no look at the machine.
 func (l *loader) checkHost(h Host, printOnly bool) {
 	if !printOnly {
 		l.needed("agent.host.state_dir", h.StateDir)

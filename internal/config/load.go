@@ -35,12 +35,12 @@ type Origins map[string]string
 // Load reads the configuration of a section ("gateway", "cell", "agent" or
 // "dev"), of log and of telemetry, and checks it. Its error is a *Problems.
 func Load(section string, src Source) (Config, error) {
-	c, _, err := LoadTold(section, src)
+	c, _, err := LoadWithOrigins(section, src)
 	return c, err
 }
 
-// LoadTold does as Load, and says where the values came from.
-func LoadTold(section string, src Source) (Config, Origins, error) {
+// LoadWithOrigins does as Load, and gives where each value was set.
+func LoadWithOrigins(section string, src Source) (Config, Origins, error) {
 	c := Default()
 	l := &loader{config: &c, file: src.File, origin: map[string]string{}, outOfRange: map[string]bool{}}
 	if src.File != "" {

@@ -58,7 +58,7 @@ func exampleNames(t *testing.T) []string {
 func TestShippedExamples_EveryKey_IsNoDefault(t *testing.T) {
 	for _, name := range exampleNames(t) {
 		section := strings.TrimRight(name, "0123456789")
-		c, from, err := LoadTold(section, Source{File: exampleFile(name)})
+		c, from, err := LoadWithOrigins(section, Source{File: exampleFile(name)})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -30,7 +30,7 @@ func (p *Problems) err() error {
 	return p
 }
 
-// unknown words the problem of a key that is not there.
+// unknown is the problem of a key that does not exist.
 func unknown(what, name string, known []string) string {
 	if n := suggest.Nearest(name, known, 2); n != "" {
 		return fmt.Sprintf("unknown %s %s; did you mean %s?", what, name, n)

@@ -261,8 +261,8 @@ type Cell struct {
 	// StorePasswordFile is read for each new connection.
 	StorePasswordFile string        `yaml:"store_password_file" reload:"file" help:"file with the password of the database"`
 	StoreMigrate      bool          `yaml:"store_migrate" help:"make the database's tables, or bring them up to date, at the start"`
-	ServiceDownTime   time.Duration `yaml:"service_down_time" range:">0s.." help:"a host not heard of for so long counts as down"`
-	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" range:"100ms..1h" help:"how often agents are told to send heartbeats"`
+	ServiceDownTime   time.Duration `yaml:"service_down_time" range:">0s.." help:"a host without a heartbeat for so long counts as down"`
+	HeartbeatEvery    time.Duration `yaml:"heartbeat_every" range:"100ms..1h" help:"how often agents send heartbeats"`
 	SnapshotTTL       time.Duration `yaml:"snapshot_ttl" range:">0s.." help:"how long a version of the host table can be asked for again"`
 	LeaseScan         time.Duration `yaml:"lease_scan" range:"10ms..1m" help:"how often expired leases are looked for"`
 	MaxBatch          int           `yaml:"max_batch" range:"2.." help:"operations committed together, at most"`

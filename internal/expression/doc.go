@@ -1,5 +1,5 @@
 // Package expression makes schedule.Expressions of texts in CEL, the Common Expression
-// Language (cel.dev), over a host, what is said of it, and the request.
+// Language (cel.dev), over a host, its facts, and the request.
 //
 // It is not where expressions come from, nor where they are asked: a gateway compiles
 // to tell its caller what is wrong, a cell to ask (schedule.ExpressionFilter).

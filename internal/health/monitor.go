@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Check is one thing a process looks at.
+// Check is the result of one check of a process.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
@@ -25,8 +25,8 @@ type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-// everyCheck is how often the checks are looked at for those who are told of
-// changes (Run); an HTTP request looks at them itself.
+// everyCheck is how often Run evaluates the checks to report changes; an HTTP request evaluates
+// them itself.
 const everyCheck = 250 * time.Millisecond
 
 // Monitor joins the checks of a process. Safe for concurrent use.
@@ -144,6 +144,6 @@ func serve(w http.ResponseWriter, of func() (Report, bool)) {
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// A client that has gone cannot be told so.
+	// A client that has gone gets no error.
 	_, _ = w.Write(append(text, '\n'))
 }

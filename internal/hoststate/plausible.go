@@ -14,12 +14,12 @@ import (
 	"cellgate/schedule"
 )
 
-// MaxVersion is the highest version of a state: a life that counts on from there is refused
-// by name.
+// MaxVersion is the highest version of a state: an agent incarnation that counts on from there
+// is refused by name.
 const MaxVersion = 1 << 62
 
 // NotPlausible names of an agent's state what no agent means, though Nova reads the same in a
-// row of its tables, which are imported as they are. held is the state before it, whose facts
+// row of its tables, which are imported unchanged. held is the state before it, whose facts
 // need no second look; nil for none.
 func NotPlausible(in, held *agentv1.FullState) (bad []fault.Field) {
 	add := func(path, problem string) { bad = append(bad, fault.Field{Path: path, Problem: problem}) }

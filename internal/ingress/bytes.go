@@ -39,7 +39,7 @@ const (
 	MaxMessage = 5 << 20
 	// heavyWait is how long a large request waits for others.
 	heavyWait = 5 * time.Second
-	// retryAfter is what a refused caller is told to wait.
+	// retryAfter is how long an answer asks a refused caller to wait.
 	retryAfter = time.Second
 )
 

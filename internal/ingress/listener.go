@@ -31,7 +31,7 @@ func (l limited) Accept() (net.Conn, error) {
 			boundUnacked(c)
 			return &counted{Conn: c, done: sync.OnceFunc(func() { l.in.ended(from) })}, nil
 		}
-		_ = c.Close() // the caller is told nothing: that would take what ran out
+		_ = c.Close() // without an answer: that would take the connection that is lacking
 	}
 }
 

@@ -172,7 +172,7 @@ func (c *metered) admit() {
 	}
 }
 
-// follow looks through what was read. It changes the length of a message that is refused.
+// follow parses the bytes that were read. It changes the length of a message that is refused.
 func (c *metered) follow(b []byte) error {
 	for len(b) > 0 {
 		switch {

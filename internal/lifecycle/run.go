@@ -27,8 +27,8 @@ type Part struct {
 
 // Limits bound how a process stops.
 type Limits struct {
-	// Drain is how long everything goes on after the parts were told to drain, so
-	// that those who balance load see it and go elsewhere.
+	// Drain is how long everything goes on after Part.Drain was called, so that load
+	// balancers see it and go elsewhere.
 	Drain time.Duration
 	// Grace bounds the stopping of all parts together.
 	Grace time.Duration

@@ -1,4 +1,4 @@
-// Package novaconf reads what Nova's scheduler is told in nova.conf: which filters
+// Package novaconf reads the scheduler's part of nova.conf: which filters
 // and weighers, and their options. It reads as oslo.config does (several files,
 // values over several lines, repeated options, deprecated names, $ references) and
 // says what of it counts here: what is redundant, what has no effect and why, and

@@ -25,7 +25,7 @@ func (a assignment) at() string { return fmt.Sprintf("%s:%d", a.file, a.line) }
 
 // parseINI takes a file apart as oslo.config's iniparser does: a line that begins
 // with a blank goes on with the value before it, an empty line ends a value, and
-// comments are whole lines. What cannot be read is told; the rest is given.
+// comments are whole lines. Lines that cannot be read are among problems; the rest is given.
 func parseINI(file, text string) (all []assignment, problems []string) {
 	var open *assignment
 	group := ""

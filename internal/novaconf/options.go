@@ -24,8 +24,8 @@ type option struct {
 	factors bool
 	// needed: an empty value counts as Nova's default.
 	needed bool
-	// words, when given, are all values that Nova takes besides none.
-	words []string
+	// values, when given, are all that Nova takes besides none.
+	values []string
 	// idle says why it has no effect here.
 	idle string
 	// missing says what cellgate does not have: any value but the default is
@@ -61,7 +61,7 @@ func opt(group, name string, k kind, standard string, old ...string) option {
 func (o option) from(n float64) option        { o.least = &n; return o }
 func (o option) upTo(n int64) option          { o.most = n; return o }
 func (o option) ofFactors() option            { o.factors = true; return o }
-func (o option) oneOf(words []string) option  { o.words = words; return o }
+func (o option) oneOf(values []string) option { o.values = values; return o }
 func (o option) weighs(weigher string) option { o.weigher = weigher; return o }
 func (o option) noEffect(why string) option   { o.idle = why; return o }
 func (o option) notYet(what string) option    { o.missing = what; return o }

@@ -183,7 +183,7 @@ func (t *translation) enable(names []string, name, redundant string, a *assignme
 	return append(names, name)
 }
 
-// unknown words the problem of a name that is not there.
+// unknown is the problem of a name that does not exist.
 func unknown(what, name string, known []string) string {
 	if strings.ContainsAny(name, `[]"'`) {
 		return fmt.Sprintf("there is no %s %s; write the names without brackets and quotes", what, name)
@@ -310,8 +310,8 @@ func (t *translation) multipliersOfNone(chosen []string) {
 }
 
 // unknown refuses options that Nova's scheduler does not have: what was meant by one
-// would not count. [DEFAULT] holds the options of everything else: what looks like
-// the scheduler's is only told of.
+// would not count. [DEFAULT] holds the options of everything else: an unknown one like
+// the scheduler's gets a note only.
 func (t *translation) unknown() {
 	names := map[string][]string{}
 	for _, o := range tableOfOptions() {

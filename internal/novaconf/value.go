@@ -69,8 +69,8 @@ func (o *option) read(s string) (value, error) {
 	case list:
 		v.list = readList(s)
 	case text, several:
-		if len(o.words) > 0 && s != "" && !slices.Contains(o.words, s) {
-			err = fmt.Errorf("%q is none of %s", s, strings.Join(o.words, ", "))
+		if len(o.values) > 0 && s != "" && !slices.Contains(o.values, s) {
+			err = fmt.Errorf("%q is none of %s", s, strings.Join(o.values, ", "))
 		}
 	}
 	if err == nil && o.least != nil && v.num < *o.least {

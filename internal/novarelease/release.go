@@ -13,7 +13,7 @@ import (
 // value stands for the newest one that is known.
 type Release int
 
-// Releases with which something changed that is told of here.
+// Releases with which something changed that matters here.
 const (
 	Train      Release = 20
 	Ussuri     Release = 21
@@ -27,13 +27,13 @@ const (
 	firstDated Release = Antelope
 )
 
-// names are the releases' from the oldest on; those of a year have a word besides.
+// names are the releases' from the oldest on; those named after a year have one of codeNames too.
 var names = []string{
 	"ocata", "pike", "queens", "rocky", "stein", "train", "ussuri", "victoria", "wallaby", "xena", "yoga", "zed",
 	"2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2",
 }
 
-var words = []string{"antelope", "bobcat", "caracal", "dalmatian", "epoxy", "flamingo", "gazpacho"}
+var codeNames = []string{"antelope", "bobcat", "caracal", "dalmatian", "epoxy", "flamingo", "gazpacho"}
 
 // Parse reads a release's name, as zed, 2023.2 or bobcat; "" is the newest.
 func Parse(name string) (Release, error) {
@@ -44,10 +44,10 @@ func Parse(name string) (Release, error) {
 	if i := slices.Index(names, lower); i >= 0 {
 		return oldest + Release(i), nil
 	}
-	if i := slices.Index(words, lower); i >= 0 {
+	if i := slices.Index(codeNames, lower); i >= 0 {
 		return firstDated + Release(i), nil
 	}
-	if near := suggest.Nearest(lower, slices.Concat(names, words), 3); near != "" {
+	if near := suggest.Nearest(lower, slices.Concat(names, codeNames), 3); near != "" {
 		return 0, fmt.Errorf("%.40q is no release of Nova; did you mean %s?", name, near)
 	}
 	return 0, fmt.Errorf("%.40q is no release of Nova that is known: %s", name, strings.Join(names, ", "))

@@ -17,7 +17,7 @@ const (
 type fate struct {
 	Fault
 	commit bool
-	// failed: what was to be done before failed by itself, and was told.
+	// failed: the statement before failed by itself, and the client got that error.
 	failed bool
 }
 
@@ -166,7 +166,7 @@ func (c *conn) wrong(m *pgproto3.ErrorResponse) (over bool) {
 		c.back.Send(&pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: f.Code, Message: message})
 		return f.fatal()
 	case a.before != nil:
-		// It failed by itself: that is what the client hears.
+		// It failed by itself: the client gets that error.
 		a.before.failed, a.drop = true, false
 	}
 	a.cuts = nil

@@ -10,13 +10,13 @@
 // cannot parse in the place of the one that fails, and changes the code of its
 // answer. So what follows is right by itself: the transaction is aborted, the rest
 // of the pipeline is skipped up to its Sync, and ReadyForQuery has the status. A COMMIT that
-// is refused is a ROLLBACK first; one that is done but said to have failed is done
+// is refused is a ROLLBACK first; one that is done but reported as failed is done
 // and followed by the statement that fails.
 //
 // The messages of a client are held back until one that asks for an answer (Sync,
 // Flush, Query): a trip. Of a trip's statements at most one fails.
 //
-// Report adds to what the server says of itself, so that it can look like another.
+// Report adds to the server's parameters, so that it can pass for another.
 //
 // CutAll ends all connections at once; SilenceAll keeps them open, and passes nothing of
 // them on any more.

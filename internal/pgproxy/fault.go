@@ -14,7 +14,7 @@ const (
 	// Error is an error of the server with Fault.Code. A code of class 57P, and any
 	// error of a connection that is being made, ends the connection.
 	Error
-	// Cut ends the connection without a word; so does a connection that is refused.
+	// Cut ends the connection without an error; so does a connection that is refused.
 	Cut
 	// Late ends the connection for the client, while the trip reaches the server
 	// Fault.Delay later.
@@ -29,7 +29,7 @@ type Fault struct {
 	// Code is an Error's SQLSTATE.
 	Code string
 	// Done, of an Error and a Cut: the statement was done, and what it wrote outside
-	// of a transaction is committed, but the client hears of a failure.
+	// of a transaction is committed, but the client gets an error.
 	Done bool
 	// Delay is that of Delay and Late.
 	Delay time.Duration

@@ -31,11 +31,11 @@ const (
 )
 
 func roleOf(sql string) Role {
-	word, _, _ := strings.Cut(strings.TrimLeft(sql, " \t\r\n"), ";")
-	if strings.Trim(sql[strings.Index(sql, word)+len(word):], "; \t\r\n") != "" {
+	statement, _, _ := strings.Cut(strings.TrimLeft(sql, " \t\r\n"), ";")
+	if strings.Trim(sql[strings.Index(sql, statement)+len(statement):], "; \t\r\n") != "" {
 		return Work
 	}
-	switch first, _, _ := strings.Cut(strings.TrimSpace(word), " "); strings.ToUpper(first) {
+	switch first, _, _ := strings.Cut(strings.TrimSpace(statement), " "); strings.ToUpper(first) {
 	case "BEGIN", "START":
 		return Begin
 	case "COMMIT", "END":

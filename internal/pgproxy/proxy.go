@@ -24,7 +24,7 @@ type Proxy struct {
 	conns  int
 	open   map[net.Conn]struct{}
 	counts map[string]int64
-	// reports are what clients are told of the server besides what it says.
+	// reports are parameters that clients get besides the server's own.
 	reports map[string]string
 	// silent is closed when the connections of now pass nothing on any more.
 	silent chan struct{}
@@ -78,8 +78,7 @@ func (p *Proxy) Counts() map[string]int64 {
 	return maps.Clone(p.counts)
 }
 
-// Report has clients that connect from now on told of a parameter of the server (a
-// ParameterStatus), as if that had one.
+// Report adds a parameter of the server (a ParameterStatus) for clients that connect from now on.
 func (p *Proxy) Report(name, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

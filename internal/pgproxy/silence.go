@@ -2,9 +2,8 @@ package pgproxy
 
 import "net"
 
-// hushed is a client's connection that nothing passes any more, in either direction,
-// once silent is closed: what the client says is not heard, what it is told is lost,
-// and neither side is told.
+// hushed is a client's connection that passes nothing in either direction once silent is
+// closed, without an error on either side.
 type hushed struct {
 	net.Conn
 	silent  <-chan struct{}

@@ -10,12 +10,12 @@ import (
 // dialLimit bounds the way to the server.
 const dialLimit = 5 * time.Second
 
-// serve is the life of a client's connection.
+// serve serves a client's connection until it ends.
 func (p *Proxy) serve(client net.Conn, n int) {
 	defer p.closeConn(client)
-	heard := &hushed{Conn: client, silent: p.silence(), closing: p.closing}
+	wire := &hushed{Conn: client, silent: p.silence(), closing: p.closing}
 	c := &conn{
-		proxy: p, n: n, client: client, back: pgproto3.NewBackend(heard, heard),
+		proxy: p, n: n, client: client, back: pgproto3.NewBackend(wire, wire),
 		answered: make(chan struct{}),
 	}
 	first := c.greet()

@@ -11,7 +11,7 @@ import (
 
 // Float is float(s): any space around but U+001C to U+001F, which str.strip takes for
 // space and numbers do not; underscores between digits; digits of any script; inf and
-// nan in words; no hexadecimal. What is too great is infinite.
+// nan by name; no hexadecimal. What is too great is infinite.
 func Float(s string) (float64, bool) {
 	s = Digits(strings.TrimSpace(s))
 	digits := false
@@ -25,7 +25,7 @@ func Float(s string) (float64, bool) {
 			}
 		case c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E':
 		default:
-			return wordFloat(s)
+			return namedFloat(s)
 		}
 	}
 	if !digits {
@@ -38,8 +38,8 @@ func Float(s string) (float64, bool) {
 	return f, true
 }
 
-// wordFloat reads inf, infinity and nan, in any case, with a sign.
-func wordFloat(s string) (float64, bool) {
+// namedFloat reads inf, infinity and nan, in any case, with a sign.
+func namedFloat(s string) (float64, bool) {
 	w := strings.ToLower(strings.TrimLeft(s, "+-"))
 	if len(s)-len(w) > 1 {
 		return 0, false

@@ -129,7 +129,7 @@ func (r *request) decodeAside() error {
 	return <-done
 }
 
-// decode looks at the bytes of a request before it decodes them.
+// decode checks the bytes of a request before it decodes them.
 func (r *request) decode() error {
 	defer func() { r.data.Free() }()
 	size := r.data.Len()

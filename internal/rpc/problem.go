@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// problemOf says what is wrong with a field, and what would be right, in the words of who filled it in.
+// problemOf says what is wrong with a field, and what would be right, in the terms of the caller who filled it in.
 func problemOf(v *protovalidate.Violation) string {
 	rule, message := v.Proto.GetRuleId(), v.Proto.GetMessage()
 	kind, name, _ := strings.Cut(rule, ".")
@@ -60,7 +60,7 @@ var (
 	bounds        = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most", "greater than", "above", "less than", "below")
 )
 
-// patterns are the patterns of fields in words.
+// patterns explain the patterns of fields.
 var patterns = map[string]string{
 	"^[A-Z0-9_]+$":      "may have A-Z, 0-9 and _ only",
 	"^[a-z][a-z0-9_]*$": "must begin with a-z, and may have a-z, 0-9 and _ only",

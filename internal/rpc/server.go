@@ -36,7 +36,7 @@ const (
 	// could come.
 	handshakeWithin = 10 * time.Second
 	// idleFor is how long a connection without calls is kept; aged is when a
-	// connection is told to go, after the calls on it.
+	// connection gets GOAWAY, to end after the calls on it.
 	idleFor = 15 * time.Minute
 	aged    = 10 * time.Minute
 )
@@ -217,7 +217,7 @@ func (s *guardedStream) RecvMsg(m any) error {
 // streamError gives the error of a stream that ended.
 func streamError(err error) error {
 	if status.Code(err) == codes.Internal {
-		// gRPC's word for a stream that ended in the middle of a message, which is no defect here.
+		// gRPC's code for a stream that ended in the middle of a message, which is no defect here.
 		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
 	}
 	return err

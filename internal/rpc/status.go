@@ -82,7 +82,7 @@ func ToStatus(err error) *status.Status {
 }
 
 // FromStatus gives the *fault.Error a status stands for; nil for nil and OK. An
-// error that is no status, or has its kind already, is returned as it is. A foreign status, one without our
+// error that is no status, or has its kind already, is returned unchanged. A foreign status, one without our
 // ErrorInfo, gets the kind nearest to its code and a message of ours; the status
 // itself is only its cause.
 func FromStatus(err error) error {

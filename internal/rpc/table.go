@@ -11,7 +11,7 @@ import (
 // Domain is the domain of every ErrorInfo.
 const Domain = "cellgate"
 
-// mapping says how a kind looks on the wire, and whether the same call may be
+// mapping is a kind's form on the wire, and whether the same call may be
 // repeated unchanged by a client that got it.
 type mapping struct {
 	code   codes.Code

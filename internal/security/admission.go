@@ -44,7 +44,7 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	var err error
 	if a.id, err = s.admit(a.method, a.proof); err != nil {
 		if _, known := access[a.method]; !known && a.id != nil {
-			// A caller of another version is told so, not that its role lacks a right.
+			// A caller of another version gets UNIMPLEMENTED, not that its role lacks a right.
 			return ctx, status.Error(codes.Unimplemented, "this server does not serve the method")
 		}
 		s.refuse(ctx, a, a.id, err)
@@ -142,7 +142,7 @@ func forbidden(id *Identity, method string) error {
 	return fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
 }
 
-// spoken is a method as it is named to people: service.method, or what HTTP has.
+// spoken is a method's name for people: service.method, or what HTTP has.
 func spoken(method string) string {
 	if strings.Contains(method, " ") {
 		return method

@@ -120,7 +120,7 @@ func checkTokens(known *tokens, path string, now time.Time) []Finding {
 	return out
 }
 
-// ending words an end that is near; ended when it is past.
+// ending describes an end that is near; ended when it is past.
 func ending(now, end time.Time) (text string, ended bool) {
 	switch at := end.UTC().Format(time.RFC3339); {
 	case !now.Before(end):

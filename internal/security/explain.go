@@ -2,8 +2,8 @@ package security
 
 import "strings"
 
-// trouble is why a connection cannot be made, as gRPC words it: gRPC keeps the
-// text of such an error only.
+// trouble is why a connection cannot be made, by gRPC's text: gRPC keeps
+// only that of such an error.
 type trouble struct {
 	// text is part of it; what it means; do says what to change, with the settings
 	// of a client's TLS as {key}.
@@ -31,7 +31,7 @@ var troubles = []trouble{
 	{"no route to host", "no network leads there", "correct the address, or let the network pass it"},
 }
 
-// Explain says why a connection could not be made, in plain words, and what to
+// Explain says why a connection could not be made, and what to
 // do; "" when the error is another. setting gives the name by which a key of a
 // client's TLS (ca, server_name, cert, key) is set.
 func Explain(err error, c ClientConfig, setting func(key string) string) (what, do string) {
@@ -48,7 +48,7 @@ func Explain(err error, c ClientConfig, setting func(key string) string) (what, 
 		}
 	}
 	// A server that refuses a caller after the handshake says why and closes the
-	// connection; what it said may be lost with it.
+	// connection; its answer may be lost with it.
 	closed := strings.Contains(text, "error reading server preface") || strings.Contains(text, "broken pipe") || strings.Contains(text, "connection reset")
 	switch {
 	case !closed:

@@ -59,10 +59,10 @@ type file struct {
 // used.
 type FileError struct {
 	// Key is the setting that names the file: cert, key, client_ca, tokens, ca or
-	// token_file. Paths are the files that are looked at together.
+	// token_file. Paths are the files that are read together.
 	Key   string
 	Paths []string
-	// what the files are, in words.
+	// what names the files for people.
 	what string
 	err  error
 }
@@ -95,16 +95,16 @@ type reloaded[T any] struct {
 	what  string
 	files []file
 	parse func(texts [][]byte) (*T, error)
-	// hear is told of every value that comes into force; nil for nobody.
-	hear func(*T)
-	now  atomic.Pointer[T]
-	// sum is of the content last looked at, told the last error logged. Both are
+	// onChange is called with every value that comes into force; may be nil.
+	onChange func(*T)
+	now      atomic.Pointer[T]
+	// sum is of the content last read, lastError the last error logged. Both are
 	// the poller's.
-	sum  [sha256.Size]byte
-	told string
+	sum       [sha256.Size]byte
+	lastError string
 }
 
-// load reads the files; changed is false when their content was looked at before.
+// load reads the files; changed is false when their content is that of the last call.
 func (r *reloaded[T]) load() (changed bool, err error) {
 	var texts [][]byte
 	var errs []error
@@ -136,8 +136,8 @@ func (r *reloaded[T]) load() (changed bool, err error) {
 	}
 	r.sum = sum
 	r.now.Store(v)
-	if r.hear != nil {
-		r.hear(v)
+	if r.onChange != nil {
+		r.onChange(v)
 	}
 	return true, nil
 }
@@ -145,11 +145,11 @@ func (r *reloaded[T]) load() (changed bool, err error) {
 // poll reads the files again. An error keeps what is in force and is logged once.
 func (r *reloaded[T]) poll(log *slog.Logger) {
 	switch changed, err := r.load(); {
-	case err != nil && err.Error() != r.told:
-		r.told = err.Error()
+	case err != nil && err.Error() != r.lastError:
+		r.lastError = err.Error()
 		log.Error("a changed file cannot be used: what it held before stays in force", "err", err)
 	case err == nil:
-		r.told = ""
+		r.lastError = ""
 		if changed {
 			log.Info("a file was read again", "what", r.what, "file", r.files[0].path)
 		}

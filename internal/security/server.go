@@ -36,8 +36,8 @@ type Server struct {
 }
 
 // NewServer reads the files. Every problem is reported at once. A certificate that
-// callers will refuse is logged, as it is when the files are read again: it may be
-// good tomorrow, or for callers who do not look.
+// callers will refuse is logged, now and when the files are read again: it may be
+// good tomorrow, or for callers who do not check.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
 	s.refused.log = throttle.New(log, time.Now, tellEvery)
@@ -45,7 +45,7 @@ func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",
 			files: []file{{key: "cert", path: cfg.Cert}, {key: "key", path: cfg.Key, secret: true}}, parse: parsePair,
-			hear: s.judge,
+			onChange: s.judge,
 		}
 		s.files = append(s.files, s.pair)
 	}

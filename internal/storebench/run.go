@@ -268,7 +268,7 @@ func (run *runner) one(ctx context.Context, r *round, caller int) (bool, error) 
 		run.refusals.Add(1)
 		r.refused[host].Store(true)
 		if run.computes != nil {
-			// The scheduler hears of it from the shard; the request goes elsewhere.
+			// The scheduler reads of it in the shard; the request goes elsewhere.
 			tried = append(tried, host)
 			continue
 		}

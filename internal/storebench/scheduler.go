@@ -14,7 +14,7 @@ import (
 )
 
 // scheduler is a replica of a cell: a lane, and what it knows of the hosts. It
-// hears of its own claims at once, of others' from the journal.
+// knows its own claims at once, others' from the journal.
 type scheduler struct {
 	number, of       int
 	store            shard.Store

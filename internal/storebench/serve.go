@@ -21,8 +21,8 @@ type answer struct {
 
 // serve applies what is queued until the queue is closed: as a cell does, what comes while a
 // transaction is under way goes as the next one, and that waits a little for those who were
-// just answered (shard.BatchWindow). A transaction has at most batch operations. applied hears
-// of each before its callers do.
+// just answered (shard.BatchWindow). A transaction has at most batch operations. applied is
+// called with each before its callers get it.
 func serve(ctx context.Context, l shard.Lane, queue <-chan asked, batch int, applied func(shard.Applied)) {
 	var window shard.BatchWindow
 	timer := time.NewTimer(time.Hour)

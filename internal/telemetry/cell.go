@@ -148,8 +148,8 @@ func (c *Cell) Verdict(mode string, rejected bool, reason string) {
 }
 
 // VerdictWaited times the wait of a claim for its host's verdict.
-func (c *Cell) VerdictWaited(d time.Duration, heard bool) {
-	c.series().observe(cellVerdictWait, d.Seconds(), either(heard, "heard", "late"))
+func (c *Cell) VerdictWaited(d time.Duration, arrived bool) {
+	c.series().observe(cellVerdictWait, d.Seconds(), either(arrived, "heard", "late"))
 }
 
 // OfferUnanswered counts an offer that had no verdict in time.

@@ -53,7 +53,7 @@ var (
 	AttrVersion  = newAttribute("cellgate.table_version", "version of the host table that answered")
 	AttrBatch    = newAttribute("cellgate.batch_size", "queries or operations that went together, other requests' too")
 	AttrOps      = newAttribute("cellgate.ops", "operations of this request")
-	AttrError    = newAttribute("error.message", "why it failed, in the words that a caller sees")
+	AttrError    = newAttribute("error.message", "why it failed: the message that a caller gets")
 )
 
 // The spans. That of a request, or of a call to a cell, has the RPC's full name.

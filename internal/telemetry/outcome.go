@@ -46,8 +46,8 @@ func outcomeOfKind(refused fault.Kind) string {
 	return inList(labelOutcome, string(refused))
 }
 
-// wordsOf is an error's text without its causes: traces may leave the house.
-func wordsOf(err error) string {
+// messageOf is an error's text without its causes: traces may leave the operator's systems.
+func messageOf(err error) string {
 	var e *fault.Error
 	if errors.As(err, &e) && e.Kind != fault.Internal {
 		return e.Message

@@ -73,7 +73,7 @@ func (p *Process) register(m Metric) {
 // Gatherer reads all metrics.
 func (p *Process) Gatherer() prometheus.Gatherer { return p.registry }
 
-// scrapesAtOnce bounds the scrapes under way; more are told to come later.
+// scrapesAtOnce bounds the scrapes under way; more are answered 503.
 const scrapesAtOnce = 3
 
 // Handler serves /metrics; nil when there is nothing to serve.

@@ -92,7 +92,7 @@ func (e counting) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan
 	}
 	if s.failing = err != nil; err != nil {
 		s.count("export_failed", len(batch))
-		return nil // it was told
+		return nil // logged above
 	}
 	s.count("exported", len(batch))
 	return nil

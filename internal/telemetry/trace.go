@@ -128,7 +128,7 @@ func (s Span) End(err error) {
 	}
 	if err != nil {
 		s.of.SetStatus(codes.Error, outcomeOf(err))
-		s.of.SetAttributes(attribute.String(AttrError.Name, wordsOf(err)))
+		s.of.SetAttributes(attribute.String(AttrError.Name, messageOf(err)))
 	}
 	s.of.End()
 }

@@ -127,10 +127,10 @@ func TestErrorsAreOutcomesAndKeepTheirCausesToThemselves(t *testing.T) {
 		}
 	}
 	secret := fault.Wrap(fault.CellUnavailable, errors.New("secret"), "cell1 does not answer")
-	if got := wordsOf(secret); got != "cell1 does not answer" {
+	if got := messageOf(secret); got != "cell1 does not answer" {
 		t.Errorf("words %q", got)
 	}
-	if got := wordsOf(errors.New("secret")); strings.Contains(got, "secret") {
+	if got := messageOf(errors.New("secret")); strings.Contains(got, "secret") {
 		t.Errorf("words %q", got)
 	}
 }

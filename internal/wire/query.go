@@ -68,7 +68,7 @@ func (r *Fields) bounds(path string, in []float64) []schedule.Bounds {
 	return out
 }
 
-// boundsOf encodes bounds as the least and the greatest by turns; nil for none.
+// boundsOf encodes each bound as its least, then its greatest value; nil for none.
 func boundsOf(in []schedule.Bounds) []float64 {
 	if len(in) == 0 {
 		return nil

@@ -13,7 +13,7 @@
 // replicas have read of. Some callers claim and release without a pause, while replicas
 // audit what is in use in the shard: that never finds anything. After the
 // last fault comes quiet; then the tables of all replicas, the truth of all agents and the
-// shards are the same, claims are held by those who were told so, and by nobody else.
+// shards are the same, claims are held by callers that got them, and by nobody else.
 //
 // The plan follows from the seed alone: what fails when, and what callers want. What
 // happens then does not quite: which of two goroutines that wake at one instant runs
@@ -35,8 +35,8 @@
 // seed whose hosts have the room: what a host rejects, a resync while states are on their
 // way, a request that fails halfway, one that was given up and is sent again before its
 // gateway gives back, a claim that comes after its release, claims that their hosts abort
-// while nobody hears them, what an agent said before it died and its streams did
-// not, an operator's word and facts that come after newer ones, and the release of a move's
+// while no replica receives it, messages of an agent that died before its streams
+// did, an operator's state and facts that come after newer ones, and the release of a move's
 // source that comes after the move was given up.
 //
 // A seed that takes minutes of real time has failed, says where it is, and is left; the others
@@ -46,8 +46,8 @@
 //
 // What was broken on purpose and not noticed, and what notices it: a call whose time ends
 // between its claim and its answer gives nothing back (the lease ends it here;
-// TestACallThatIsLateToAnswerLeavesNothing of gateway), a delta of another life of an
-// agent is taken (a stream here is of one life; TestADeltaThatDoesNotFitIsAnsweredResync of
+// TestACallThatIsLateToAnswerLeavesNothing of gateway), a delta of another incarnation of an
+// agent is taken (a stream here is of one incarnation; TestADeltaThatDoesNotFitIsAnsweredResync of
 // cell), and an abort ends a confirmed claim whose instance was reported (no host here aborts
 // one; AConfirmedClaimGoesBackByTheWordOfWhoKnowsItsInstances of shardtest).
 package simulation
