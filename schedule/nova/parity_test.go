@@ -126,7 +126,7 @@ func parityTables(p *parity) string {
 		x := all.scoreOf(name)
 		row(strings.Trim(name, "()"), x.cases, x.agree, x.rejecting, x.notYet)
 	}
-	b.WriteString("\nNot yet: a filter that is not there decides too; its word is taken from the case, and the rest is compared.\n")
+	b.WriteString("\nNot yet: a filter that is not there decides too; its result is taken from the case, and the rest is compared.\n")
 	n := p.newest.scoreOf("(cases)")
 	fmt.Fprintf(&b, "\nOf the same cases and the bent ones %d, answered by Nova 33.0.0 (2026.1): %d agree. %d are left out for the two rules that it has changed since (above).\n", n.cases, n.agree, p.left)
 	b.WriteString("\nBelow: cases that Nova's own code answered, of all kinds. The oracle of schedule holds every row besides.\n")
@@ -176,7 +176,7 @@ var parityPrefilters = [][2]string{
 	{"require_tenant_aggregate", "honoured; an aggregate without hosts is not known"},
 	{"map_az_to_placement_aggregate", "AvailabilityZoneFilter does it; the default zone is that of hosts in none"},
 	{"require_image_type_support", "honoured"},
-	{"compute_status_filter", "honoured; besides, ComputeFilter looks at the host itself, for forced hosts too"},
+	{"compute_status_filter", "honoured; besides, ComputeFilter checks the host itself, for forced hosts too"},
 	{"isolate_aggregates", "honoured"},
 	{"transform_image_metadata", "honoured"},
 	{"accelerators_filter", "honoured; the profile's groups must come in `requested_resources`"},
