@@ -15,8 +15,8 @@ const (
 	maxSorted = 512
 )
 
-// costs counts what CEL takes for one step: operations that take as long as all their operands'
-// parts, and those whose types CEL does not know when it compiles, as of all facts. CEL asks
+// costs counts operations that CEL counts as one step: those that walk nested values, and those
+// on facts, whose types CEL does not know when it compiles. CEL asks
 // when the call is over: what one call may take is bounded where it is made (maps.go, pattern.go).
 type costs struct{ patterns patterns }
 

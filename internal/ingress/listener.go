@@ -31,7 +31,7 @@ func (l limited) Accept() (net.Conn, error) {
 			boundUnacked(c)
 			return &counted{Conn: c, done: sync.OnceFunc(func() { l.in.ended(from) })}, nil
 		}
-		_ = c.Close() // without an answer: that would take the connection that is lacking
+		_ = c.Close() // no answer: it would use the resource that ran out
 	}
 }
 
