@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,7 +25,11 @@ const (
 // bannedMethods say nothing of what is done to what.
 var bannedMethods = []string{"take", "tell", "look", "of", "said", "end"}
 
-// exceptions are the places that may have a violation: "page PATH" or "method FOLDER.Type.name".
+// bannedNames matches identifiers with a camel-case part that does not tell what a value holds.
+var bannedNames = regexp.MustCompile(`(^|_)(said|told|heard|unsaid)([^a-z]|$)|(Said|Told|Heard|Unsaid)([^a-z]|$)`)
+
+// exceptions are the places that may have a violation: "page PATH", "method FOLDER.Type.name" or
+// "name FOLDER.identifier".
 //
 //go:embed exceptions.txt
 var exceptions string
@@ -89,7 +94,7 @@ func check(tree fs.FS, all bool) (map[string][]string, error) {
 			if err != nil {
 				return err
 			}
-			return checkMethods(path, text, found)
+			return checkCode(path, text, found)
 		}
 		return nil
 	})
@@ -114,12 +119,20 @@ func checkPage(path, text string, all bool) (problems []string) {
 	return problems
 }
 
-func checkMethods(path string, text []byte, found map[string][]string) error {
+func checkCode(path string, text []byte, found map[string][]string) error {
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return err
 	}
+	checkMethods(path, set, file, found)
+	if !strings.HasSuffix(path, "_test.go") && !ast.IsGenerated(file) {
+		checkNames(path, set, file, found)
+	}
+	return nil
+}
+
+func checkMethods(path string, set *token.FileSet, file *ast.File, found map[string][]string) {
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Recv == nil || !slices.Contains(bannedMethods, f.Name.Name) {
@@ -135,7 +148,54 @@ func checkMethods(path string, text []byte, found map[string][]string) error {
 		place := fmt.Sprintf("method %s.%v.%s", filepath.Dir(path), receiver, f.Name.Name)
 		found[place] = append(found[place], fmt.Sprintf("%v: no method is named %s: name what it does to what", set.Position(f.Pos()), f.Name.Name))
 	}
-	return nil
+}
+
+// checkNames checks the identifiers that a file declares; a use of one of another package is none.
+func checkNames(path string, set *token.FileSet, file *ast.File, found map[string][]string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		for _, name := range declared(n) {
+			if bannedNames.MatchString(name.Name) {
+				place := fmt.Sprintf("name %s.%s", filepath.Dir(path), name.Name)
+				found[place] = append(found[place], fmt.Sprintf("%v: %s: name what it holds", set.Position(name.Pos()), name.Name))
+			}
+		}
+		return true
+	})
+}
+
+// declared are the identifiers that a node itself declares, its children's aside.
+func declared(n ast.Node) (names []*ast.Ident) {
+	var assigned []ast.Expr
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{n.Name}
+	case *ast.TypeSpec:
+		return []*ast.Ident{n.Name}
+	case *ast.LabeledStmt:
+		return []*ast.Ident{n.Label}
+	case *ast.ImportSpec:
+		if n.Name != nil {
+			return []*ast.Ident{n.Name}
+		}
+	case *ast.ValueSpec:
+		return n.Names
+	case *ast.Field:
+		return n.Names
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			assigned = n.Lhs
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			assigned = []ast.Expr{n.Key, n.Value}
+		}
+	}
+	for _, e := range assigned {
+		if name, ok := e.(*ast.Ident); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // sentence is one of a page: where it begins, with which words, and how many it has.
