@@ -31,10 +31,7 @@ func TestEndedClaimsAreNotReadForLiveOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := s.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pooled(t, s.Store)
 	defer c.Release()
 	// As autovacuum does when a fifth of a table is dead rows.
 	if _, err := c.Exec(t.Context(), "VACUUM (ANALYZE)"); err != nil {

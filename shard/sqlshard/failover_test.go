@@ -32,10 +32,8 @@ func TestConnectionsThatTakeNoWritesAreDropped(t *testing.T) {
 		} {
 			var all []*pgxpool.Conn
 			for range opts.MaxConns {
-				c, err := s.acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := pooled(t, s.Store)
+				defer c.Release() // however the test ends: Close waits for it
 				all = append(all, c)
 				if _, err := c.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 					t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/pgtest"
@@ -24,6 +25,16 @@ type stand struct {
 	*testing.T
 	*Store
 	lane shard.Lane
+}
+
+// pooled gives a connection of the pool, however long the server takes. Its caller releases it.
+func pooled(t *testing.T, s *Store) *pgxpool.Conn {
+	t.Helper()
+	c, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func newStand(t *testing.T, opts Options) *stand {
@@ -297,10 +308,7 @@ func TestUnknownCommitsAreLookedUp(t *testing.T) {
 // A batch that cannot be encoded never had its COMMIT sent: nothing is to be looked up.
 func TestCommit_UnencodableArgument_IsNotUnknown(t *testing.T) {
 	s := newStand(t, testOptions(newDatabase(t)))
-	c, err := s.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pooled(t, s.Store)
 	defer c.Release()
 	if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
 		t.Fatal(err)
@@ -364,10 +372,7 @@ func TestConsumersWithoutClaimsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := func() string {
-		c, err := s.acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := pooled(t, s.Store)
 		defer c.Release()
 		list, err := texts(t.Context(), c.Conn(), nextConsumers, "")
 		if err != nil {

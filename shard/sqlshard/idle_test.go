@@ -27,10 +27,7 @@ func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 		if !still.boundsIdle {
 			shardtest.NotRun(t, at.name, t.Name()+": the server has no limit for transactions that stand still")
 		}
-		c, err := still.acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := pooled(t, still.Store)
 		defer c.Release()
 		if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
 			t.Fatal(err)

@@ -106,10 +106,7 @@ func TestPlans(t *testing.T) {
 		}
 		ops = ops[n:]
 	}
-	c, err := s.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pooled(t, s.Store)
 	defer c.Release()
 	if _, err := c.Exec(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)
@@ -214,10 +211,7 @@ func compareDocs(t *testing.T, part, want string) {
 // rows it names, and however little CockroachDB knows of the tables.
 func TestPlans_OfCockroachDB(t *testing.T) {
 	at := cockroachSite(t)
-	c, err := newStand(t, at.options(at.database(t))).acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pooled(t, newStand(t, at.options(at.database(t))).Store)
 	defer c.Release()
 	var keys []string
 	var bodies [][]byte
