@@ -70,7 +70,7 @@ func (l *queues) queueOf(method string) *admission.Queue {
 	return nil
 }
 
-// each tells the state of every queue, for metrics.
+// each passes the state of every queue to tell, for metrics.
 func (l *queues) each(tell func(queue telemetry.Queue, limit, taken int, refused uint64)) {
 	for name, queue := range map[telemetry.Queue]*admission.Queue{
 		telemetry.QueueSelections: l.selections, telemetry.QueueClaims: l.claims, telemetry.QueueOthers: l.others,

@@ -26,8 +26,8 @@ const (
 	syncs    = 21
 )
 
-// shardDirectory is a directory that one process has to itself; memory when it has no name, which
-// only `dev` and tests leave out.
+// shardDirectory is a directory that one process has to itself; memory when it has no name, as that of
+// a cell with Nova's tables alone.
 type shardDirectory struct{ config.Cell }
 
 func (d shardDirectory) options() pebbleshard.Options {
@@ -54,7 +54,7 @@ func (d shardDirectory) open(_ context.Context, memTable uint64, log *slog.Logge
 }
 
 func (d shardDirectory) examine(_ context.Context, now time.Time) results {
-	out := d.examineShard(now)
+	out := d.examineContents(now)
 	at, err := nearest(d.Data)
 	if err != nil {
 		return append(out, diagnose(unhealthy, err.Error(), "give a directory on a disk that is there").named("disk")...)
@@ -62,8 +62,8 @@ func (d shardDirectory) examine(_ context.Context, now time.Time) results {
 	return slices.Concat(out, examineDisk(at).named("disk"), d.timeDisk(at).named("disk's speed"))
 }
 
-// examineShard says what is there, who has its lock, and what its clock says.
-func (d shardDirectory) examineShard(now time.Time) results {
+// examineContents says what is there, who has its lock, and what its clock says.
+func (d shardDirectory) examineContents(now time.Time) results {
 	seen, err := pebbleshard.Inspect(d.Data, d.options())
 	if err != nil {
 		return diagnose(unhealthy, err.Error(), "do what it says; nothing of it was changed").named("shard " + d.Data)

@@ -250,7 +250,7 @@ func (l *Queue) learn(began time.Time) {
 	}
 }
 
-// State is what a queue shows of itself.
+// State is the state of a queue, for metrics.
 type State struct {
 	// Limit is how many calls run at once at most, Taken how many wait or run.
 	Limit, Taken int

@@ -832,7 +832,7 @@ type ShapeCapacity struct {
 	// FULL: why the next one finds no host. A host counts under the first filter that rejects it, so the sum is hosts.
 	Hosts   int32          `protobuf:"varint,5,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	Rejects []*RejectCount `protobuf:"bytes,6,rep,name=rejects,proto3" json:"rejects,omitempty"`
-	// The same in words.
+	// The same as text.
 	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1628,7 +1628,7 @@ type UnplacedInstance struct {
 	// As SelectDestinations refuses it, of its cell. Conditions, nearest and the changes are those of the first refusal of
 	// each shape, and of 64 shapes at most.
 	Refusal *NoValidHost `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	// The same in words.
+	// The same as text.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -296,7 +296,7 @@ type Cell struct {
 	// Addresses of the cell's replicas.
 	Replicas []string `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Hosts    int32    `protobuf:"varint,7,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// Hosts that are enabled, not withheld and heard of: by their agents, or by services of
+	// Hosts that are enabled, not withheld and up: by their agents' heartbeats, or by services of
 	// Nova's tables.
 	HostsUp         int32             `protobuf:"varint,8,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
 	ClaimsPending   int32             `protobuf:"varint,9,opt,name=claims_pending,json=claimsPending,proto3" json:"claims_pending,omitempty"`
@@ -569,7 +569,7 @@ type Gate struct {
 	// Not unspecified: an operator holds it there.
 	Pin       Gate_State `protobuf:"varint,5,opt,name=pin,proto3,enum=cellgate.v1.Gate_State" json:"pin,omitempty"`
 	PinReason string     `protobuf:"bytes,6,opt,name=pin_reason,json=pinReason,proto3" json:"pin_reason,omitempty"`
-	// What it waits for, in words; empty when it waits for nothing.
+	// What it waits for, as text; empty when it waits for nothing.
 	WaitsFor []string `protobuf:"bytes,7,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// The first hosts whose services or agents are older than required.
 	Lagging []*LaggingHost `protobuf:"bytes,8,rep,name=lagging,proto3" json:"lagging,omitempty"`
@@ -587,9 +587,9 @@ type Gate struct {
 	DifferingHosts  int32             `protobuf:"varint,18,opt,name=differing_hosts,json=differingHosts,proto3" json:"differing_hosts,omitempty"`
 	HostDifferences []*HostDifference `protobuf:"bytes,19,rep,name=host_differences,json=hostDifferences,proto3" json:"host_differences,omitempty"`
 	// Gateways that report what they read of Nova's tables to the replica that says this: at
-	// most 64, those first whose rows are behind, by how much. Another replica may hear others.
+	// most 64, those first whose rows are behind, by how much. Another replica may get reports of others.
 	Readers []*GateReader `protobuf:"bytes,20,rep,name=readers,proto3" json:"readers,omitempty"`
-	// When all that Nova's tables said then was last imported; unset: not known.
+	// When the content of Nova's tables was last imported whole; unset: not known.
 	RowsAt        *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=rows_at,json=rowsAt,proto3" json:"rows_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1460,7 +1460,7 @@ type Finding struct {
 	// Of OVERCOMMITTED.
 	ProviderUuid  string `protobuf:"bytes,10,opt,name=provider_uuid,json=providerUuid,proto3" json:"provider_uuid,omitempty"`
 	ResourceClass string `protobuf:"bytes,11,opt,name=resource_class,json=resourceClass,proto3" json:"resource_class,omitempty"`
-	// What was seen, in words.
+	// What was seen, as text.
 	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
 	// When it was seen first.
 	Since *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=since,proto3" json:"since,omitempty"`
@@ -1730,8 +1730,8 @@ type ReconciledCell struct {
 	Cell  string                 `protobuf:"bytes,1,opt,name=cell,proto3" json:"cell,omitempty"`
 	// When a replica last looked at all of it, the oldest of the replicas; unset for never.
 	LookedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
-	// Hosts of the shard, and those of them whose reports could be compared: an agent speaks
-	// for the host, is heard, and knows its instances.
+	// Hosts of the shard, and those of them whose reports could be compared: an agent reports
+	// the host, is up, and knows its instances.
 	Hosts         int32 `protobuf:"varint,3,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	HostsCompared int32 `protobuf:"varint,4,opt,name=hosts_compared,json=hostsCompared,proto3" json:"hosts_compared,omitempty"`
 	// It has more findings than are listed.

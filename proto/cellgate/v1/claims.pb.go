@@ -112,7 +112,7 @@ type Claim struct {
 	MovesClaimId string `protobuf:"bytes,17,opt,name=moves_claim_id,json=movesClaimId,proto3" json:"moves_claim_id,omitempty"`
 	// The instance, when the claim was transferred to another consumer.
 	TransferredFrom string `protobuf:"bytes,18,opt,name=transferred_from,json=transferredFrom,proto3" json:"transferred_from,omitempty"`
-	// What the claim's host said of it, when that was noted: a REJECTED claim always,
+	// The verdict of the claim's host, when it was noted: a REJECTED claim always has one,
 	// an OK one where it takes the place of a rejection. A rejected claim cannot be
 	// confirmed (CLAIM_REJECTED); take an alternate.
 	Verdict *ClaimVerdict `protobuf:"bytes,30,opt,name=verdict,proto3" json:"verdict,omitempty"`
@@ -293,7 +293,7 @@ func (x *Claim) GetRejections() []*ClaimRejection {
 	return nil
 }
 
-// ClaimVerdict is a host's word on a claim.
+// ClaimVerdict is how a host judged a claim.
 type ClaimVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OK or REJECTED.
@@ -366,7 +366,7 @@ func (x *ClaimVerdict) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ClaimRejection is a host's word, by which it rejected a claim that was on it.
+// ClaimRejection is the verdict by which a host rejected a claim that was on it.
 type ClaimRejection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid      string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`

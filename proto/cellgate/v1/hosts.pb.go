@@ -35,7 +35,7 @@ const (
 	HostAdmin_DISABLED HostAdmin_State = 2
 	// The same, until a time when it has one.
 	HostAdmin_MAINTENANCE HostAdmin_State = 3
-	// The same, and the host counts as down, whatever is heard of it.
+	// The same, and the host counts as down, whatever its agent sends.
 	HostAdmin_FORCED_DOWN HostAdmin_State = 4
 )
 
@@ -90,10 +90,10 @@ type Host struct {
 	ServiceHost string                 `protobuf:"bytes,2,opt,name=service_host,json=serviceHost,proto3" json:"service_host,omitempty"`
 	Nodename    string                 `protobuf:"bytes,3,opt,name=nodename,proto3" json:"nodename,omitempty"`
 	Cell        string                 `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
-	// The operator's word as the agent, or Nova's tables, report it; see also admin.
+	// Whether the agent, or Nova's tables, report the compute service as enabled; see also admin.
 	Enabled        bool   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	DisabledReason string `protobuf:"bytes,6,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
-	// Heard of within the cell's service_down_time, and not forced down.
+	// Its last heartbeat is within the cell's service_down_time, and it is not forced down.
 	Up bool `protobuf:"varint,7,opt,name=up,proto3" json:"up,omitempty"`
 	// The first by name of those its aggregates name; the gateway's default zone
 	// when they name none, as in selections.
@@ -103,16 +103,16 @@ type Host struct {
 	Inventories      []*HostInventory `protobuf:"bytes,11,rep,name=inventories,proto3" json:"inventories,omitempty"`
 	Instances        int32            `protobuf:"varint,12,opt,name=instances,proto3" json:"instances,omitempty"`
 	AgentVersion     int32            `protobuf:"varint,13,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	// When the agent was last heard; unset when not since the replica started.
+	// When the agent last sent anything; unset for never since the replica started.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Bumped by every write to the host.
 	Generation int64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The host is as Nova's tables have it: it has no agent, or the gate keeps its agent from
-	// speaking for it. agent_version is then of the agent that is heard, 0 for none.
+	// reporting it. agent_version is then of the agent that is connected, 0 for none.
 	Imported bool `protobuf:"varint,16,opt,name=imported,proto3" json:"imported,omitempty"`
-	// What services, and the host itself, say of it, by name. GetHost alone shows them.
+	// Facts of services, and of the host itself, by name. GetHost alone shows them.
 	Namespaces []*HostNamespace `protobuf:"bytes,17,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// What an operator wants of it (UpdateHost); unset when none said anything yet.
+	// The state that an operator set (UpdateHost); unset when none has.
 	Admin *HostAdmin `protobuf:"bytes,18,opt,name=admin,proto3" json:"admin,omitempty"`
 	// Its agent does not know which instances are on it: claims on it are brought in line
 	// with Nova's tables, while the cell is in a gateway's gateway.legacy.
@@ -822,19 +822,19 @@ func (x *RefusedState) GetStays() bool {
 	return false
 }
 
-// HostAdmin is an operator's word about a host.
+// HostAdmin is the state that an operator set for a host.
 type HostAdmin struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	State  HostAdmin_State        `protobuf:"varint,1,opt,name=state,proto3,enum=cellgate.v1.HostAdmin_State" json:"state,omitempty"`
 	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who said so: the name of the credential.
+	// Who set it: the name of the credential.
 	By    string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
-	// When the maintenance ends; unset for when it is told to. Times are the cell's.
+	// When the maintenance ends; unset: when an operator ends it. Times are the cell's.
 	Until      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	Generation int64                  `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
-	// What Nova's service of the host said last, in words; empty when nothing speaks against
-	// the host. No new instance is placed there, whatever state is.
+	// Why Nova's service of the host keeps new instances away, as text; empty when it does
+	// not. While it does, none is placed there, whatever state is.
 	Nova          string `protobuf:"bytes,7,opt,name=nova,proto3" json:"nova,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -532,7 +532,7 @@ type Refused struct {
 	// The name of the cell that answers.
 	Cell string `protobuf:"bytes,5,opt,name=cell,proto3" json:"cell,omitempty"`
 	// The version of this agent incarnation that the cell has of the host. Heartbeats that name it
-	// keep the host up. 0: it has none, or the host is not to stay; it is not heard then.
+	// keep the host up. 0: the cell has none, or the host is not to stay; heartbeats do not count then.
 	HeldVersion uint64 `protobuf:"varint,6,opt,name=held_version,json=heldVersion,proto3" json:"held_version,omitempty"`
 	// With held_version: how often to send heartbeats.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,7,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
@@ -619,12 +619,12 @@ func (x *Refused) GetHeartbeatEvery() *durationpb.Duration {
 	return nil
 }
 
-// FullState is everything a host says of itself.
+// FullState is everything that a host reports of itself.
 type FullState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One agent incarnation.
 	BootId string `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// Counts the states of this life, from 1.
+	// Counts the states of this incarnation, from 1.
 	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// At least 1; 0 only for a host that is imported from Nova's tables.
 	AgentVersion int32 `protobuf:"varint,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
@@ -1138,8 +1138,8 @@ func (x *Namespace) GetFacts() string {
 	return ""
 }
 
-// Resync asks for a FullState: the cell does not hold what a Delta changes, has been told
-// to start over, or the host's row is of another agent incarnation, which no state replaces before
+// Resync asks for a FullState: the cell does not hold what a Delta changes, an operator
+// started it over, or the host's row is of another agent incarnation, which no state replaces before
 // its agent was asked for it.
 type Resync struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1450,7 +1450,7 @@ func (x *ClaimSet) GetConfirmedClaimIds() []string {
 	return nil
 }
 
-// Verdict is the agent's word on a claim, by its own truth at one version.
+// Verdict is how the agent judges a claim, by the host's state at one version.
 type Verdict struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ClaimId string                 `protobuf:"bytes,1,opt,name=claim_id,json=claimId,proto3" json:"claim_id,omitempty"`

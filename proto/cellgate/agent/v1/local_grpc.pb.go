@@ -46,7 +46,7 @@ type HostClaimsClient interface {
 	// migration, a rebuild, an evacuation.
 	MoveClaim(ctx context.Context, in *MoveClaimRequest, opts ...grpc.CallOption) (*MoveClaimResponse, error)
 	// AbortClaim gives back what an operation took up: it takes nothing on the host from
-	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
+	// then on. The cell gets the room of a claim of its own back: a pending
 	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
 	// a confirmed one ends, unless a report had its instance, it moves another claim, or the
 	// host's agent does not know its instances.
@@ -133,7 +133,7 @@ type HostClaimsServer interface {
 	// migration, a rebuild, an evacuation.
 	MoveClaim(context.Context, *MoveClaimRequest) (*MoveClaimResponse, error)
 	// AbortClaim gives back what an operation took up: it takes nothing on the host from
-	// then on. Of a claim of the cell's the cell is told, which has the room back: a pending
+	// then on. The cell gets the room of a claim of its own back: a pending
 	// one cannot be confirmed any more, and waits for an alternate or the end of its lease;
 	// a confirmed one ends, unless a report had its instance, it moves another claim, or the
 	// host's agent does not know its instances.

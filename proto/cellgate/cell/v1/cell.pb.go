@@ -198,10 +198,10 @@ func (x *ReportLegacyRequest) GetServiceDownTime() *durationpb.Duration {
 // claim is in the shard.
 type UnclaimedInstances struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In store time: those that a look before this one found have a claim by now, or are no
+	// In store time: those that a search before this one found have a claim by now, or are no
 	// instances any more.
 	SettledAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=settled_at,json=settledAt,proto3" json:"settled_at,omitempty"`
-	// Those that two looks found, and the first of them.
+	// Those that two searches found, and the first of them.
 	Count         int32                `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	First         []*UnclaimedInstance `protobuf:"bytes,3,rep,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -538,7 +538,7 @@ type ReportLegacyResponse struct {
 	Gate  *v1.Gate               `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
 	// The services of the revision are not known here: send them.
 	SendServices bool `protobuf:"varint,2,opt,name=send_services,json=sendServices,proto3" json:"send_services,omitempty"`
-	// The gateway is to import until told otherwise, for at most import_for.
+	// The gateway is to import for at most so long; unset: it is to stop.
 	ImportFor     *durationpb.Duration `protobuf:"bytes,3,opt,name=import_for,json=importFor,proto3" json:"import_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -773,7 +773,7 @@ type ImportOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Set when the host was not taken.
 	Failure *Failure `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
-	// The row said so already.
+	// The row had this state already.
 	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// The gate is NATIVE, and an agent speaks for the host: of the state only aggregates and
 	// allocation ratios count.
@@ -6392,14 +6392,14 @@ type ClaimRef struct {
 	Attempt string `protobuf:"bytes,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// With confirm and reinstate: the expires_at of the lease under which the caller has
 	// looked for other claims of the consumer, any other time for none. A claim that was
-	// reinstated, or swapped, is confirmed under that lease alone, and else answered as it
-	// is, PENDING. So of several copies of a confirm none confirms what another one
+	// reinstated, or swapped, is confirmed under that lease alone, and else answered
+	// unchanged, PENDING. So of several copies of a confirm none confirms what another one
 	// reinstated. Unset: it is confirmed under any lease.
 	Lease *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// With release: while the claim's host is up, and its agent knows which instances it
-	// has, the claim is released only when the agent's newest report, heard by this
-	// replica, does not have the claim's instance. Else it is refused: ALREADY_EXISTS when
-	// the report has it, CELL_UNAVAILABLE when this replica does not hear the agent.
+	// has, the claim is released only when the agent's newest report to this
+	// replica does not have the claim's instance. Else it is refused: ALREADY_EXISTS when
+	// the report has it, CELL_UNAVAILABLE when the agent does not report to this replica.
 	UnlessReported bool `protobuf:"varint,7,opt,name=unless_reported,json=unlessReported,proto3" json:"unless_reported,omitempty"`
 	// With release: the claim's updated_at as it was read. One that was changed since and has
 	// not ended is refused, STALE_GENERATION. Unset: it is released
@@ -7406,10 +7406,10 @@ type SetAdminStateRequest struct {
 	// The gateway reads what Nova's service of the host says: that stays, whatever state is.
 	// Else it ends with ENABLED.
 	KeepNova bool `protobuf:"varint,8,opt,name=keep_nova,json=keepNova,proto3" json:"keep_nova,omitempty"`
-	// The generation of the host that this is said over. Where what it replaces is newer it is
-	// refused, STALE_GENERATION, with the host's generation in the metadata (generation): a
-	// copy that comes late undoes no newer word. What says the same takes a generation too. 0:
-	// it is said over whatever there is.
+	// The generation of the host that the caller read. If the state was changed since, the
+	// operation is refused, STALE_GENERATION, with the host's generation in the metadata
+	// (generation): a copy that arrives late replaces no newer state. An equal state gets a new
+	// generation too. 0: the state is replaced whatever its generation.
 	AsOfGeneration int64 `protobuf:"varint,9,opt,name=as_of_generation,json=asOfGeneration,proto3" json:"as_of_generation,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

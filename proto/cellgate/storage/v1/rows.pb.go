@@ -1732,7 +1732,7 @@ func (x *Namespace) GetGeneration() int64 {
 	return 0
 }
 
-// AdminState is an operator's word about a host.
+// AdminState is an operator's state of a host.
 type AdminState struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	HostUuid   string                 `protobuf:"bytes,1,opt,name=host_uuid,json=hostUuid,proto3" json:"host_uuid,omitempty"`
