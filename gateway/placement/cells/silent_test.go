@@ -57,10 +57,15 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 			}
 			c.silent(two)
 
-			// Cell one answers when two's budget is over.
+			// Cell one answers when two's budget is over, a call.
+			began := time.Now()
 			call(t, "GET", url+"/allocations/"+inOne, "", 200)
 			call(t, "PUT", url+"/allocations/"+inOne, holds("1", compute), 204)
 			call(t, "POST", url+"/allocations", fmt.Sprintf(`{%q: %s, %q: %s}`, inOne, holds("2"), migrant, holds("null", compute)), 204)
+
+			if took := time.Since(began); took > 3*defaultBudget+testwait.Limit/10 {
+				t.Errorf("three calls took %v: they waited for more than the silent cell's budget", took)
+			}
 
 			for limit := time.Now().Add(testwait.Limit); ; {
 				open := !slices.ContainsFunc(b.Cells.Named("two").ReplicaStates(), func(s *cellgatev1.ReplicaState) bool {
@@ -75,8 +80,7 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 			}
 			// With its breaker open nobody waits for it.
-			b.cfg.Budget = testwait.Limit
-			began := time.Now()
+			b.cfg.Budget, began = testwait.Limit, time.Now()
 			at := func(method, path, body string, want int) { t.Helper(); call(t, method, url+path, body, want) }
 			at("PUT", "/allocations/"+fresh, holds("null", compute), 204)
 			at("PUT", "/allocations/"+fresh, holds("null", compute), 409)
