@@ -89,10 +89,14 @@ func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 			}
 		}
 		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{*w}, Adopt: true})
-		if err == nil {
-			return nil
+		if err != nil {
+			if err := m.prepareProvider(ctx, err, uuid, cell, want); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := m.prepareProvider(ctx, err, uuid, cell, want); err != nil {
+		now, err := m.source.provider(ctx, uuid)
+		if err != nil || providerWrite(want, now, cell, true) == nil {
 			return err
 		}
 	}
@@ -241,7 +245,10 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 		err = m.target.Write(ctx, placement.Write{Consumers: []placement.ConsumerWrite{*w}, Adopt: true})
 		switch reason, _ := refusedBecause(err); {
 		case err == nil && !again:
-			return nil
+			now, err := m.source.consumer(ctx, uuid)
+			if err != nil || consumerWrite(want, now, true) == nil {
+				return err
+			}
 		case err == nil, reason == placement.ConsumerGeneration, reason == placement.ConsumerNotFound:
 			continue
 		case reason == placement.ProviderNotFound, reason == placement.InventoryMissing, reason == placement.ClassNotFound:
@@ -303,7 +310,7 @@ func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 			err = m.CopyProvider(ctx, id, "")
 		case want != nil:
 			if err = m.putNames(ctx, want); err == nil {
-				err = m.addInventories(ctx, id, want)
+				err = m.addHeld(ctx, id, want)
 			}
 		}
 		if err != nil {
@@ -313,17 +320,42 @@ func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 	return nil
 }
 
+// addHeld adds the inventories of want to a provider, and copies it if the source has changed it by then.
+func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provider) error {
+	if err := m.addInventories(ctx, id, want); err != nil {
+		return err
+	}
+	now, err := m.source.provider(ctx, id)
+	if err != nil || providerWrite(want, now, "", true) == nil {
+		return err
+	}
+	return m.CopyProvider(ctx, id, "")
+}
+
 // CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of the
 // target has it.
 func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
-	have, err := m.target.Names(ctx, kind)
-	if err != nil {
-		return err
+	for range readTries {
+		have, err := m.target.Names(ctx, kind)
+		if err != nil {
+			return err
+		}
+		want, err := m.source.names(ctx, kind)
+		if err != nil || slices.Equal(have, want) {
+			return err
+		}
+		if err := m.writeNames(ctx, kind, have, want); err != nil {
+			return err
+		}
+		now, err := m.source.names(ctx, kind)
+		if err != nil || slices.Equal(want, now) {
+			return err
+		}
 	}
-	want, err := m.source.names(ctx, kind)
-	if err != nil {
-		return err
-	}
+	return fmt.Errorf("custom names: %w", errChanging)
+}
+
+func (m *Mirror) writeNames(ctx context.Context, kind placement.NameKind, have, want []string) error {
 	for _, name := range want {
 		if !slices.Contains(have, name) {
 			if _, err := m.target.PutName(ctx, kind, name); err != nil {

@@ -200,6 +200,11 @@ func (s *store) writeProvider(w *placement.ProviderWrite) error {
 		if _, ok := s.providers[*w.Parent]; !ok {
 			return refuse(placement.ParentNotFound, w.UUID, "")
 		}
+		for up := *w.Parent; up != ""; up = s.providers[up].ParentUUID {
+			if up == w.UUID {
+				return refuse(placement.ReparentRefused, w.UUID, "")
+			}
+		}
 	}
 	p.Generation += w.Raise
 	if w.Name != nil {
