@@ -32,15 +32,13 @@ const (
 	leaseSeconds = 3600
 )
 
-// novaConf gives the nova.conf of an order over so many hosts; empty for Nova's defaults.
-func novaConf(o order, hosts int) string {
-	switch o {
-	case packFirst:
-		return "[filter_scheduler]\nram_weight_multiplier = -1.0\ncpu_weight_multiplier = -1.0\ndisk_weight_multiplier = -1.0\n"
-	case random:
-		return fmt.Sprintf("[filter_scheduler]\nhost_subset_size = %d\n", hosts)
+// novaConf gives the nova.conf of an order; empty for Nova's defaults. Of hosts that weigh the same any is chosen.
+func novaConf(o order) string {
+	multiplier, changed := map[order]string{packFirst: "-1.0", random: "0.0"}[o]
+	if !changed {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("[filter_scheduler]\nram_weight_multiplier = %[1]s\ncpu_weight_multiplier = %[1]s\ndisk_weight_multiplier = %[1]s\n", multiplier)
 }
 
 // cellgate is `cellgate dev` with one cell.
@@ -64,14 +62,14 @@ func startCellgate(binary string, hosts int, o order) (*cellgate, error) {
 				"dev", "--cells", "1", "--hosts", strconv.Itoa(hosts), "--data", filepath.Join(c.Dir, "data"),
 				"--http", "127.0.0.1:0", "--grpc", c.Addr(), "--cell-base-port", "0", "--log-level", "warn",
 			}
-			if novaConf(o, hosts) != "" {
+			if novaConf(o) != "" {
 				args = append(args, "--nova-conf", filepath.Join(c.Dir, "nova.conf"))
 			}
 			return exec.Command(binary, args...)
 		},
 	}
 	err := c.Start(func() error {
-		return os.WriteFile(filepath.Join(c.Dir, "nova.conf"), []byte(novaConf(o, hosts)), 0o600)
+		return os.WriteFile(filepath.Join(c.Dir, "nova.conf"), []byte(novaConf(o)), 0o600)
 	})
 	if err != nil {
 		return nil, err
