@@ -8,40 +8,39 @@ import (
 	"cellgate/internal/fault"
 )
 
-// AdminState is an operator's state of a host and, while a gateway reads Nova's services,
-// Nova's: a row beside the host's, which no report of an agent and no import touches. A host
-// without a row is AdminEnabled. Either state may keep new claims away. The row also has
-// whether the host's agent is silent. Rows are never dropped: an enabled host keeps its own.
+// AdminState is the operator's state of a host and, while a gateway reads Nova's services, also Nova's. It is a row
+// beside the host's row; reports of agents and imports do not change it. A host without a row is AdminEnabled. Either
+// state may keep new claims away. The row also records whether the host's agent is silent. Rows are never dropped,
+// also not when the host is enabled again.
 type AdminState struct {
 	HostUUID string
 	State    Admin
-	// Reason is for people, By names who set State.
+	// Reason is for people. By names who set State.
 	Reason string
 	By     string
 	// Since is when State began, zero while neither an operator nor Nova has set a state.
 	// Until is when AdminMaintenance ends, zero for no set end. Store time.
 	Since time.Time
 	Until time.Time
-	// Nova is the newest state of the host's service in Nova; empty when that takes
-	// instances. NovaReason is that of NovaDisabled and NovaForcedDown.
+	// Nova is the newest state of the host's service in Nova; empty when the service accepts instances. NovaReason is
+	// the reason of NovaDisabled and NovaForcedDown.
 	Nova       NovaState
 	NovaReason string
-	// NovaAt is the time of the newest reading that has Nova: see SetNovaState.At. Zero: not
-	// known.
+	// NovaAt is when Nova wrote the newest state that was read: see SetNovaState.At. Zero: not known.
 	NovaAt time.Time
-	// Silent: a replica counted the host as down because its agent was silent, and none has
-	// received a heartbeat since. It is for replicas that start: those that receive heartbeats
-	// know better, so the rules of claims do not read it.
+	// Silent: a replica counted the host as down because its agent was silent, and no replica has received a
+	// heartbeat since. Replicas that start read it. Replicas that receive heartbeats know better, so the rules of
+	// claims do not read it.
 	Silent bool
-	// Generation is the host's after the write; the higher one is newer.
+	// Generation is the host's generation after this write; the higher one is newer.
 	Generation int64
 }
 
 // Admin is what an operator wants of a host.
 type Admin string
 
-// The administrative states. All but AdminEnabled keep new claims away; those there are
-// stay, and are confirmed, moved away and released as ever.
+// The administrative states. All but AdminEnabled keep new claims away. Claims that the host already has stay, and
+// can be confirmed, moved away and released as usual.
 const (
 	AdminEnabled     Admin = "ENABLED"
 	AdminDisabled    Admin = "DISABLED"
@@ -50,11 +49,11 @@ const (
 	AdminForcedDown Admin = "FORCED_DOWN"
 )
 
-// NovaState is what Nova's service of a host says against it.
+// NovaState is a state of the host's service in Nova that keeps new claims away.
 type NovaState string
 
-// The states of a service that keep new claims away, as AdminState does. The host counts as
-// down with the last two.
+// The states of Nova's service. Each keeps new claims away. With NovaForcedDown and NovaSilent the host also counts
+// as down.
 const (
 	NovaDisabled   NovaState = "DISABLED"
 	NovaForcedDown NovaState = "FORCED_DOWN"
@@ -70,49 +69,48 @@ const (
 	MaxMaintenance = 366 * 24 * time.Hour
 )
 
-// SetAdminState replaces a host's AdminState. The host must be there: NOT_FOUND. What
-// says the same is not written, unless AsOf is set.
+// SetAdminState replaces a host's AdminState. If the host does not exist, it is refused: NOT_FOUND. A state equal to
+// the stored one is not written, unless AsOf is set.
 type SetAdminState struct {
 	HostUUID string
 	State    Admin
-	// Reason must not be empty, but with AdminEnabled.
+	// Reason must not be empty, except with AdminEnabled.
 	Reason string
 	By     string
-	// Until or For, with AdminMaintenance, is its end, which must come and is at most
-	// MaxMaintenance away; For counts from now on. Both zero: it has none.
+	// Until or For is the end of AdminMaintenance, in the future and at most MaxMaintenance away; For counts from
+	// now. Both zero: no end.
 	Until time.Time
 	For   time.Duration
-	// EndsNova: the states of Nova's service and tables (Host.Nova) end too. Else they stay.
+	// EndsNova: what Nova's service and tables (Host.Nova) report of the host is dropped too. Else it stays.
 	EndsNova bool
-	// AsOf, unless 0, is the generation of the host that the caller read: if the row is newer,
-	// the operation is refused, STALE_GENERATION. With AsOf the same state is written too, with
-	// a new generation, so that an older operation is refused afterwards.
+	// AsOf, unless 0, is the generation of the host that the caller read: if the row is newer, the operation is
+	// refused, STALE_GENERATION. With AsOf an equal state is written too, with a new generation, so that later
+	// operations with an older AsOf are refused.
 	AsOf int64
 }
 
-// SetNovaState replaces what Nova's service says of a host, and leaves the operator's state.
-// The host must be there: NOT_FOUND. What says the same is not written, nor
-// what an older reading says: two gateways may read two replicas of one database.
+// SetNovaState replaces the state of Nova's service of a host, and leaves the operator's state. If the host does not
+// exist, it is refused: NOT_FOUND. A state equal to the stored one, or of an older reading, is not written: two
+// gateways may read two replicas of one database.
 type SetNovaState struct {
 	HostUUID string
-	// State is empty when nothing speaks against the host.
+	// State is empty when Nova's service accepts instances.
 	State  NovaState
 	Reason string
-	// At is when Nova wrote what says so, as it was read. Zero: not known, and older than none.
+	// At is when Nova wrote the row that the state was read from. Zero: not known; such a reading is never outdated.
 	At time.Time
 }
 
-// maxNovaAhead is how far AdminState.NovaAt may be ahead of the store's time: a later one is
-// of a clock that was wrong, and keeps no reading out.
+// maxNovaAhead is how far AdminState.NovaAt may be ahead of the store's time. A later NovaAt comes from a clock that
+// was wrong, and outdates no reading.
 const maxNovaAhead = time.Minute
 
-// Outdated reports whether the operation is of an older reading than a row, at a moment of
-// store time.
+// Outdated reports whether the operation comes from an older reading than the row, at a moment of store time.
 func (p *SetNovaState) Outdated(by *AdminState, now time.Time) bool {
 	return !p.At.IsZero() && p.At.Before(by.NovaRead(now))
 }
 
-// NovaRead is NovaAt where it counts at a moment of store time, else zero.
+// NovaRead is NovaAt, or zero if NovaAt does not count at that moment of store time (maxNovaAhead).
 func (a *AdminState) NovaRead(now time.Time) time.Time {
 	if a == nil || a.NovaAt.After(now.Add(maxNovaAhead)) {
 		return time.Time{}
@@ -128,22 +126,20 @@ func (p *SetNovaState) says(old *AdminState) bool {
 	return old.Nova == p.State && old.NovaReason == p.Reason
 }
 
-// SetSilent notes whether a host's agent is silent (AdminState.Silent), and leaves the other
-// states. The host must be there: NOT_FOUND. The same again, and the silence of a host that no
-// agent speaks for, are not written.
+// SetSilent records whether a host's agent is silent (AdminState.Silent), and leaves the other states. If the host
+// does not exist, it is refused: NOT_FOUND. An equal value is not written, nor is Silent for an imported host.
 type SetSilent struct {
 	HostUUID string
 	Silent   bool
 }
 
-// EndMaintenance makes a host AdminEnabled whose maintenance is over in store time, and
-// does nothing to any other.
+// EndMaintenance makes a host AdminEnabled if its maintenance is over in store time, and does nothing otherwise.
 type EndMaintenance struct {
 	HostUUID string
 }
 
-// Withholds reports whether new claims are kept from the host at a moment of store time.
-// What readers of the row show until the end was written may be later than that.
+// Withholds reports whether new claims are kept from the host at a moment of store time. A maintenance that is over
+// withholds nothing, even while readers still see its row.
 func (a *AdminState) Withholds(now time.Time) bool {
 	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.over(now))
 }
@@ -201,7 +197,7 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
-// refuseOvertaken refuses an operation over a generation of a host that is older than the row.
+// refuseOvertaken refuses an operation whose AsOf is older than the row's generation.
 func (t *transaction) refuseOvertaken(host, what string, is, asOf int64) Outcome {
 	o := refused(fault.StaleGeneration, "%s is of generation %d, after %d", what, is, asOf)
 	o.Newest = t.nextGeneration(host) - 1
@@ -244,7 +240,7 @@ func (t *transaction) setSilent(p *SetSilent) Outcome {
 	return Outcome{AdminState: t.putAdminState(n)}
 }
 
-// adminStateOf gives a copy of a host's row, or of what it would be.
+// adminStateOf gives a copy of a host's row, or a new enabled one if the host has none.
 func (t *transaction) adminStateOf(host string) *AdminState {
 	if old := t.view.AdminStates[host]; old != nil {
 		n := *old
@@ -276,8 +272,8 @@ func (t *transaction) putAdminState(n *AdminState) *AdminState {
 	return n
 }
 
-// touchUsage writes a host's usage with the generation of a row beside it: whoever writes to
-// the host waits for the usage, and the host's generations stay in one order.
+// touchUsage writes a host's usage with the generation of a row beside it. All writers of the host wait for the usage
+// row, so the host's generations stay in one order.
 func (t *transaction) touchUsage(host string, generation int64) {
 	u := Usage{HostUUID: host}
 	if known := t.view.Usages[host]; known != nil {
@@ -351,7 +347,7 @@ func (p *SetAdminState) read(now time.Time) (until time.Time, problem string) {
 	if until = p.Until; p.For > 0 {
 		until = now.Add(p.For)
 	}
-	// What every backend can tell apart.
+	// Every backend keeps microseconds.
 	until = until.Round(0).UTC().Truncate(time.Microsecond)
 	if !until.After(now) || until.Sub(now) > MaxMaintenance {
 		return until, fmt.Sprintf("until: is %s, must come, and at most %v after the cell's time, %s", until.Format(time.RFC3339), MaxMaintenance, now.Format(time.RFC3339))

@@ -7,20 +7,19 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Audit compares the usage that is kept of a host with the sum of its live claims, as one transaction
-// sees them. A host that is not there is answered too.
+// Audit compares a host's stored usage with the sum of its live claims, in one transaction. An unknown host is
+// audited too.
 type Audit struct {
 	HostUUID string
-	// Repair writes a usage that differs anew.
+	// Repair replaces a usage that differs by the sum.
 	Repair bool
 }
 
 // Audited is what an Audit found.
 type Audited struct {
-	// Usage is as it was before it; nil when there is none.
+	// Usage is the stored usage before any repair; nil when there is none.
 	Usage *Usage
-	// Sum is what the claims use; it has no Generation. Differs: the usage kept says
-	// something else.
+	// Sum is what the claims use; it has no Generation. Differs: Usage is not equal to it.
 	Sum     Usage
 	Differs bool
 }
@@ -44,7 +43,7 @@ func (t *transaction) audit(a *Audit) Outcome {
 	return Outcome{Audited: found}
 }
 
-// SameUse reports whether two rows, nil for none, say that the same is in use.
+// SameUse reports whether two usages, nil for none, are equal but for their generation.
 func SameUse(a, b *Usage) bool {
 	var none Usage
 	if a == nil {
@@ -56,9 +55,8 @@ func SameUse(a, b *Usage) bool {
 	return a.Pending == b.Pending && a.Confirmed == b.Confirmed && slices.Equal(a.Used, b.Used)
 }
 
-// whyNotGone says why a claim is not released though a report does not have its instance;
-// "" when it may be (ClaimRef.ReportedGoneBy). by and deleted are ClaimRef's
-// ReportedGoneBy and Deleted.
+// whyNotGone says why a claim stays although a report does not have its instance; "" when it may be released. by and
+// deleted are ClaimRef's ReportedGoneBy and Deleted.
 func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) string {
 	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
 	switch {

@@ -6,10 +6,9 @@ import (
 	"cellgate/internal/fault"
 )
 
-// makeClaim takes resources. The same claim_id again is answered with the claim as
-// it is; a consumer has at most one live claim, and one beside it that moves it
-// (I2); a provider is never taken over capacity (I1); hard group policies hold
-// (I9).
+// makeClaim claims resources. If the claim_id already exists, the answer is that claim unchanged. A consumer has at
+// most one live claim, and one beside it that moves it (I2). A provider is never taken over capacity (I1). Hard group
+// policies hold (I9).
 func (t *transaction) makeClaim(n *NewClaim) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -42,9 +41,8 @@ func (t *transaction) makeClaim(n *NewClaim) Outcome {
 	return Outcome{Claim: c}
 }
 
-// inTheWay gives the live claim that keeps a consumer from a new one: any, but
-// for the one the new claim moves when there is no other. Nil when none does. What it holds on roots without a
-// compute service is in no claim's way.
+// inTheWay gives the live claim that keeps a consumer from a new one; nil for none. Every live claim does, except the
+// one that the new claim moves, if it is the only one. Claims on roots without a compute service do not count.
 func (t *transaction) inTheWay(consumer, moves string) *Claim {
 	var first, other *Claim
 	beside := false
@@ -89,7 +87,7 @@ func hasClaim(consumer string, c *Claim) Outcome {
 	return o
 }
 
-// openHost gives a host that takes claims, or why it does not.
+// openHost gives a host that accepts claims, or the reason why it does not.
 func (t *transaction) openHost(uuid string) (*Host, *Refusal) {
 	h := t.view.Hosts[uuid]
 	if h == nil {
@@ -138,8 +136,8 @@ func repeatClaim(c *Claim, n *NewClaim) Outcome {
 	return Outcome{Claim: c}
 }
 
-// roomFor says why a host cannot take a claim now; nil when it can. The claim then has
-// what it takes of the host's NUMA cells and devices.
+// roomFor says why a host cannot hold a claim now; nil when it can. Then it has assigned NUMA cells and devices of
+// the host to the claim.
 func (t *transaction) roomFor(h *Host, c *Claim) *Refusal {
 	if a, why := misfit(h, t.view.Usages[h.UUID], c.Allocations); why != "" {
 		return &Refusal{

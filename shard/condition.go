@@ -10,12 +10,12 @@ import (
 type Condition struct {
 	Source ConditionSource
 	State  ConditionState
-	// Reason is for people, and may be empty. Until is zero where it has no end.
+	// Reason is for people, and may be empty. Until is zero for no end.
 	Reason string
 	Until  time.Time
 }
 
-// ConditionSource is who says that a condition is there.
+// ConditionSource is who set a condition.
 type ConditionSource string
 
 // The sources. SourceAgent is the silence of the host's agent.
@@ -25,7 +25,7 @@ const (
 	SourceAgent    ConditionSource = "AGENT"
 )
 
-// ConditionState is what a condition is.
+// ConditionState is the kind of a condition.
 type ConditionState string
 
 // The states.
@@ -36,8 +36,8 @@ const (
 	ConditionSilent      ConditionState = "SILENT"
 )
 
-// Conditions are those of a host's row: the operator's, then that of Nova's service, then its
-// agent's. A maintenance is there until somebody has written its end. nil for none.
+// Conditions gives those of a host's row: the operator's, then that of Nova's service, then the agent's. A
+// maintenance is listed until its end is written. nil for none.
 func (a *AdminState) Conditions() Conditions {
 	if a == nil {
 		return nil
@@ -55,19 +55,19 @@ func (a *AdminState) Conditions() Conditions {
 	return all
 }
 
-// Withholding are the operator's conditions and Nova's: a replica that receives the agent's
-// heartbeats knows better than the row whether it is silent.
+// Withholding gives the operator's conditions and Nova's. A replica that receives the agent's heartbeats knows better
+// than the row whether the agent is silent.
 func (a *AdminState) Withholding() Conditions {
 	return a.Conditions().From(SourceOperator, SourceNova)
 }
 
-// LeftOut reports whether a replica that has only the row proposes the host for nothing new.
+// LeftOut reports whether a replica that knows only the row leaves the host out of proposals.
 func (a *AdminState) LeftOut() bool { return len(a.Conditions()) > 0 }
 
 // Conditions are those of one host.
 type Conditions []Condition
 
-// From gives those of some sources.
+// From gives the conditions of some sources.
 func (c Conditions) From(sources ...ConditionSource) Conditions {
 	if len(c) == 0 {
 		return nil
@@ -80,13 +80,12 @@ func (c Conditions) Down() bool {
 	return slices.ContainsFunc(c, func(c Condition) bool { return c.State == ConditionForcedDown || c.State == ConditionSilent })
 }
 
-// Intended reports whether somebody wants new claims away from the host; silence wants nothing.
+// Intended reports whether an operator or Nova keeps new claims away on purpose; silence is not intended.
 func (c Conditions) Intended() bool {
 	return slices.ContainsFunc(c, func(c Condition) bool { return c.State != ConditionSilent })
 }
 
-// Text says why new claims are kept from the host, as reject counts have it; "" for no
-// condition.
+// Text says why new claims are kept from the host, in the text that reject counts use; "" for no condition.
 func (c Conditions) Text() string {
 	all := make([]string, len(c))
 	for i := range c {

@@ -21,8 +21,8 @@ type NameRef struct {
 	Name string
 }
 
-// CustomName is the row of a resource class or trait that the Placement API registered. Which of them providers have is
-// the cell's to know.
+// CustomName is the row of a resource class or trait that the Placement API registered. The store does not check
+// which of them providers have.
 type CustomName struct {
 	NameRef
 	// Gone: it was deleted. A store keeps no such row; the journal has it.

@@ -10,7 +10,7 @@ import (
 	"cellgate/schedule"
 )
 
-// Result is what a batch comes to.
+// Result is the result of a batch.
 type Result struct {
 	// Outcomes has one for each operation, in order.
 	Outcomes []Outcome
@@ -19,8 +19,8 @@ type Result struct {
 	Changes []Change
 }
 
-// Decide runs the operations in order on the view, each on what those before it
-// left. An operation that is refused changes nothing. now is store time.
+// Decide runs the operations in order on the view: each sees what those before it changed. A refused operation
+// changes nothing. now is store time.
 //
 // It is deterministic: equal rows, operations and time give an equal result.
 func Decide(now time.Time, v *View, ops []Op) Result {
@@ -44,7 +44,7 @@ type transaction struct {
 	view    *View
 	touched []rowKey
 	seen    map[rowKey]struct{}
-	// reported is what of their hardware hosts reported to be free, as far as it was read.
+	// reported is the free hardware that hosts reported, for the hosts read so far.
 	reported map[*Host]schedule.Hardware
 }
 
@@ -129,8 +129,8 @@ func (t *transaction) decideOp(op *Op) Outcome {
 	}
 }
 
-// nextWriteTime is when a row is written that replaces another: now, but later than that
-// one, by what every backend can tell apart.
+// nextWriteTime is the UpdatedAt of the next row of a claim: now, but at least a microsecond later than the old
+// row's. Every backend keeps microseconds.
 func (t *transaction) nextWriteTime(c *Claim) time.Time {
 	if next := c.UpdatedAt.Add(time.Microsecond); t.now.Before(next) {
 		return next
@@ -177,8 +177,8 @@ func (t *transaction) changeOf(k rowKey) Change {
 	}
 }
 
-// putClaim writes a claim's row and keeps the indexes of the live ones. Nothing of its
-// host is assigned to a claim that takes nothing (Guest.Assigned).
+// putClaim writes a claim's row and updates the indexes of live claims. A claim that takes no hardware
+// (TakesHardware) has nothing assigned (Guest.Assigned).
 func (t *transaction) putClaim(c *Claim) {
 	if c.Guest != nil && c.Guest.Assigned != nil && !c.TakesHardware() {
 		*c = *c.assigned(nil)

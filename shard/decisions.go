@@ -9,55 +9,52 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Decisions keeps what was decided on requests, for people to read. They are no
-// part of lanes and the journal and decide nothing: a crash may lose the last
-// ones, but leaves none by halves.
+// Decisions keeps decisions on requests for people to read. They are not part of lanes and the journal, and no rule
+// reads them. A crash may lose the last ones, but leaves none half written.
 type Decisions interface {
-	// PutDecisions keeps decisions; one whose ID is there already is replaced. It
-	// keeps all or none; a bad one is an InvalidRequest fault that names the field.
+	// PutDecisions keeps decisions, all or none. A decision replaces one with the same ID. An invalid decision is an
+	// InvalidRequest fault that names the field.
 	PutDecisions(ctx context.Context, ds []Decision) error
 	// FindDecisions lists decisions by descending ID, with their bodies.
 	FindDecisions(ctx context.Context, q DecisionQuery) (DecisionPage, error)
-	// TrimDecisions drops the oldest, by ID, while they are older than a time or
-	// there are more than keep. If ctx ends, what is left is in order. A store may bound
-	// their bytes too, and drops the oldest beyond.
+	// TrimDecisions drops the oldest, by ID, while they are older than a time or there are more than keep. If ctx
+	// ends, the oldest are dropped and the rest stay. A store may also bound their bytes, and drops the oldest beyond
+	// that.
 	TrimDecisions(ctx context.Context, before time.Time, keep int) error
 }
 
-// Decision is what was decided on one request. IDs of one cell ascend with time.
+// Decision is the record of the answer to one request. IDs of one cell ascend with time.
 type Decision struct {
 	ID string
-	// At is its maker's time.
+	// At is the time of the process that made it, not store time.
 	At time.Time
-	// Terms are what it is found by, as its maker names them; each once.
+	// Terms are what FindDecisions finds it by; its maker chooses them. Each is listed once.
 	Terms []string
-	// Body is the decision whole, at most MaxDecisionBody bytes; the store does not
-	// read it.
+	// Body is the whole decision, at most MaxDecisionBody bytes; the store does not read it.
 	Body []byte
 }
 
 const (
-	// MaxDecisionBody bounds a decision's body: an answer is at most 4 MiB, and what
-	// stands beside it is less than that again.
+	// MaxDecisionBody bounds a decision's body: an answer is at most 4 MiB, and the rest of a decision is smaller.
 	MaxDecisionBody = 8 << 20
-	// MaxDecisionPage bounds the bodies of a page.
+	// MaxDecisionPage bounds the sum of the bodies of a page.
 	MaxDecisionPage = 4 << 20
 )
 
 // DecisionQuery narrows FindDecisions; zero fields do not.
 type DecisionQuery struct {
 	ID string
-	// Terms are all among the decision's. The store reads the decisions that have the first one, and no others: the
+	// Terms: the decision must have all of them. The store reads every decision that has the first term, so the
 	// rarest belongs first.
 	Terms []string
-	// IDs from From on, and below Before. No others are read.
+	// IDs are at least From and below Before. No others are read.
 	From, Before string
 	// Limit is the page's size; 0 means 100.
 	Limit int
 }
 
-// DecisionPage is a page of FindDecisions. It ends early, with More, before its
-// bodies pass MaxDecisionPage bytes, but has one decision at least.
+// DecisionPage is a page of FindDecisions. It ends early, with More, before its bodies pass MaxDecisionPage bytes,
+// but has at least one decision.
 type DecisionPage struct {
 	Decisions []Decision
 	More      bool

@@ -1,17 +1,17 @@
 // Package shard is the contract of a cell's transactional store, and the rules
 // of claims.
 //
-// A shard owns everything about a cell that must survive: hosts, what services say
-// of them and what operators want of them, claims, group pins and the journal; and, for people, what was decided
-// lately. A backend keeps the rows and gives serializable transactions; it does not decide anything: Decide does, for every backend
-// alike, as a pure function of the rows a batch of operations reads.
+// A shard owns everything about a cell that must survive: hosts, what services report of them, the states that
+// operators set, claims, group pins and the journal. For people it also keeps recent decisions. A backend keeps the
+// rows and gives serializable transactions; it decides nothing. Decide does that for every backend, as a pure
+// function of the rows that a batch of operations reads.
 //
 //	lane.Apply(ops):   rows := read(ReadSet(ops))
 //	                   d := Decide(now, rows, ops)
 //	                   write d.Changes as rows, and as one journal entry
 //	                   (lane, seq+1); commit
 //
-// What holds, and the tests that say so, are listed in shardtest.
+// Package shardtest lists all guarantees and tests them. The main ones:
 //
 //   - I1: a new claim never takes a provider over capacity, nor a NUMA cell's pages, a
 //     dedicated CPU or a PCI device that another claim has. Adopted claims
@@ -20,9 +20,8 @@
 //     that moves it. The Placement API may write more (MayCoexist).
 //   - I3: what Apply acknowledged is durable.
 //   - I9: anti-affinity limits and pins of affinity groups hold.
-//   - A lane's journal has no gaps; a reader's cursor is a position in every
-//     lane, so that transactions that commit in another order than their
-//     numbers lose nothing.
+//   - A lane's journal has no gaps. A reader's cursor is a position in every lane, so a reader
+//     misses nothing when transactions commit in another order than their numbers.
 //
 // Time in a shard is the store's, never the caller's.
 //

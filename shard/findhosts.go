@@ -2,40 +2,38 @@ package shard
 
 import "context"
 
-// HostFinder is what a store may be able to do beside the contract: look for hosts
-// itself, without a table of all of them in memory.
+// HostFinder is an optional ability of a store: it finds hosts itself, without a table of all of them in memory.
 type HostFinder interface {
 	// FindHosts gives the hosts that a query asks for, as of one moment.
 	FindHosts(ctx context.Context, q HostQuery) (HostMatches, error)
 }
 
-// HostQuery asks for the enabled hosts that no AdminState leaves out (LeftOut) and whose root
-// provider has room for each amount, by Placement's rule, and that are what else it says: the rules of a request that
-// rows alone can answer. Empty fields ask for nothing. Names compare exactly.
+// HostQuery asks for enabled hosts that no AdminState leaves out (LeftOut), whose root provider has room for each
+// amount by Placement's rule, and that match the other fields. These are the rules of a request that rows alone can
+// answer. Empty fields do not restrict. Names compare exactly.
 type HostQuery struct {
-	// Resources are amounts above 0; a class stands once.
+	// Resources are amounts above 0, each class at most once.
 	Resources []AmountOf
-	// Required are traits of the root provider, all of them; AnyOf has sets, one of
-	// each; Forbidden, none. Somewhere are traits that any provider of the host may have.
+	// Required: the root provider has all of these traits; AnyOf: at least one of each set; Forbidden: none.
+	// Somewhere: every trait is on some provider of the host.
 	Required, Forbidden []string
 	Somewhere           []string
 	AnyOf               [][]string
-	// MemberOf has sets of aggregates, one of each; ForbiddenAggregates, none.
+	// MemberOf: the host is in an aggregate of each set; ForbiddenAggregates: in none.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
-	// Zone is one of those that the metadata of the host's aggregates names, apart by
-	// commas, under availability_zone, without the space around. With Unzoned, hosts
-	// none of whose aggregates has that key are in it, too.
+	// Zone must be among the values of availability_zone in the metadata of the host's aggregates; values are
+	// separated by commas and trimmed. With Unzoned, hosts whose aggregates do not have that key match too.
 	Zone    string
 	Unzoned bool
-	// ServiceHost and NodeName are the host's.
+	// ServiceHost and NodeName must equal the host's.
 	ServiceHost, NodeName string
 
-	// Limit is how many hosts are wanted at most, 0 for all: the first ones by uuid
-	// of those from From on, and then of those before it.
+	// Limit is the greatest number of hosts to return, 0 for all. They are the first ones by uuid from From on, then
+	// those before From.
 	Limit int
 	From  string
-	// Rows asks for the hosts' rows too.
+	// Rows: return the hosts' rows too.
 	Rows bool
 }
 
@@ -43,8 +41,7 @@ type HostQuery struct {
 type AmountOf struct {
 	ResourceClass string
 	Amount        int64
-	// OrChild: a host whose root provider has no room for it will do when another
-	// provider of its has the class at all.
+	// OrChild: a host whose root provider has no room matches if another provider of the host has the class at all.
 	OrChild bool
 }
 
@@ -52,12 +49,10 @@ type AmountOf struct {
 type HostMatches struct {
 	// Hosts is how many hosts the shard has, whatever the query.
 	Hosts int
-	// UUIDs are the hosts found, in the order that Limit speaks of; by uuid without it.
-	// More: there are others.
+	// UUIDs are the hosts found, in the order of HostQuery.Limit; without a limit by uuid. More: there are others.
 	UUIDs []string
 	More  bool
-	// Rows are, when they were asked for, the rows of those hosts, as Load gives them:
-	// hosts, usages, live claims, namespaces. The AdminStates of such hosts say nothing,
-	// and are left out.
+	// Rows, if asked for, are the rows of those hosts, as Load gives them: hosts, usages, live claims, namespaces.
+	// AdminStates are left out: none of those hosts has one that withholds it.
 	Rows []Change
 }

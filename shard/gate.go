@@ -10,16 +10,16 @@ import (
 // GateState says where the candidates of a cell come from.
 type GateState string
 
-// The states. In LEGACY and SHADOW the rows of hosts are what Nova's own tables say (Host.Imported),
-// in NATIVE what agents report, where there is one. A cell without a gate is NATIVE.
+// The states. In LEGACY and SHADOW the rows of hosts come from Nova's own tables (Host.Imported). In NATIVE they come
+// from agents, for hosts that have one. A cell without a gate is NATIVE.
 const (
 	GateLegacy GateState = "LEGACY"
 	GateShadow GateState = "SHADOW"
 	GateNative GateState = "NATIVE"
 )
 
-// Gate is a cell's upgrade; a shard has at most one. What moves it, and what the
-// times and counts in it are for, is the cell's to know: a store keeps them.
+// Gate is the state of a cell's upgrade; a shard has at most one. The cell decides when it moves, and uses its times
+// and counts; the store only keeps them.
 type Gate struct {
 	State GateState
 	// Epoch counts the moves from one state to another, from 1.
@@ -29,28 +29,27 @@ type Gate struct {
 	// Since is when State was entered, in store time.
 	Since  time.Time
 	Reason string
-	// Pin is where an operator holds the gate; empty for nowhere.
+	// Pin is the state in which an operator holds the gate; empty for no pin.
 	Pin       GateState
 	PinReason string
-	// ReturnTo is the state that the gate takes when the pin ends while no gateway reads
-	// Nova's tables; empty: it keeps State.
+	// ReturnTo is the state that the gate enters when the pin ends while no gateway reads Nova's tables. Empty: it
+	// keeps State.
 	ReturnTo GateState
-	// HeldSince is since when all that the next state needs was seen to hold without a
-	// break, zero when it is not; HeldUntil is when that was last written down.
+	// HeldSince is since when the conditions of the next state have held without a break; zero when they do not hold.
+	// HeldUntil is when that was last written.
 	HeldSince, HeldUntil time.Time
-	// Falls is how often the gate has fallen back lately.
+	// Falls is how often the gate has recently fallen back.
 	Falls int32
-	// RowsAt is a moment of store time at which the shard had all rows that Nova's tables have
-	// of hosts. Zero: none is known.
+	// RowsAt is a moment of store time at which the shard had all of Nova's rows of hosts. Zero: not known.
 	RowsAt time.Time
 }
 
 // Native reports whether agents speak for their hosts: the gate is NATIVE, or there is none.
 func (g *Gate) Native() bool { return g == nil || g.State == GateNative }
 
-// MoveGate writes the gate, or makes it: another State is a move, with the next epoch.
-// It is refused, STALE_GENERATION, when the row is not of Revision any more (0: there
-// is none; no row is of -1); Outcome.Gate is the row there is. What is the same already is not written.
+// MoveGate writes the gate, or creates it. Another State is a move, with the next epoch. If the row's revision is not
+// Revision (0: no row exists; -1 matches none), it is refused, STALE_GENERATION, and Outcome.Gate is the stored row.
+// An equal gate is not written.
 type MoveGate struct {
 	Revision int64
 	// State must be set.

@@ -28,12 +28,10 @@ func (g *Group) same(o *Group) bool {
 	return g.UUID == o.UUID && g.Policy == o.Policy && g.MaxPerHost == o.MaxPerHost && slices.Equal(g.Members, o.Members)
 }
 
-// groupRefusal says why the claim's group does not allow its host; nil when it
-// does. Members are the instances of the live claims in the group, and those that
-// the group names. The claim's own instance is none of them: it may move away
-// from a group that is elsewhere, as in Nova's late check (compute/manager.py,
-// _validate_instance_group_policy); and where it has a claim already it stays,
-// whatever anti-affinity counts (filters/affinity_filter.py).
+// groupRefusal says why the claim's group does not allow its host; nil when it does. Members are the instances of
+// live claims in the group, and those that the group names. The claim's own instance is not one of them: it may move
+// away from where the group is, as in Nova's late check (compute/manager.py, _validate_instance_group_policy). On a
+// host where the instance already has a claim, anti-affinity does not refuse it (filters/affinity_filter.py).
 func (t *transaction) groupRefusal(h *Host, c *Claim) *Refusal {
 	if !c.Group.Hard() {
 		return nil
@@ -89,8 +87,8 @@ func (t *transaction) hostsOf(claims []string) []string {
 	return slices.Compact(hosts)
 }
 
-// claimsOfInstance gives the live claims that hold an instance's resources on computes, and
-// on one host of which that may not be known yet: its own as a consumer, and those transferred from it.
+// claimsOfInstance gives the live claims that hold an instance's resources: its own as a consumer, and those
+// transferred from it. Claims on roots that are not known to be computes are left out, except those on host.
 func (t *transaction) claimsOfInstance(instance, host string) []string {
 	var ids []string
 	for _, id := range t.view.LiveByConsumer[instance] {

@@ -11,14 +11,14 @@ import (
 // HasHardware reports whether the instance asks for NUMA cells or PCI devices.
 func (g *Guest) HasHardware() bool { return g != nil && len(g.Hardware) > 0 }
 
-// TakesHardware reports whether a claim takes NUMA cells or devices of its host that no
-// report of the host has yet: while it is PENDING, and from its confirm until a report has
-// the instance. A claim that its host gave back takes nothing.
+// TakesHardware reports whether a claim takes NUMA cells or devices that no report of the host counts yet: while it
+// is PENDING, and from its confirmation until a report has the instance. A claim that its host gave back takes
+// nothing.
 func (c *Claim) TakesHardware() bool {
 	return c.State.Live() && c.Guest.HasHardware() && (c.State == Pending || c.Guest.Awaited) && !c.GaveBack()
 }
 
-// assigned gives the claim with other NUMA cells and devices; nil for none.
+// assigned gives a copy of the claim with this assignment; nil for none.
 func (c *Claim) assigned(a *schedule.Assignment) *Claim {
 	n, g := *c, *c.Guest
 	g.Assigned = a
@@ -26,8 +26,8 @@ func (c *Claim) assigned(a *schedule.Assignment) *Claim {
 	return &n
 }
 
-// assign gives the claim the NUMA cells and devices that it takes of the host, besides what
-// other claims take, or says what of them is not free.
+// assign assigns NUMA cells and devices of the host to the claim, besides what other claims take. If they are not
+// free, it says what is missing.
 func (t *transaction) assign(h *Host, c *Claim) *Refusal {
 	if !c.Guest.HasHardware() {
 		return nil
@@ -53,10 +53,10 @@ func (t *transaction) assign(h *Host, c *Claim) *Refusal {
 	return nil
 }
 
-// reassign brings what claims take of a host's NUMA cells and devices in line with its new
-// report: a compute pins an instance to other CPUs than were assigned, and those may be
-// another claim's. A claim keeps what the report still has free, and gets something else of
-// the same kind otherwise; one that finds nothing has nothing assigned until the next report.
+// reassign updates the NUMA cells and devices assigned to claims after a host's new report. A compute may pin an
+// instance to other CPUs than were assigned, and those may be assigned to another claim. A claim keeps its assignment
+// if the report has all of it free; else it gets another of the same kind. If there is none, it has nothing assigned
+// until the next report.
 func (t *transaction) reassign(h *Host) {
 	takes := func(id string) bool { return t.view.Claims[id].TakesHardware() }
 	if !slices.ContainsFunc(t.view.LiveByHost[h.UUID], takes) {
@@ -85,8 +85,8 @@ func (t *transaction) reassign(h *Host) {
 	}
 }
 
-// hardware gives what a host reported to be free of its NUMA cells and devices; the caller
-// may take of it. What is not readable has nothing free.
+// hardware gives the NUMA cells and devices that a host reported free, as a copy that the caller may change. If the
+// report cannot be read, nothing is free.
 func (t *transaction) hardware(h *Host) *schedule.Hardware {
 	if known, ok := t.reported[h]; ok {
 		return new(known)

@@ -10,20 +10,17 @@ import (
 // leaseIsOver reports whether a lease has ended.
 func (t *transaction) leaseIsOver(c *Claim) bool { return !t.now.Before(c.ExpiresAt) }
 
-// confirm ends the lease of a claim, which then stays until it is released. A
-// claim whose lease is over but that nobody expired yet still holds its
-// resources and is confirmed; an EXPIRED one takes the same allocation again if
-// it still fits, CONFIRMED or (ClaimRef.Reinstate) PENDING, unless it is of a
-// hard-affinity group: the group may have gone to another cell, which no shard sees
-// but its own.
+// confirm ends the lease of a claim, which then stays until it is released. A claim whose lease is over but that is
+// not yet EXPIRED still holds its resources and is confirmed. An EXPIRED claim takes the same allocation again if it
+// still fits: CONFIRMED, or PENDING with ClaimRef.Reinstate. A hard-affinity claim does not come back: its group may
+// now be in another cell, which this shard cannot see.
 //
-// A PENDING one whose lease is not known to the caller (ClaimRef.Lease) does not change.
+// With ClaimRef.Lease, a PENDING claim in a later lease that the caller does not know is unchanged.
 //
 // A claim that its host rejected (RecordVerdict) is refused, CLAIM_REJECTED.
 //
-// The claim that it moves, while that is live and of the same consumer, is
-// released with it. Once one of the two was transferred, each is its own
-// consumer's to release.
+// The claim that it moves is released with it, if that is live and of the same consumer. Once either was transferred,
+// each consumer releases its own.
 func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -67,8 +64,8 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 	}
 }
 
-// reinstateClaim gives an expired claim a short lease, never a longer one than its caller
-// asked for: it may be that nobody comes back to confirm it.
+// reinstateClaim makes an expired claim PENDING with a short lease, never longer than its own TTL: perhaps no caller
+// returns to confirm it.
 func (t *transaction) reinstateClaim(c *Claim) *Claim {
 	again := *c
 	lease := ReinstateTTL
@@ -79,11 +76,11 @@ func (t *transaction) reinstateClaim(c *Claim) *Claim {
 	return t.setState(&again, Pending)
 }
 
-// inFirstLease reports whether a PENDING claim has been live since it was made. Every
-// lease after that begins when the one before is over, or with a Swap.
+// inFirstLease reports whether a PENDING claim has been live since it was made. Every later lease begins after the
+// one before it is over, or with a Swap.
 func (c *Claim) inFirstLease() bool { return c.ExpiresAt.Equal(c.CreatedAt.Add(c.TTL)) }
 
-// confirmClaim ends a claim's lease, and the claim that it moves.
+// confirmClaim confirms a claim, and releases the claim that it moves.
 func (t *transaction) confirmClaim(c *Claim) *Claim {
 	if c.TransferredFrom != "" || !slices.Contains(t.view.LiveByConsumer[c.ConsumerUUID], c.Moves) {
 		return t.setState(c, Confirmed)
@@ -95,8 +92,8 @@ func (t *transaction) confirmClaim(c *Claim) *Claim {
 	return n
 }
 
-// awaiting gives the claim with Guest.Awaited set so, if it has hardware; the claim
-// itself when that changes nothing.
+// awaiting gives a copy of the claim with this Guest.Awaited, or the claim itself if it has no hardware or has that
+// value.
 func (c *Claim) awaiting(awaited bool) *Claim {
 	if !c.Guest.HasHardware() || c.Guest.Awaited == awaited {
 		return c
@@ -107,10 +104,9 @@ func (c *Claim) awaiting(awaited bool) *Claim {
 	return &n
 }
 
-// whyLost says why an expired claim cannot be taken again; "" when it can. It fits
-// beside the claim that it moves or not at all. A disabled host does not matter:
-// the instance is there already. The claim then has what it takes of the host's NUMA cells
-// and devices.
+// whyLost says why an expired claim cannot be taken again; "" when it can. It must fit beside the claim that it
+// moves. A disabled host does not matter: the instance is already there. roomFor then has assigned NUMA cells and
+// devices to the claim.
 func (t *transaction) whyLost(c *Claim) string {
 	if other := t.inTheWay(c.ConsumerUUID, c.Moves); other != nil {
 		return "its consumer has claim " + other.ClaimID
@@ -128,9 +124,8 @@ func (t *transaction) whyLost(c *Claim) string {
 	return ""
 }
 
-// release ends a claim, unless it is kept from the reference (ClaimRef.Attempt,
-// ClaimRef.PendingOnly, ClaimRef.Unchanged). A claim_id that is not known becomes a tombstone, so that
-// the claim is refused when it comes late.
+// release ends a claim, unless the reference protects it (ClaimRef.Attempt, ClaimRef.PendingOnly, ClaimRef.Unchanged,
+// ClaimRef.ReportedGoneBy). An unknown claim_id becomes a tombstone, so that a late NewClaim with it is refused.
 func (t *transaction) release(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -169,12 +164,11 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 		o.Claim = c
 		return o
 	}
-	// An EXPIRED one too: released, it cannot come back by a late confirm.
+	// An EXPIRED claim is released too: a late confirm cannot bring it back.
 	return Outcome{Claim: t.setState(c, Released)}
 }
 
-// takeOver gives a live claim to another attempt: what the one before it gives back is
-// refused from then on.
+// takeOver gives a live claim to another attempt. The earlier attempt can no longer release it.
 func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -213,7 +207,7 @@ func (t *transaction) expire(ref *ClaimRef) Outcome {
 	return Outcome{Claim: t.setState(c, Expired)}
 }
 
-// setState moves a claim to another state, with what it holds.
+// setState moves a claim to another state, and updates its host's usage.
 func (t *transaction) setState(c *Claim, s ClaimState) *Claim {
 	n := *c
 	n.State, n.UpdatedAt = s, t.nextWriteTime(c)

@@ -15,28 +15,27 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Namespace is what a service says of a host: a row of its own beside the host's, which
-// no report of the host touches. One that was taken away keeps its row, without Facts, so that
-// an older write does not bring it back; only transactions see such rows. A host
-// keeps the newest MaxGone of them. The one without a name stands for all that have no row: of
-// a host without it nobody knows when those went.
+// Namespace is an object of facts that a service reports of a host. It is a row beside the host's row; reports of the
+// host do not change it. A deleted namespace keeps its row, without Facts, so that an older write does not bring it
+// back; only transactions see such rows. A host keeps the newest MaxGone of them. The row with an empty name stands
+// for all names without a row: its Generation is the latest at which one of them may have been deleted. Without that
+// row, the host's generation is used.
 type Namespace struct {
 	HostUUID string
 	Name     string
-	// Facts is an object, as CanonicalFacts writes it; empty: the namespace is gone.
+	// Facts is a JSON object, as CanonicalFacts writes it; empty: the namespace is deleted.
 	Facts string
-	// Generation is the host's after the write; the higher one is newer.
+	// Generation is the host's generation after this write; the higher one is newer.
 	Generation int64
-	// Forgotten: it has no row any more. No journal tells of that.
+	// Forgotten: the row is dropped. The journal does not carry it.
 	Forgotten bool
 }
 
-// gone reports whether there is nothing in the namespace; nil is.
+// gone reports whether the namespace is deleted or nil.
 func (n *Namespace) gone() bool { return n == nil || n.Facts == "" }
 
-// Bounds of namespaces: the bytes of one, how many a host has, the bytes of all of a
-// host, how many that are gone are kept, how deep objects and lists stand in each other, and
-// the letters of a name.
+// Bounds of namespaces: the bytes of one, their number on a host, the bytes of all of a host, how many deleted ones
+// are kept, how deep objects and lists nest, and the length of a name.
 const (
 	MaxNamespace      = 64 << 10
 	MaxNamespaces     = 64
@@ -46,18 +45,18 @@ const (
 	maxNamespaceName  = 63
 )
 
-// PutFacts writes a namespace of a host, or takes it away (empty Facts). The host must be
-// there: NOT_FOUND. What is the same already is not written, unless AsOf is set.
+// PutFacts writes a namespace of a host, or deletes it (empty Facts). If the host does not exist, it is refused:
+// NOT_FOUND. Equal facts are not written, unless AsOf is set.
 type PutFacts struct {
 	HostUUID  string
 	Namespace string
 	// Facts is the text of a JSON object.
 	Facts string
-	// IfGeneration, unless 0: the row must be of this generation, or not be there (-1),
-	// else STALE_GENERATION; Outcome.Namespace is the row there is.
+	// IfGeneration, unless 0, must be the row's generation, or -1 for no row; else STALE_GENERATION, and
+	// Outcome.Namespace is the stored row.
 	IfGeneration int64
-	// AsOf, unless 0, is as in SetAdminState. A namespace that is not there is of the
-	// generation at which it went; where nobody knows that, of the host's.
+	// AsOf, unless 0, is as in SetAdminState. A deleted namespace counts with the generation of its deletion, or, if
+	// that is not known, with the host's.
 	AsOf int64
 }
 
@@ -119,7 +118,7 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 	return Outcome{Namespace: n}
 }
 
-// namespaceSince is the generation that a namespace is of, or went at.
+// namespaceSince is the generation of a namespace's last write or deletion, as far as known.
 func (t *transaction) namespaceSince(host, name string) int64 {
 	of := t.view.Namespaces[host]
 	if n := of[name]; n != nil && !n.Forgotten {
@@ -141,8 +140,8 @@ func (t *transaction) writeNamespace(n *Namespace) {
 	t.touch(namespaceRow, n.HostUUID+" "+n.Name)
 }
 
-// dropGone drops the rows of those that went first, beyond MaxGone; the one that stands for
-// them counts as gone since then.
+// dropGone drops the oldest deleted rows beyond MaxGone. The row with the empty name takes the newest of their
+// generations.
 func (t *transaction) dropGone(host string) {
 	var kept []*Namespace
 	for name, n := range t.view.Namespaces[host] {
@@ -166,7 +165,7 @@ func (t *transaction) dropGone(host string) {
 	t.writeNamespace(&Namespace{HostUUID: host, Generation: since})
 }
 
-// read gives the facts as they are kept, or what is wrong with the operation.
+// read gives the facts in canonical form, or what is wrong with the operation.
 func (p *PutFacts) read() (text, problem string) {
 	if !isID(p.HostUUID) {
 		return "", "host_uuid: " + idRule
@@ -200,9 +199,8 @@ func NamespaceProblem(name string) string {
 	return ""
 }
 
-// CanonicalFacts writes a JSON object in the one form that is kept: no spaces, keys in
-// order, numbers as they were written. It fails for what is no object, and beyond
-// MaxNamespace and MaxFactsDepth.
+// CanonicalFacts writes a JSON object in the one form that is stored: no spaces, keys in order, numbers as given. It
+// fails for anything but an object, and beyond MaxNamespace and MaxFactsDepth.
 func CanonicalFacts(text string) (string, error) {
 	if len(text) > MaxNamespace {
 		return "", fmt.Errorf("has %d bytes, must have at most %d", len(text), MaxNamespace)
@@ -238,7 +236,7 @@ func CanonicalFacts(text string) (string, error) {
 	return out, nil
 }
 
-// jsonDepth is how deep brackets stand in each other, outside of strings.
+// jsonDepth is how deep brackets nest, outside of strings.
 func jsonDepth(text string) (deepest int) {
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {
@@ -258,8 +256,8 @@ func jsonDepth(text string) (deepest int) {
 	return deepest
 }
 
-// factProblem says what in a value cannot be kept, with its path: a text with a NUL, which
-// not every database takes, and a number that no float64 is; "" for nothing.
+// factProblem says what in a value cannot be stored, with its path: a NUL in a text, which not every database
+// accepts, or a number beyond float64. "" for nothing.
 func factProblem(path string, v any) string {
 	switch v := v.(type) {
 	case string:

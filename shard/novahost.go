@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// NovaHost is what Nova's tables say of a host that an agent registered: its aggregates, and
-// the allocation ratios of its root provider by resource class. They count in place of what
-// the agent reported (Host.Aggregates, Inventory.AllocationRatio), which is kept beside them:
-// docs/adr/0002.
+// NovaHost is what Nova's tables record of a host that an agent registered: its aggregates, and the allocation ratios
+// of its root provider by resource class. They override what the agent reported (Host.Aggregates,
+// Inventory.AllocationRatio), which is kept beside them: docs/adr/0002.
 type NovaHost struct {
 	Aggregates []Aggregate
 	Ratios     map[string]float64
-	// ReportedAggregates and ReportedRatios are the agent's: all aggregates, and the ratios of
-	// those classes where Nova's differs.
+	// ReportedAggregates and ReportedRatios are the agent's: all aggregates, and the ratios of the classes where
+	// Nova's differ.
 	ReportedAggregates []Aggregate
 	ReportedRatios     map[string]float64
-	// Left are the uuids of aggregates that the agent reports, and that Nova took the host out
-	// of: they do not count.
+	// Left are the uuids of aggregates that the agent still reports although Nova removed the host from them. They do
+	// not count.
 	Left []string
 }
 
-// novaHostOf is what an imported state says of a host: the ratios of classes that it has any of.
+// novaHostOf gives the aggregates and ratios of an imported state: the ratios of classes with a total above 0.
 func novaHostOf(imported *Host) NovaHost {
 	n := NovaHost{Aggregates: imported.Aggregates}
 	for _, i := range imported.Providers[0].Inventories {
@@ -36,7 +35,7 @@ func novaHostOf(imported *Host) NovaHost {
 	return n
 }
 
-// saysOf reports whether an agent's host has these aggregates and ratios of Nova already.
+// saysOf reports whether an agent's host already has these aggregates and ratios of Nova.
 func (n *NovaHost) saysOf(h *Host) bool {
 	if h.Nova == nil {
 		return len(n.Aggregates) == 0 && len(n.Ratios) == 0
@@ -44,15 +43,15 @@ func (n *NovaHost) saysOf(h *Host) bool {
 	return maps.Equal(n.Ratios, h.Nova.Ratios) && SameAggregates(n.Aggregates, h.Nova.Aggregates)
 }
 
-// SameAggregates reports whether two lists say the same, in one order.
+// SameAggregates reports whether two lists are equal, order included.
 func SameAggregates(a, b []Aggregate) bool {
 	return slices.EqualFunc(a, b, func(x, y Aggregate) bool {
 		return x.UUID == y.UUID && x.Name == y.Name && maps.Equal(x.Metadata, y.Metadata)
 	})
 }
 
-// followNova gives an agent's host, or its new row with other aggregates and ratios of Nova.
-// Without any, what the agent reported counts alone.
+// followNova gives an agent's host unchanged, or its new row with other aggregates and ratios of Nova. An empty nova
+// leaves only what the agent reported.
 func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
 	if nova.saysOf(old) {
 		return old
@@ -72,16 +71,15 @@ func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
 	return h
 }
 
-// Followed gives an agent's host with the aggregates and allocation ratios that its imported
-// state has: what it is once the gate is NATIVE.
+// Followed gives an agent's host with the aggregates and allocation ratios of its imported state: the host as it is
+// once the gate is NATIVE.
 func Followed(agents, imported *Host) *Host {
 	nova, h := novaHostOf(imported), agents.reported()
 	h.follow(&nova)
 	return h
 }
 
-// follow merges what Nova says into what an agent reported. Aggregates are joined by uuid,
-// of one that both have Nova's counts.
+// follow merges Nova's aggregates and ratios into an agent's report. Aggregates are joined by uuid; Nova's wins.
 func (h *Host) follow(nova *NovaHost) {
 	if nova == nil || len(nova.Aggregates) == 0 && len(nova.Ratios) == 0 {
 		h.Nova = nil
@@ -110,8 +108,8 @@ func (h *Host) reported() *Host {
 	return &r
 }
 
-// setRatios sets ratios of the root provider, but those that make an inventory invalid, and
-// gives those that it replaced; nil for none. The row that h was copied from does not change.
+// setRatios sets ratios of the root provider, except those that would make an inventory invalid. It gives the ratios
+// that it replaced; nil for none. The row that h was copied from does not change.
 func (h *Host) setRatios(of map[string]float64) (replaced map[string]float64) {
 	h.Providers = slices.Clone(h.Providers)
 	root := &h.Providers[0]

@@ -6,8 +6,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// pinGroup binds a group to a service host while no live hold binds it to another,
-// and joins or extends a hold of the same host.
+// pinGroup pins a group to a service host, unless a live hold pins it to another. A hold of the same claim is
+// extended, never shortened.
 func (t *transaction) pinGroup(n *NewPin) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -32,7 +32,7 @@ func (t *transaction) pinGroup(n *NewPin) Outcome {
 	return Outcome{PinnedTo: n.ServiceHost}
 }
 
-// unpinGroup takes a claim's hold away. The pin goes with its last live hold.
+// unpinGroup removes a claim's hold. The pin goes with its last live hold.
 func (t *transaction) unpinGroup(n *Unpin) Outcome {
 	if r := n.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)

@@ -8,66 +8,69 @@ import (
 	"cellgate/internal/fault"
 )
 
-// WritePlacement is a write of the Placement API (docs/adr/0029): of providers, of what consumers hold, or of both. It
-// is done whole, and judged by the state that it leaves: inventories and the allocations of them move together.
+// WritePlacement is a write of the Placement API (docs/adr/0029): of providers, of consumers' allocations, or of
+// both. It is done whole or not at all, and judged by the state that it leaves: inventories and their allocations can
+// move together.
 //
 // A refusal has a PlacementRefusal, unless the operation itself is invalid.
 type WritePlacement struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
-	// Adopt writes allocations that another Placement gave: amounts are not judged, and no provider's generation is
-	// raised for them.
+	// Adopt writes allocations copied from another Placement: amounts are not checked, and allocations do not raise
+	// providers' generations.
 	Adopt bool
 }
 
 // ProviderWrite creates, changes or deletes a provider of a tree that the Placement API reports (Host.PlacementTree).
-// The tree of an agent is refused (AGENT_TREE); that of an import is not there, but for Create of its root, which keeps
-// the inventories until the first write of them. A deleted root leaves a row without providers' inventories.
+// The tree of an agent is refused (AGENT_TREE). The tree of an import is not found, but its root can be created, and
+// keeps its inventories until they are written. A deleted root leaves a row without inventories.
 type ProviderWrite struct {
 	UUID string
 	// HostUUID is the root of the provider's tree, before the write; for Create, of the parent's.
 	HostUUID       string
 	Create, Delete bool
 	Name           *string
-	// Parent, unless nil, is the new parent, in the tree of ParentHost; "" makes the provider a root. Between trees goes
-	// only what nobody holds anything of.
+	// Parent, unless nil, is the new parent, in the tree of ParentHost; "" makes the provider a root. A provider
+	// moves to another tree only if nothing is allocated of it and of those below it.
 	Parent     *string
 	ParentHost string
-	// Generation, if given, must be the provider's. Raise is added to it.
+	// Generation, unless nil, must be the provider's. Raise is added to it.
 	Generation *int64
 	Raise      int64
-	// Inventories, Traits and Aggregates replace what there is.
+	// Inventories, Traits and Aggregates, unless nil, replace the provider's.
 	Inventories        *[]Inventory
 	Traits, Aggregates *[]string
 }
 
-// ConsumerWrite replaces what a consumer holds in this shard, by one CONFIRMED claim a root; without Allocations it holds
-// nothing afterwards. A claim that is on a root of the new allocations stays, with what its host assigned to it. What
-// one consumer gives up and another one of the same write gets, the same of the same root, is a Transfer of the claim.
+// ConsumerWrite replaces a consumer's allocations in this shard, by one CONFIRMED claim for each root. Without
+// Allocations the consumer holds nothing afterwards. A claim on a root of the new allocations stays, with the
+// hardware assigned to it. If one consumer gives up exactly what another consumer of the same write gets on that
+// root, the claim is transferred.
 //
-// A written consumer has one generation more. The generation of each provider that it is given something of is raised by
-// one; and, unless MustExist, that of what it held, when it is left with nothing.
+// The write raises the consumer's generation by one, and that of each provider allocated to it. A consumer left with
+// nothing also raises the generations of the providers that it had, unless MustExist.
 type ConsumerWrite struct {
 	UUID string
-	// AnyGeneration: whatever the consumer's generation is. Else it must be Generation; nil: it must hold nothing.
+	// AnyGeneration skips the check. Else the consumer's generation must be Generation; nil: the consumer must hold
+	// nothing.
 	AnyGeneration bool
 	Generation    *int64
-	// Raise is added to the generation beside the one of every write.
+	// Raise is added to the consumer's generation, beside the one of every write.
 	Raise int64
-	// ProjectID, UserID and Type are kept when empty.
+	// ProjectID, UserID and Type keep their values when empty.
 	ProjectID, UserID, Type string
 	Allocations             []RootAllocations
 	// MustExist refuses (CONSUMER_NOT_FOUND) when the consumer holds nothing.
 	MustExist bool
 }
 
-// RootAllocations are of the providers of one tree.
+// RootAllocations are allocations of the providers of one tree.
 type RootAllocations struct {
 	HostUUID    string
 	Allocations []Used
 }
 
-// PlacementReason is why a WritePlacement, PutName or DeleteName cannot be done as things are.
+// PlacementReason is why the current state does not allow a WritePlacement, PutName or DeleteName.
 type PlacementReason string
 
 // The reasons.
@@ -92,7 +95,7 @@ const (
 	AgentTree              PlacementReason = "AGENT_TREE"
 )
 
-// PlacementRefusal says why a write cannot be done as things are, and what it is about, where it is about one.
+// PlacementRefusal says why the current state does not allow a write, and which object is the reason, if it is one.
 type PlacementRefusal struct {
 	Reason                          PlacementReason
 	Provider, Class, Consumer, Name string
@@ -112,7 +115,7 @@ func (r *PlacementRefusal) String() string {
 	return s
 }
 
-// PlacementPart is what a refusal says to the Placement API; nil for no refusal.
+// PlacementPart is the refusal for the Placement API; nil for no refusal.
 func (r *Refusal) PlacementPart() *PlacementRefusal {
 	if r == nil {
 		return nil
@@ -120,7 +123,7 @@ func (r *Refusal) PlacementPart() *PlacementRefusal {
 	return r.Placement
 }
 
-// TreeSource is who reports a host's providers.
+// TreeSource is the source of a host's providers.
 type TreeSource string
 
 // The sources.
@@ -130,7 +133,7 @@ const (
 	TreeOfPlacement TreeSource = "PLACEMENT"
 )
 
-// TreeSource is who reports the host's providers.
+// TreeSource is the source of the host's providers.
 func (h *Host) TreeSource() TreeSource {
 	switch {
 	case h.PlacementTree:
@@ -141,8 +144,8 @@ func (h *Host) TreeSource() TreeSource {
 	return TreeOfAgent
 }
 
-// keepPlacementTree gives an imported host the providers that the Placement API reported of it. What a file system has
-// in use (Inventory.Filled), which the API does not know, is the import's.
+// keepPlacementTree gives an imported host the providers that the Placement API reported. Inventory.Filled, which the
+// API does not know, is the import's.
 func (h *Host) keepPlacementTree(old *Host) {
 	imported := h.Providers[0].Inventories
 	h.Providers, h.PlacementTree = slices.Clone(old.Providers), true
@@ -181,8 +184,8 @@ func (t *transaction) writePlacement(w *WritePlacement) Outcome {
 	return Outcome{}
 }
 
-// checkpoint gives what puts the transaction back to where it is now. Rows are replaced and never changed, so the maps
-// are enough.
+// checkpoint gives a function that resets the transaction to this moment. Rows are replaced and never changed, so
+// copies of the maps suffice.
 func (t *transaction) checkpoint() (undo func()) {
 	before, n := *t.view, len(t.touched)
 	v := t.view
@@ -201,7 +204,7 @@ func (t *transaction) checkpoint() (undo func()) {
 // placementWrite is a WritePlacement under way.
 type placementWrite struct {
 	*transaction
-	// raise is what the generations of providers grow by, by uuid.
+	// raise is what is added to the generations of providers, by uuid.
 	raise map[string]int64
 }
 
@@ -227,7 +230,7 @@ func (p *placementWrite) run(w *WritePlacement) *Outcome {
 	return nil
 }
 
-// checkInventories refuses a write that leaves a provider without a class that consumers hold.
+// checkInventories refuses a write that removes a class that consumers hold from a provider.
 func (p *placementWrite) checkInventories(w *ProviderWrite) *Outcome {
 	if w.Inventories == nil {
 		return nil
@@ -246,7 +249,7 @@ func (p *placementWrite) checkInventories(w *ProviderWrite) *Outcome {
 	return nil
 }
 
-// provider finds a provider of a host; nil when it has none such.
+// provider finds a provider of a host; nil for none.
 func (h *Host) provider(uuid string) *Provider {
 	for i := range h.Providers {
 		if h.Providers[i].UUID == uuid {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// checkConsumer refuses a write over another generation than the consumer's.
+// checkConsumer refuses a write whose Generation is not the consumer's.
 func (p *placementWrite) checkConsumer(w *ConsumerWrite) *Outcome {
 	generation := p.consumerGeneration(w.UUID)
 	switch {
@@ -22,8 +22,9 @@ func (p *placementWrite) checkConsumer(w *ConsumerWrite) *Outcome {
 	return denied(PlacementRefusal{Reason: ConsumerGeneration, Consumer: w.UUID, Detail: fmt.Sprintf("it is %d", generation)})
 }
 
-// consumerGeneration is the highest of its live claims; 0 for a consumer that has none. A claim that is made, swapped,
-// transferred, or confirmed so that the claim that it moves ends has the next one. A claim that ends leaves the others'.
+// consumerGeneration is the highest of the consumer's live claims; 0 for none. A claim gets the next one when it is
+// made, swapped or transferred, and when its confirmation ends the claim that it moves. When a claim ends, the others
+// keep theirs.
 func (t *transaction) consumerGeneration(consumer string) (highest int64) {
 	for _, id := range t.view.LiveByConsumer[consumer] {
 		highest = max(highest, t.view.Claims[id].ConsumerGeneration)
@@ -31,9 +32,9 @@ func (t *transaction) consumerGeneration(consumer string) (highest int64) {
 	return highest
 }
 
-// writeConsumers gives consumers what they hold from now on.
+// writeConsumers writes the consumers' new allocations.
 func (p *placementWrite) writeConsumers(list []ConsumerWrite, adopt bool) *Outcome {
-	given := map[string]*Claim{} // up, by id, by consumers of the write
+	given := map[string]*Claim{} // claims given up by consumers of the write, by id
 	kept := make([]map[string]*Claim, len(list))
 	next := make([]int64, len(list))
 	for i := range list {
@@ -84,7 +85,7 @@ func (p *placementWrite) writeConsumers(list []ConsumerWrite, adopt bool) *Outco
 	return p.checkCapacity(list, adopt)
 }
 
-// claimOwner is what a claim says of its consumer.
+// claimOwner is what a claim records of its consumer.
 type claimOwner struct {
 	project, user, kind string
 	generation          int64
@@ -99,8 +100,8 @@ func (p *placementWrite) ownerOf(w *ConsumerWrite, generation int64) claimOwner 
 	return o
 }
 
-// claimsByRoot gives the claim that stays on each root of the new allocations: of several there the one that has the
-// same allocations, else the one that moves another.
+// claimsByRoot gives the claim that stays on each root of the new allocations. Of several on one root, equal
+// allocations win, then claims that move another, then the lowest id.
 func (p *placementWrite) claimsByRoot(w *ConsumerWrite) map[string]*Claim {
 	kept := map[string]*Claim{}
 	for _, root := range w.Allocations {
@@ -129,7 +130,7 @@ func rank(is bool) int {
 	return 0
 }
 
-// takeEqual takes a claim that was given up, of the same allocations on the same root; nil for none.
+// takeEqual removes from given a claim with the same allocations on the same root, and gives it; nil for none.
 func takeEqual(given map[string]*Claim, root RootAllocations) *Claim {
 	var first *Claim
 	for _, c := range given {
@@ -149,7 +150,7 @@ func (p *placementWrite) raiseAll(allocations []Used) {
 	}
 }
 
-// checkProviders refuses allocations of what is not there. Amounts are checked when all is written.
+// checkProviders refuses allocations of unknown providers. Amounts are checked after everything is written.
 func (p *placementWrite) checkProviders(h *Host, allocations []Used) *Outcome {
 	for _, a := range allocations {
 		if h == nil || h.TreeSource() == TreeOfImporter || h.provider(a.ProviderUUID) == nil {
@@ -159,7 +160,8 @@ func (p *placementWrite) checkProviders(h *Host, allocations []Used) *Outcome {
 	return nil
 }
 
-// rewriteClaim gives a claim, confirmed, what its consumer was given on its root. With another consumer it is a transfer.
+// rewriteClaim confirms a claim with its consumer's new allocations on its root. With another consumer it transfers
+// it.
 func (p *placementWrite) rewriteClaim(old *Claim, consumer string, o claimOwner, allocations []Used) {
 	n := *old
 	if old.State == Pending {
@@ -184,8 +186,8 @@ func (p *placementWrite) rewriteClaim(old *Claim, consumer string, o claimOwner,
 	p.putClaim(&n)
 }
 
-// newAllocation makes the claim of what a consumer is given on a root where it has none. Its id is unlike all others,
-// since a host's generation does not come again, and the same each time it is decided.
+// newAllocation makes the claim of a consumer on a root where it has none. Its id is unique, since a host's
+// generation does not repeat, and the same each time the batch is decided.
 func (p *placementWrite) newAllocation(h *Host, consumer string, o claimOwner, allocations []Used) *Claim {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, p.nextGeneration(h.UUID), consumer))
 	return &Claim{
@@ -196,8 +198,8 @@ func (p *placementWrite) newAllocation(h *Host, consumer string, o claimOwner, a
 	}
 }
 
-// raiseGenerations raises the generations of the providers that the write gave something of, or took from consumers
-// that have nothing left.
+// raiseGenerations raises the generations of providers that the write allocated of, and of those that consumers left
+// with nothing had.
 func (p *placementWrite) raiseGenerations() {
 	for _, id := range slices.Sorted(maps.Keys(p.view.Hosts)) {
 		h := p.view.Hosts[id]
@@ -213,8 +215,9 @@ func (p *placementWrite) raiseGenerations() {
 	}
 }
 
-// checkCapacity refuses what the providers cannot hold, by Placement's rule (placement/objects/allocation.py,
-// _check_capacity_exceeded), whatever was in use before. Of what is adopted only the inventory must be there.
+// checkCapacity refuses allocations beyond a provider's capacity, by Placement's rule
+// (placement/objects/allocation.py, _check_capacity_exceeded), even if the provider was over capacity before. With
+// adopt only the inventory must exist.
 func (p *placementWrite) checkCapacity(list []ConsumerWrite, adopt bool) *Outcome {
 	for i := range list {
 		for _, root := range list[i].Allocations {

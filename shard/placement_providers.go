@@ -2,7 +2,7 @@ package shard
 
 import "slices"
 
-// writeProvider does one write of a provider. What it leaves in use is checked when the consumers are written.
+// writeProvider does one write of a provider. run checks the inventories in use after it wrote the consumers.
 func (p *placementWrite) writeProvider(w *ProviderWrite) *Outcome {
 	refuse := func(r PlacementReason) *Outcome { return denied(PlacementRefusal{Reason: r, Provider: w.UUID}) }
 	if w.Create {
@@ -43,7 +43,7 @@ func (p *placementWrite) writeProvider(w *ProviderWrite) *Outcome {
 	return p.moveProvider(h, w)
 }
 
-// keepFilled gives inventories what an import measured of the file systems, which the API does not know.
+// keepFilled copies Inventory.Filled, which an import measured and the API does not know, to the new inventories.
 func keepFilled(next, old []Inventory) []Inventory {
 	for i := range next {
 		at := slices.IndexFunc(old, func(o Inventory) bool { return o.ResourceClass == next[i].ResourceClass })
@@ -118,8 +118,8 @@ func (p *placementWrite) deleteProvider(h *Host, w *ProviderWrite) *Outcome {
 	return nil
 }
 
-// withoutTree is a host whose root the API deleted. Without a compute service nothing is left of it (Host.Gone); that of
-// a compute is the importer's to fill again.
+// withoutTree gives a host whose root the API deleted. Without a compute service it is Gone; with one, the importer
+// fills it again.
 func (h *Host) withoutTree() *Host {
 	next := *h
 	next.PlacementTree, next.Providers = false, []Provider{{UUID: h.UUID, Name: h.Providers[0].Name}}
@@ -127,7 +127,7 @@ func (h *Host) withoutTree() *Host {
 	return &next
 }
 
-// isInUse reports whether consumers hold something of a provider.
+// isInUse reports whether consumers have allocations of a provider.
 func (p *placementWrite) isInUse(h *Host, provider string) bool {
 	u := p.view.Usages[h.UUID]
 	return u != nil && slices.ContainsFunc(u.Used, func(used Used) bool { return used.ProviderUUID == provider })

@@ -13,8 +13,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// putHost registers a host or replaces its state, and brings the claims on it
-// in line with the instances that exist.
+// putHost registers a host or replaces its state, and updates the claims on it to match the instances that exist.
 func (t *transaction) putHost(p *PutHost) Outcome {
 	if r := p.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -81,7 +80,7 @@ func (t *transaction) liveOn(host string) []string {
 	return claims
 }
 
-// alignInstances brings the claims on a host in line with all the instances that exist on it.
+// alignInstances updates the claims on a host to match all the instances that exist on it.
 func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	exist := make(map[string]struct{}, len(p.Instances))
 	for i := range p.Instances {
@@ -101,25 +100,24 @@ func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	}
 }
 
-// goesWithout reports whether a live claim ends with its instance, as a state says it. An
-// agent may miss one for a while; Nova's tables do not, so that an import that had it before
-// ends the claim of a request too.
+// goesWithout reports whether a live claim ends when a state lacks its instance. An agent may miss an instance for a
+// while; Nova's tables do not. So an import also ends a request's claim, if it had the instance before.
 func (c *Claim) goesWithout(imported bool) bool {
 	return c.Adopted || imported && c.State == Confirmed && c.Seen
 }
 
-// mayPredate reports whether an import's rows may be of a moment before a claim was written.
+// mayPredate reports whether an import's rows may be older than a claim's last write.
 func (p *PutHost) mayPredate(c *Claim) bool {
 	return p.Host.Imported && !p.InstancesAt.IsZero() && c.UpdatedAt.After(p.InstancesAt)
 }
 
-// isForOtherIncarnation reports whether the row is of an incarnation of the agent that the state does not replace.
+// isForOtherIncarnation reports whether the row is of an agent incarnation that the state must not replace.
 func (p *PutHost) isForOtherIncarnation(old *Host) bool {
 	return p.ExpectedBootID != nil && !p.Host.Imported && old != nil && !old.Imported && old.BootID != p.Host.BootID && old.BootID != *p.ExpectedBootID
 }
 
-// isOutdated reports whether the row is of the same incarnation and as new. An imported state of
-// the row's own version may come with other instances.
+// isOutdated reports whether the row is of the same incarnation and at least as new. An imported state of the row's
+// own version is not outdated: it may have other instances.
 func (p *PutHost) isOutdated(old *Host) bool {
 	if old == nil || old.Imported != p.Host.Imported || old.BootID != p.Host.BootID {
 		return false
@@ -127,8 +125,7 @@ func (p *PutHost) isOutdated(old *Host) bool {
 	return p.Host.StateVersion < old.StateVersion || p.Host.StateVersion == old.StateVersion && !p.Host.Imported
 }
 
-// sameHost reports whether two rows say the same of a host, whoever says it and however
-// often.
+// sameHost reports whether two rows have the same content, whatever their source and version.
 func sameHost(a, b *Host) bool {
 	sameTrees := slices.EqualFunc(a.Providers, b.Providers, func(p, q Provider) bool {
 		return p.UUID == q.UUID && p.ParentUUID == q.ParentUUID && p.Name == q.Name &&
@@ -138,18 +135,18 @@ func sameHost(a, b *Host) bool {
 		return false
 	}
 	x, y := *a, *b
-	for _, h := range []*Host{&x, &y} { // compared above, or not of the host
+	for _, h := range []*Host{&x, &y} { // compared above, or not part of the host's content
 		h.Providers, h.Aggregates, h.Nova, h.BootID, h.StateVersion, h.Generation = nil, nil, nil, "", 0, 0
 		h.UUID, h.AgentVersion, h.Imported, h.PlacementTree = "", 0, false, false
 	}
 	return reflect.DeepEqual(&x, &y)
 }
 
-// alignInstance brings the claim of an instance that exists on the host in line.
+// alignInstance updates the claim of an instance that exists on the host.
 func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 	ids := t.claimsOfInstance(i.UUID, h.UUID)
 	if len(ids) == 0 && slices.ContainsFunc(t.view.LiveByConsumer[i.UUID], t.isOnCompute) {
-		o.ClaimedElsewhere++ // holds what was another's: nothing is adopted beside it (I2)
+		o.ClaimedElsewhere++ // the instance holds a claim transferred to it: nothing is adopted beside it (I2)
 		return
 	}
 	if len(ids) == 0 {
@@ -210,8 +207,8 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 	}
 }
 
-// adoptedID names an adopted claim. It is unlike all others, since a host's
-// generation does not come again, and the same each time it is decided.
+// adoptedID names an adopted claim. The name is unique, since a host's generation does not repeat, and the same each
+// time the batch is decided.
 func (t *transaction) adoptedID(h *Host, consumer string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, t.nextGeneration(h.UUID), consumer))
 	return "adopted-" + hex.EncodeToString(sum[:16])
@@ -224,7 +221,7 @@ func sameAllocations(a, b []Used) bool {
 	return slices.Equal(x, y)
 }
 
-// most gives of each (provider, class) the more of the two.
+// most gives the greater amount of each (provider, class).
 func most(a, b []Used) []Used {
 	a = slices.Clone(a)
 	for _, x := range b {

@@ -4,7 +4,7 @@ package shard
 func ReadSetOf(ops []Op) ReadSet {
 	var f ReadSet
 	var hostClaims, groups, pins, namespaces names
-	var hardware map[string]bool // claims of the batch that have some
+	var hardware map[string]bool // claims of the batch that ask for hardware
 	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))
 	for i := range ops {
 		op := &ops[i]
@@ -36,8 +36,7 @@ func ReadSetOf(ops []Op) ReadSet {
 		case op.Confirm != nil:
 			claims.add(&f.Claims, op.Confirm.ClaimID)
 			f.Landings = append(f.Landings, Landing{ClaimID: op.Confirm.ClaimID})
-			// An expired claim may come back only if its consumer has no other; the
-			// one it moves is released.
+			// An expired claim may come back only if its consumer has no other; the claim that it moves is released.
 			consumers.add(&f.Consumers, op.Confirm.ConsumerUUID)
 		case op.Release != nil:
 			claims.add(&f.Claims, op.Release.ClaimID)
@@ -115,7 +114,7 @@ func ReadSetOf(ops []Op) ReadSet {
 	return f
 }
 
-// names is a set that makes a list of its members in the order they came.
+// names is a set whose members are also listed in the order of their arrival.
 type names map[string]struct{}
 
 func (n *names) add(to *[]string, name string) {

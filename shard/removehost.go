@@ -6,10 +6,9 @@ import (
 	"cellgate/internal/fault"
 )
 
-// RemoveHost removes a host that no live claim is on. What is left of it is a row as an
-// import leaves one (Host.Gone), so that readers of the journal follow; a registration makes
-// it a host again, with the AdminState and the namespaces that it had. A host that is not
-// there is NOT_FOUND, one that something holds FAILED_PRECONDITION.
+// RemoveHost removes a host without live claims. Its row stays, as after an import that lacks the host (Host.Gone),
+// so that readers of the journal follow. A new registration makes it a host again, with its old AdminState and
+// namespaces. An unknown host is refused, NOT_FOUND; a host with live claims, FAILED_PRECONDITION.
 type RemoveHost struct {
 	HostUUID string
 	// Reason stays in the row, for people.

@@ -7,19 +7,18 @@ import (
 	"cellgate/schedule"
 )
 
-// Host is a root provider with its tree, and the compute service that runs on it, if one does: the row that a
-// registration or a write of the Placement API writes. Rows
-// are immutable once they are in a store or a view; a change is a new row.
+// Host is a root provider with its tree, and the compute service on it, if any. A registration or a write of the
+// Placement API writes this row. Rows are immutable once they are in a store or a view; a change is a new row.
 type Host struct {
-	// UUID is the root provider's, Nova's compute node uuid. Canonical text.
+	// UUID is the root provider's and Nova's compute node uuid, in canonical text.
 	UUID string
-	// ServiceHost is empty for a root without a compute service, as a shared storage: no instance goes there.
+	// ServiceHost is empty for a root without a compute service, such as shared storage: no instance runs there.
 	ServiceHost string
 	NodeName    string
 	Disabled    bool
 	// DisabledReason is for people.
 	DisabledReason string
-	// Providers has the root first; a child names its parent.
+	// Providers has the root first; each child names its parent.
 	Providers         []Provider
 	Aggregates        []Aggregate
 	IOWorkload        int32
@@ -27,43 +26,40 @@ type Host struct {
 	HypervisorType    string
 	HypervisorVersion int32
 	HostIP            string
-	// Facts are what Nova's filters compare; nil for nothing.
+	// Facts are what Nova's filters compare; nil for none.
 	Facts *Facts
-	// AgentVersion is of the agent that registered the host; 0 for an imported one.
+	// AgentVersion is the version of the agent that registered the host; 0 for an imported host.
 	AgentVersion int32
-	// Imported: the row is what Nova's tables say, not an agent; see Gone.
+	// Imported: the row comes from Nova's tables or the Placement API, not from an agent; see Gone.
 	Imported bool
-	// PlacementTree: the Placement API reports the providers, and imports leave them alone. Only with Imported;
+	// PlacementTree: the Placement API reports the providers, and imports do not change them. Only with Imported;
 	// WritePlacement sets it.
 	PlacementTree bool
 	// InstancesUnknown: the agent does not know which instances exist on its host.
 	InstancesUnknown bool
-	// Nova is what Nova's tables say of an agent's host. Aggregates and the ratios of the root
-	// provider are merged with it: all who read the row see what counts. nil for nothing.
-	// Decide sets it.
+	// Nova is what Nova's tables record of an agent's host; nil for nothing. It is already merged into Aggregates and
+	// the root provider's ratios. Decide sets it.
 	Nova *NovaHost
-	// BootID and StateVersion say which state of which agent incarnation this is.
+	// BootID and StateVersion identify the agent incarnation and its state that this row is.
 	BootID       string
 	StateVersion uint64
-	// Generation is bumped by every write to the host's rows, this one or its
-	// Usage: each row carries the number of its own last write, and the host's
-	// generation is the higher of the two. Decide sets it.
+	// Generation is raised by every write to this row or to the host's Usage. Each row has the number of its own last
+	// write; the host's generation is the higher of the two. Decide sets it.
 	Generation int64
 }
 
-// Gone reports whether the row is what is left of a host that an operator removed
-// (RemoveHost), or that Nova's tables do not have any more: an imported one that is disabled, of one provider without inventories. It
-// has no room; the row stays for its generation, and for what claims hold there. Without
-// claims it is no host. Another registration makes it one again.
+// Gone reports whether the row is the remainder of a host that an operator removed (RemoveHost) or that Nova's tables
+// no longer have: imported, disabled, one provider without inventories. It has no room. The row stays for its
+// generation and for claims on it; without claims it does not count as a host. A new registration makes it a host
+// again.
 func (h *Host) Gone() bool {
 	return h.Imported && !h.PlacementTree && h.Disabled && len(h.Providers) == 1 && len(h.Providers[0].Inventories) == 0
 }
 
-// Registration is that of the row.
+// Registration identifies the state that the row is.
 func (h *Host) Registration() Registration { return Registration{h.BootID, h.StateVersion} }
 
-// Facts are JSON texts as the columns of Nova's compute_nodes have them; empty for
-// NULL. A store keeps them as they are.
+// Facts are JSON texts as in the columns of Nova's compute_nodes; empty for NULL. A store keeps them unchanged.
 type Facts struct {
 	CPUInfo            string
 	SupportedInstances string
@@ -71,8 +67,8 @@ type Facts struct {
 	Metrics            string
 	NUMATopology       string
 	PCIStats           string
-	// Namespaces are those that the host reports itself: one object with an object a
-	// name. They are kept apart from Namespace rows.
+	// Namespaces are those that the host itself reports: a JSON object with one object for each name. They are
+	// separate from Namespace rows.
 	Namespaces string
 }
 
@@ -87,8 +83,8 @@ type Provider struct {
 	Name        string
 	Traits      []string
 	Inventories []Inventory
-	// Generation counts the writes of the Placement API to the provider and to allocations of it, from 0; Aggregates are
-	// the uuids that it put the provider in. Of a tree that it does not report, both are empty.
+	// Generation counts the Placement API's writes to the provider and to allocations of it, from 0. Aggregates are
+	// the uuids of the aggregates that it put the provider in. Both are empty in trees that it does not report.
 	Generation int64
 	Aggregates []string
 }
@@ -103,15 +99,15 @@ type Inventory struct {
 	MaxUnit         int64
 	StepSize        int64
 	AllocationRatio float64
-	// Unaccounted is in use on the host by what no instance that is reported holds. Unlike
-	// Reserved it counts without the ratio.
+	// Unaccounted is in use on the host, but not by any reported instance. Unlike Reserved it is not multiplied by
+	// the ratio.
 	Unaccounted int64
-	// Filled is what a file system has in use beyond all that. Weighers see that much less
-	// free, the rules of claims do not read it.
+	// Filled is what a file system has in use beyond all that. Weighers see that much less free; the rules of claims
+	// do not read it.
 	Filled int64
 }
 
-// Free is what a claim could have besides used; below 0 where more is in use than there is.
+// Free is the amount that a claim can still take; below 0 if more is in use than the capacity.
 func (i Inventory) Free(used int64) int64 { return i.Capacity() - i.Unaccounted - used }
 
 // Capacity is (Total - Reserved) * AllocationRatio, rounded down. For whole
@@ -130,22 +126,22 @@ func (i Inventory) Capacity() int64 {
 // (Placement's database integer).
 const MaxAmount = math.MaxInt32
 
-// Aggregate is an aggregate a host is in.
+// Aggregate is an aggregate that a host is in.
 type Aggregate struct {
 	UUID     string
 	Name     string
 	Metadata map[string]string
 }
 
-// Usage is what live claims take from a host: the row that claims write.
+// Usage is what live claims take from a host: claims write this row.
 type Usage struct {
 	HostUUID string
-	// Generation is the host's after the write; the higher one is newer.
+	// Generation is the host's generation after this write; the higher one is newer.
 	Generation int64
 	// Used has one entry for each (provider, class) with a use above 0, by
 	// provider, then class.
 	Used []Used
-	// Pending and Confirmed count the live claims.
+	// Pending and Confirmed are the numbers of live claims in these states.
 	Pending   int32
 	Confirmed int32
 }
@@ -187,16 +183,15 @@ const (
 // Live reports whether the claim holds resources.
 func (s ClaimState) Live() bool { return s == Pending || s == Confirmed }
 
-// TombstoneTTL is how long an ended claim's row is kept. A store that bounds the bytes of
-// such rows drops the oldest sooner, but none before MinTombstoneTTL.
+// TombstoneTTL is how long an ended claim's row is kept. A store that bounds the bytes of such rows drops the oldest
+// sooner, but none before MinTombstoneTTL.
 const (
 	TombstoneTTL    = 24 * time.Hour
 	MinTombstoneTTL = 10 * time.Minute
 )
 
-// MaxClaimTTL and DefaultClaimTTL bound a lease. An expired claim that is on its
-// way to be confirmed (ClaimRef.Reinstate) has one of ReinstateTTL, or of its own TTL when
-// that is shorter.
+// MaxClaimTTL bounds a lease; DefaultClaimTTL is for callers that name none. A reinstated claim (ClaimRef.Reinstate)
+// has a lease of ReinstateTTL, or of its own TTL if that is shorter.
 const (
 	DefaultClaimTTL = 300 * time.Second
 	MaxClaimTTL     = 3600 * time.Second
@@ -217,8 +212,8 @@ type Claim struct {
 	Group        *Group
 	ProjectID    string
 	UserID       string
-	// RequestID, Fingerprint, DecisionID and InstanceIndex say which request
-	// made it; Answer is what to answer to the same request again.
+	// RequestID, Fingerprint, DecisionID and InstanceIndex identify the request that made the claim. Answer is the
+	// answer to the same request if it is sent again.
 	RequestID     string
 	Fingerprint   []byte
 	DecisionID    string
@@ -229,47 +224,45 @@ type Claim struct {
 	// MovesCell is the cell's name, for callers: the rules do not read it.
 	Moves     string
 	MovesCell string
-	// Guest is what later requests ask about the instance; nil for nothing.
+	// Guest is what later requests read of the instance; nil for nothing.
 	Guest *Guest
-	// Attempt is the run of the request that has the claim: the one that made it, or
-	// the last one that kept it. Empty for a claim without.
+	// Attempt is the run of the request that has the claim: the one that made it, or the last one that took it over.
+	// May be empty.
 	Attempt string
 	// TransferredFrom is the claim's first consumer when Transfer gave it to
 	// another one; else empty.
 	TransferredFrom string
-	// Adopted: made from an instance its host reported.
+	// Adopted: the claim was made for an instance that its host reported.
 	Adopted bool
 	// Allocated: the Placement API wrote it.
 	Allocated bool
-	// ConsumerGeneration counts the writes to what the consumer holds; the consumer's is the highest of its live claims.
+	// ConsumerGeneration counts the writes to what the consumer holds. The consumer's generation is the highest of
+	// its live claims.
 	ConsumerGeneration int64
 	// ConsumerType is the one given through the Placement API; empty for none.
 	ConsumerType string
-	// Seen: a report of its host has had the instance since the claim is on the host.
-	// Rows from before it was kept are not Seen until the next report.
+	// Seen: a report of its host has had the instance since the claim has been on the host. Rows older than this
+	// field are not Seen until the next report.
 	Seen bool
-	// Verdict is the newest of its host on it (RecordVerdict); nil for none.
-	// A claim that a report confirmed has none. What its host gave back (GaveBack) has no
-	// Allocations.
+	// Verdict is the host's newest verdict on the claim (RecordVerdict); nil for none. A claim that a report
+	// confirmed has none. A claim that its host gave back (GaveBack) has no Allocations.
 	Verdict *Verdict
-	// Rejections are of the hosts that rejected it before Swap put it on another one, the
-	// newest MaxRejections, oldest first. The rules do not read them.
+	// Rejections are those of the hosts that rejected the claim before Swap moved it, oldest first, the newest
+	// MaxRejections. The rules do not read them.
 	Rejections []Rejection
-	// TTL is how long a lease was asked for, by the claim or its last Swap; 0 for an
-	// adopted claim, and for one from before it was kept.
+	// TTL is the requested duration of the lease, from the claim or its last Swap; 0 for an adopted claim, and in
+	// rows older than this field.
 	TTL time.Duration
-	// ExpiresAt is the end of the lease while PENDING, else zero; the lease is
-	// over from that moment on. Store time, as are the others.
+	// ExpiresAt is the end of the lease while PENDING, else zero. From that moment on the lease is over. Like the
+	// other times it is store time.
 	ExpiresAt time.Time
 	CreatedAt time.Time
-	// UpdatedAt is later than that of the row before, even when the store's time is
-	// not.
+	// UpdatedAt is later than in the previous row, even if the store's time is not.
 	UpdatedAt time.Time
 }
 
-// Instance is the instance that the claim's resources are for: its consumer, or
-// the one it was transferred from. Group members are counted, and hosts'
-// reports are read, by it.
+// Instance is the instance that the claim's resources are for: its consumer, or its first consumer if it was
+// transferred. Group members and hosts' reports refer to it.
 func (c *Claim) Instance() string {
 	if c.TransferredFrom != "" {
 		return c.TransferredFrom
@@ -277,8 +270,7 @@ func (c *Claim) Instance() string {
 	return c.ConsumerUUID
 }
 
-// Guest is what a claim keeps of its instance beyond amounts. The rules read Hardware, and
-// set Awaited and Assigned.
+// Guest is what a claim keeps of its instance beyond amounts. The rules read Hardware, and set Awaited and Assigned.
 type Guest struct {
 	// FlavorID is empty when it is not known.
 	FlavorID string
@@ -287,13 +279,11 @@ type Guest struct {
 	// Hardware are the NUMA cells and devices asked for, a schedule.GuestCheck encoded;
 	// empty for none.
 	Hardware []byte
-	// Awaited: the claim was confirmed by its caller, and no report of its host has
-	// had the instance since. Such a report has what Hardware takes; until then only
-	// the claim does. Never set without Hardware.
+	// Awaited: the claim's caller confirmed it, and no report of its host has had the instance since. The claim takes
+	// its Hardware until such a report counts it. Never set without Hardware.
 	Awaited bool
-	// Assigned is what the claim takes of its host's NUMA cells and devices while it does
-	// (Claim.TakesHardware). Nil then only for a claim that a report of its host left
-	// without. Decide's to set.
+	// Assigned are the NUMA cells and devices that the claim takes of its host while it does (Claim.TakesHardware).
+	// It is then nil only if a report of the host left nothing for the claim. Decide sets it.
 	Assigned *schedule.Assignment
 }
 
@@ -303,13 +293,12 @@ const MaxGuest = 1 << 16
 // Group is a claim's place in a server group.
 type Group struct {
 	UUID string
-	// Policy is affinity, anti-affinity, soft-affinity or soft-anti-affinity. What
-	// an instance holds elsewhere is no member beside its own claim: it may move.
+	// Policy is affinity, anti-affinity, soft-affinity or soft-anti-affinity. Other claims of the claim's own
+	// instance do not count as members: it may be moving.
 	Policy string
 	// MaxPerHost is anti-affinity's limit, at least 1.
 	MaxPerHost int32
-	// Members are instances known to be in the group from elsewhere; those
-	// with a live claim on the host count against MaxPerHost too.
+	// Members are instances that the caller knows to be in the group. They count like those of claims in the group.
 	Members []string
 }
 
@@ -317,8 +306,7 @@ type Group struct {
 type Pin struct {
 	GroupUUID   string
 	ServiceHost string
-	// Holders are the claims that pinned it, with the end of each hold. The pin
-	// is live while one of them is.
+	// Holders are the claims that pinned the group, with the end of each hold. The pin is live while one hold is.
 	Holders []Holder
 }
 
@@ -328,18 +316,18 @@ type Holder struct {
 	ExpiresAt time.Time
 }
 
-// Change is one row after a transaction: exactly one field is set. It
-// is what backends write, what the journal carries, and what Load gives.
+// Change is one row after a transaction; exactly one field is set. Backends write it, the journal carries it, and
+// Load gives it.
 type Change struct {
 	Host  *Host
 	Usage *Usage
 	Claim *Claim
-	// Pin with no Holders is gone.
+	// Pin without Holders is deleted.
 	Pin  *Pin
 	Gate *Gate
-	// Namespace with no Facts is gone.
+	// Namespace without Facts is deleted.
 	Namespace  *Namespace
 	AdminState *AdminState
-	// Name that is Gone is not there any more. Of one name the later Entry.At wins, as of a pin.
+	// Name with Gone is deleted. The later Entry.At wins, as for pins.
 	Name *CustomName
 }

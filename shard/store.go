@@ -16,7 +16,7 @@ const ApplyLimit = 10 * time.Second
 // or is closed, OutcomeUnknown when a commit's fate is not known. Context ends
 // come back as the context's error. Implementations are safe for concurrent use.
 type Store interface {
-	// Now is the store's time. It never goes back over restarts.
+	// Now is the store's time. It never goes back, also not over restarts.
 	Now(ctx context.Context) (time.Time, error)
 	// OpenLane starts a lane: one incarnation of one replica.
 	OpenLane(ctx context.Context, replica string) (Lane, error)
@@ -28,31 +28,29 @@ type Store interface {
 	Close() error
 }
 
-// ErrBroken is in the chain of the errors of a store that failed to write and
-// cannot go on: it has to be opened again.
+// ErrBroken is in the error chain of a store that failed to write and cannot go on: it must be opened again.
 var ErrBroken = errors.New("the store is broken")
 
-// ErrFenced is in the chain of the errors of a lane that was ended, by a newer incarnation of its
-// replica or by a step of the schema: nothing can be written through it any more.
+// ErrFenced is in the error chain of a lane that a newer incarnation of its replica or a step of the schema ended.
+// Nothing can be written through it any more.
 var ErrFenced = errors.New("the replica was fenced")
 
-// Synchronizer is how the states of hosts, and the claims on them, reach every
-// scheduler of a cell: all there is as of one point, and what changed after it. A
-// Store's is its rows and its journal; a scheduler asks for no more of what stands
-// behind it, so it can be something else that receives every entry.
+// Synchronizer gives every scheduler of a cell the states of hosts and the claims on them: all rows as of one point,
+// and the changes after it. A Store reads its rows and its journal. A scheduler needs no more than this interface, so
+// another source that receives every entry can implement it too.
 type Synchronizer interface {
-	// Load visits the gate, every host, every usage, every live claim, every pin, every namespace,
-	// every admin state and every custom name, in this order, as of one point, and gives the journal position of that point: Tail from
-	// there gives exactly the later changes. An error of visit ends it.
+	// Load visits the gate, every host, usage, live claim, pin, namespace, admin state and custom name, in this
+	// order, as of one point. It gives the journal position of that point: Tail from there gives exactly the later
+	// changes. An error of visit ends it.
 	Load(ctx context.Context, visit func(Change) error) (Cursor, error)
-	// Tail gives at most limit entries after the cursor and the cursor after
-	// them; none when there are none. In one lane entries come in order and
-	// without gaps; between lanes there is no order: rows are absolute, the
-	// higher Generation (hosts, usage, namespaces, admin states), later UpdatedAt (claims), later
-	// Entry.At (pins, names) or higher Revision (the gate) wins. What was acknowledged before it was called is there. A cursor
-	// behind the trimmed floor, or one that this journal did not give, is a Gone fault:
-	// Load again. The new cursor takes the place of the old one whole: it does not name
-	// lanes that were dropped. A Store fails with ErrFenced when the lane that it opened
+	// Tail gives at most limit entries after the cursor, and the cursor after them; no entries if there are none. It
+	// includes everything acknowledged before the call. Entries of one lane come in order and without gaps; there is
+	// no order between lanes. Changes are absolute rows, so the newest wins: the higher Generation (hosts, usage,
+	// namespaces, admin states), the later UpdatedAt (claims), the later Entry.At (pins, names) or the higher
+	// Revision (the gate).
+	//
+	// A cursor behind the trimmed floor, or of another journal, is a Gone fault: Load again. The new cursor replaces
+	// the old one whole, without lanes that were dropped. A Store fails with ErrFenced if the lane that it opened
 	// last was fenced.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 }
@@ -68,26 +66,22 @@ type Reader interface {
 
 // Journal keeps what Tail gives.
 type Journal interface {
-	// Trim drops journal entries and tombstones older than the given store
-	// time. Tombstones younger than TombstoneTTL are kept. A store that bounds their
-	// bytes drops the oldest beyond as well, but no tombstone younger than
-	// MinTombstoneTTL. A store may drop lanes that were fenced and have no entries left.
+	// Trim drops journal entries and tombstones older than the given store time, but no tombstone younger than
+	// TombstoneTTL. A store that bounds the bytes of tombstones also drops the oldest beyond the bound, but none
+	// younger than MinTombstoneTTL. A store may drop fenced lanes without entries.
 	Trim(ctx context.Context, before time.Time) error
 }
 
-// Lane is how a replica writes. One Apply at a time: concurrent calls wait for
-// each other.
+// Lane is the writer of a replica. One Apply runs at a time: concurrent calls wait for each other.
 type Lane interface {
 	ID() LaneID
-	// Apply runs the operations in order, as one serializable transaction, and
-	// answers each. When it returns a nil error the result is durable. With
-	// OutcomeUnknown the lane finds out what happened before its next Apply;
-	// on any other error nothing was written. What ops point to belongs to the
-	// store from then on.
+	// Apply runs the operations in order, as one serializable transaction, and gives each an outcome. After a nil
+	// error the result is durable. After OutcomeUnknown the lane finds out what happened before its next Apply. After
+	// any other error nothing was written. The store owns what ops point to from the call on.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 }
 
-// LaneID names a lane: the replica and its incarnation, which counts up.
+// LaneID names a lane: the replica and its incarnation, a number that increases.
 type LaneID struct {
 	Replica     string
 	Incarnation uint64
@@ -97,7 +91,7 @@ type LaneID struct {
 type Applied struct {
 	// Outcomes has one for each operation, in order.
 	Outcomes []Outcome
-	// Entry is what was journaled; Seq 0 when nothing changed.
+	// Entry is the journal entry; Seq 0 if nothing changed.
 	Entry Entry
 }
 
@@ -111,9 +105,8 @@ type Entry struct {
 	Changes []Change
 }
 
-// Cursor is a position in the journal: the last Seq seen of each lane. A lane
-// not named was not seen, or is dropped. Nil is the beginning. What a lane without a
-// Replica stands for is the store's business.
+// Cursor is a position in the journal: the last Seq seen of each lane. A lane that is not in it was not seen, or is
+// dropped. Nil is the beginning. The store defines the meaning of a lane without a Replica.
 type Cursor map[LaneID]uint64
 
 // ClaimQuery narrows FindClaims; zero fields do not.
@@ -124,13 +117,13 @@ type ClaimQuery struct {
 	ProjectID     string
 	// Ended includes tombstones.
 	Ended bool
-	// After is the ClaimID after which to go on.
+	// After: only claims with a higher ClaimID.
 	After string
 	// Limit is the page's size; 0 means 1,000.
 	Limit int
 }
 
-// Matches reports whether a claim is one that the query asks for, but for the limit.
+// Matches reports whether the query asks for a claim, the limit aside.
 func (q *ClaimQuery) Matches(c *Claim) bool {
 	return c.ClaimID > q.After &&
 		(len(q.ClaimIDs) == 0 || slices.Contains(q.ClaimIDs, c.ClaimID)) &&

@@ -42,7 +42,7 @@ func (t *transaction) swap(s *Swap) Outcome {
 	n.State, n.HostUUID, n.ServiceHost, n.Allocations = Pending, h.UUID, h.ServiceHost, s.Allocations
 	n.Answer, n.TTL, n.ExpiresAt, n.UpdatedAt, n.Seen = s.Answer, s.TTL, t.now.Add(s.TTL), t.nextWriteTime(c), false
 	n.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
-	n.Verdict, n.Rejections = nil, c.rejections() // of the host before
+	n.Verdict, n.Rejections = nil, c.rejections() // the verdict is of the host before
 	if c.Guest.HasHardware() {
 		text, err := schedule.WithProviders(c.Guest.Hardware, s.Mappings)
 		if err != nil {
@@ -51,7 +51,7 @@ func (t *transaction) swap(s *Swap) Outcome {
 		guest := *c.Guest
 		guest.Hardware, n.Guest = text, &guest
 	}
-	// A live claim is on another host: what it gives back there makes no room here.
+	// A live claim is on another host, so what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {
 		return Outcome{Refusal: r}
 	}
@@ -63,14 +63,14 @@ func (t *transaction) swap(s *Swap) Outcome {
 	return Outcome{Claim: &n}
 }
 
-// MayCoexist reports whether two live claims may be of one consumer (I2): one moves the other, the Placement API wrote
-// one of them, or one is on a root without a compute service.
+// MayCoexist reports whether one consumer may have both live claims (I2): one moves the other, the Placement API
+// wrote one, or one is on a root without a compute service.
 func MayCoexist(a, b *Claim) bool {
 	return a.Moves == b.ClaimID || b.Moves == a.ClaimID || a.Allocated || b.Allocated || a.ServiceHost == "" || b.ServiceHost == ""
 }
 
-// inTheWayBack gives the live claim that keeps an expired one from coming back:
-// any, but for a single one that it moves or that moves it. Nil when none does.
+// inTheWayBack gives the live claim that keeps an expired one from coming back; nil for none. Every live claim does,
+// except a single one that it moves or that moves it.
 func (t *transaction) inTheWayBack(c *Claim) *Claim {
 	ids := slices.DeleteFunc(slices.Clone(t.view.LiveByConsumer[c.ConsumerUUID]), func(id string) bool { return !t.isOnCompute(id) })
 	if len(ids) == 1 {
@@ -81,7 +81,7 @@ func (t *transaction) inTheWayBack(c *Claim) *Claim {
 	return t.inTheWay(c.ConsumerUUID, "")
 }
 
-// refuseEnded refuses because of a claim that has ended.
+// refuseEnded refuses an operation on a claim that has ended.
 func refuseEnded(c *Claim, how string) Outcome {
 	o := refused(fault.ClaimExpired, "claim %s %s", c.ClaimID, how)
 	o.Claim = c

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// moveUsage replaces what one claim takes from its host: before and after are the
-// claim's rows, nil for none. Ended claims take nothing.
+// moveUsage updates a host's usage when a claim's row changes from before to after; nil for none. Ended claims use
+// nothing.
 func (t *transaction) moveUsage(host string, before, after *Claim) {
 	u := &Usage{HostUUID: host, Generation: t.nextGeneration(host)}
 	if old := t.view.Usages[host]; old != nil {
@@ -32,7 +32,7 @@ func (u *Usage) count(c *Claim, n int64) {
 	}
 }
 
-// add counts n times an allocation, keeping the order and no entry of 0.
+// add adds n times an allocation. It keeps the order, and no entry of 0.
 func (u *Usage) add(a Used, n int64) {
 	i, found := slices.BinarySearchFunc(u.Used, a, compareUsed)
 	if !found {
@@ -53,7 +53,7 @@ func compareUsed(a, b Used) int {
 	return cmp.Compare(a.ResourceClass, b.ResourceClass)
 }
 
-// Of gives the amount in use of a provider's resource class.
+// Of gives the amount of a provider's resource class that is in use.
 func (u *Usage) Of(provider, class string) int64 {
 	if u == nil {
 		return 0
@@ -65,7 +65,7 @@ func (u *Usage) Of(provider, class string) int64 {
 	return u.Used[i].Amount
 }
 
-// inventory finds what a host's provider has of a class.
+// inventory gives a provider's inventory of a class.
 func (h *Host) inventory(provider, class string) (Inventory, bool) {
 	for i := range h.Providers {
 		if h.Providers[i].UUID != provider {
@@ -80,9 +80,8 @@ func (h *Host) inventory(provider, class string) (Inventory, bool) {
 	return Inventory{}, false
 }
 
-// misfit gives the first allocation that the host cannot hold besides what is in
-// use, by Placement's rule (placement/objects/allocation.py,
-// _check_capacity_exceeded): min_unit, max_unit, step_size and capacity.
+// misfit gives the first allocation that does not fit beside the usage, and why, by Placement's rule
+// (placement/objects/allocation.py, _check_capacity_exceeded): min_unit, max_unit, step_size and capacity.
 func misfit(h *Host, u *Usage, allocations []Used) (Used, string) {
 	for _, a := range allocations {
 		inv, ok := h.inventory(a.ProviderUUID, a.ResourceClass)
@@ -103,7 +102,7 @@ func misfit(h *Host, u *Usage, allocations []Used) (Used, string) {
 	return Used{}, ""
 }
 
-// overcommitted counts the (provider, class) used beyond what the host has.
+// overcommitted counts the (provider, class) pairs that are used beyond the host's capacity.
 func overcommitted(h *Host, u *Usage) int {
 	if u == nil {
 		return 0

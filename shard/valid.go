@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxID bounds the names that rows are found by.
+// maxID bounds the length of row keys.
 const maxID = 255
 
 const idRule = "must be 1 to 255 visible ASCII characters"
@@ -27,7 +27,7 @@ func isID(s string) bool {
 	return true
 }
 
-// textProblem says which text no backend can keep.
+// textProblem says why some text cannot be stored by every backend; "" for nothing.
 func textProblem(path string, texts ...string) string {
 	for _, s := range texts {
 		if !utf8.ValidString(s) {
@@ -47,8 +47,7 @@ func ttlProblem(ttl, most time.Duration) string {
 	return ""
 }
 
-// allocationsProblem checks the amounts, and that no (provider, class) stands
-// twice.
+// allocationsProblem checks the amounts, and that each (provider, class) is listed once.
 func allocationsProblem(path string, as []Used) string {
 	for i, a := range as {
 		at := func() string { return path + "[" + strconv.Itoa(i) + "]" }
@@ -195,7 +194,7 @@ func (n *Unpin) problem() string {
 	return ""
 }
 
-// problem checks a provider; seen are those before it.
+// problem checks a provider; seen are the uuids of those before it.
 func (p *Provider) problem(seen map[string]struct{}) string {
 	if !isID(p.UUID) {
 		return "uuid: " + idRule

@@ -8,27 +8,26 @@ import (
 	"cellgate/internal/fault"
 )
 
-// RecordVerdict notes a host's verdict on a claim that it was offered. A late verdict changes
-// nothing: on a claim that is not PENDING, is not there or is on another host, or of a lower
-// version than the noted one of the same agent incarnation. Neither does the same verdict again.
+// RecordVerdict records a host's verdict on a claim that it was offered. A verdict changes nothing if the claim does
+// not exist, is on another host, or is not PENDING (except as below). Nor does it if it repeats the recorded verdict of
+// the same agent incarnation, or has a lower version.
 //
-// A REJECTED claim keeps its resources and its lease; it cannot be confirmed
-// (CLAIM_REJECTED), unless a report of its host has its instance. Swap puts it on another
-// host, without a verdict, and keeps this one in its Rejections. With End the claim is REJECTED, which
-// ends it.
+// A claim with a REJECTED verdict keeps its resources and its lease. It cannot be confirmed (CLAIM_REJECTED), unless
+// a report of its host has its instance. Swap moves it to another host, without a verdict, and keeps this one in its
+// Rejections. With End the claim is REJECTED, which ends it.
 //
-// A rejection with ReasonAborted gives back what a PENDING claim takes: it is rejected as
-// any, holds nothing from then on, and no later verdict changes it. If a report of its host
-// has its instance all the same, it takes what the report has. A CONFIRMED claim is REJECTED by
-// it, which ends it, where the incarnation of the agent that sent it is the host's, knows its
-// instances, and no report has had this one; not when it was transferred, nor when it moves
-// another: that one has ended, and the instance may run where it was.
+// A rejection with ReasonAborted also gives back what a PENDING claim takes. The claim holds nothing from then on,
+// and no later verdict changes it. If a report of its host still has its instance, it takes the reported allocations.
+//
+// ReasonAborted ends a CONFIRMED claim as REJECTED if the verdict is of the host's current agent incarnation, that
+// agent knows its instances, and no report had this one. It does not if the claim was transferred, or moves another
+// claim: that claim has ended, and the instance may still run where it was.
 type RecordVerdict struct {
 	ClaimID  string
 	HostUUID string
-	// Verdict is noted with the store's time; its At is Decide's to set.
+	// Verdict is the verdict; Decide sets its At to store time.
 	Verdict Verdict
-	// End, of a REJECTED claim that nobody was answered with.
+	// End ends a rejected claim that no caller received as an answer.
 	End bool
 }
 
@@ -39,14 +38,14 @@ type Verdict struct {
 	Reason string
 	// Detail is for people.
 	Detail string
-	// BootID and Version say which state of which agent incarnation judged.
+	// BootID and Version identify the state and the agent incarnation that judged.
 	BootID  string
 	Version uint64
 	// At is store time.
 	At time.Time
 }
 
-// Rejection is the REJECTED verdict of a host that a claim was on.
+// Rejection is the REJECTED verdict of a host that a claim was on before.
 type Rejection struct {
 	HostUUID    string
 	ServiceHost string
@@ -65,19 +64,19 @@ const (
 	VerdictRejected VerdictOutcome = "REJECTED"
 )
 
-// ReasonAborted is the reason of a rejection by which a host gives a claim back: the
-// operation on the host that was to use it was given up.
+// ReasonAborted is the reason of a rejection by which a host gives a claim back: the operation that needed the claim
+// was given up on the host.
 const ReasonAborted = "ABORTED"
 
 // MaxVerdictDetail bounds the bytes of a verdict's Detail.
 const MaxVerdictDetail = 1024
 
-// rejected reports whether the claim's host refuses it.
+// rejected reports whether the claim's host rejected it.
 func (c *Claim) rejected() bool {
 	return c.State == Rejected || c.Verdict != nil && c.Verdict.Outcome == VerdictRejected
 }
 
-// rejections are those of the claim once it leaves its host.
+// rejections are the Rejections of the claim after it leaves its host.
 func (c *Claim) rejections() []Rejection {
 	if !c.rejected() {
 		return c.Rejections
@@ -86,21 +85,21 @@ func (c *Claim) rejections() []Rejection {
 	return append(slices.Clone(kept), Rejection{c.HostUUID, c.ServiceHost, *c.Verdict})
 }
 
-// GaveBack reports whether a PENDING claim's host gave back what it takes.
+// GaveBack reports whether the host of a PENDING claim gave back what the claim takes.
 func (c *Claim) GaveBack() bool {
 	return c.State == Pending && c.Verdict != nil && c.Verdict.aborts()
 }
 
 func (v *Verdict) aborts() bool { return v.Outcome == VerdictRejected && v.Reason == ReasonAborted }
 
-// endsConfirmed reports whether a CONFIRMED claim ends by its host's verdict.
+// endsConfirmed reports whether a verdict ends a CONFIRMED claim.
 func (t *transaction) endsConfirmed(c *Claim, v *Verdict) bool {
 	h := t.view.Hosts[c.HostUUID]
 	return c.State == Confirmed && v.aborts() && !c.Seen && c.TransferredFrom == "" && c.Moves == "" &&
 		h != nil && !h.Imported && !h.InstancesUnknown && h.BootID == v.BootID
 }
 
-// rejection refuses because of the host's verdict.
+// rejection refuses an operation because the host rejected the claim.
 func rejection(c *Claim) Outcome {
 	return Outcome{Claim: c, Refusal: &Refusal{
 		Kind:    fault.ClaimRejected,

@@ -1,7 +1,7 @@
 package shard
 
-// ReadSet names the rows that a batch of operations reads. A backend reads
-// them, and what they imply, into a View:
+// ReadSet names the rows that a batch of operations reads. A backend reads these rows, and those that they imply,
+// into a View:
 //
 //   - every host named, with its usage, its AdminState, and the live claims on it if
 //     it is in HostClaims;
@@ -35,43 +35,39 @@ type ReadSet struct {
 	MovesGate  bool
 }
 
-// Landing is a claim that is there already and may take room on a host: its own, with an
-// empty HostUUID.
+// Landing is an existing claim that may take room on a host; an empty HostUUID is its own host.
 type Landing struct {
 	ClaimID  string
 	HostUUID string
 }
 
-// View is the rows a batch reads, as of its transaction. Decide works on it:
-// after Decide it is the state after the batch. Rows themselves are never
-// changed, only replaced; the maps and the slices of ids are Decide's to change.
+// View is the rows that a batch reads, as of its transaction. Decide changes it: after Decide it is the state after
+// the batch. Decide replaces rows and never changes them; it may change the maps and the slices of ids.
 type View struct {
 	Hosts map[string]*Host
-	// Usages by host uuid; a host without one has no use.
+	// Usages by host uuid; a host without one has nothing in use.
 	Usages map[string]*Usage
 	// Claims by claim_id, tombstones too.
 	Claims map[string]*Claim
-	// LiveByConsumer, LiveByGroup and LiveByHost index the live claims:
-	// claim_ids by consumer, group and host uuid. Complete for what the
-	// ReadSet names.
+	// LiveByConsumer, LiveByGroup and LiveByHost are the claim_ids of live claims by consumer, group and host uuid.
+	// They are complete for what the ReadSet names.
 	LiveByConsumer map[string][]string
 	LiveByGroup    map[string][]string
 	LiveByHost     map[string][]string
-	// TransferredFrom has the live claims that were transferred, by their first
-	// consumer.
+	// TransferredFrom are the live claims that were transferred, by their first consumer.
 	TransferredFrom map[string][]string
 	Pins            map[string]*Pin
-	// Namespaces by host uuid, then name; one without Facts is gone.
+	// Namespaces by host uuid, then name; one without Facts is deleted.
 	Namespaces map[string]map[string]*Namespace
 	// AdminStates by host uuid.
 	AdminStates map[string]*AdminState
-	// Names are the custom names that there are.
+	// Names are the custom names that exist.
 	Names map[NameRef]bool
-	// Gate is nil when there is none, or none was asked for.
+	// Gate is nil if there is none, or the ReadSet does not ask for it.
 	Gate *Gate
 }
 
-// NewView makes an empty view, with room for what a read set names.
+// NewView makes an empty view with the capacity for a read set.
 func NewView(f ReadSet) *View {
 	hosts, claims := len(f.Hosts), max(len(f.Claims), len(f.Consumers))
 	return &View{

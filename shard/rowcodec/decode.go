@@ -12,7 +12,7 @@ import (
 	"cellgate/shard"
 )
 
-// Instant is the other way of Nanos.
+// Instant is the inverse of Nanos.
 func Instant(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -172,7 +172,7 @@ func rowName(m *storagev1.CustomName) *shard.CustomName {
 	return &shard.CustomName{NameRef: shard.NameRef{Kind: shard.NameKind(m.Kind), Name: m.Name}, Gone: m.Gone}
 }
 
-// Time reads only when an entry was made; it stands first.
+// Time reads only the time of an entry, which is its first field.
 func Time(b []byte) (time.Time, error) {
 	field, kind, n := protowire.ConsumeTag(b)
 	if n < 0 || field != entryAt || kind != protowire.VarintType {

@@ -1,3 +1,3 @@
-// Package rowcodec is how stores keep the rows of a shard as bytes: as protobuf
-// (cellgate.storage.v1), and packed where they are large.
+// Package rowcodec encodes the rows of a shard as bytes for stores: as protobuf (cellgate.storage.v1), and compressed
+// where they are large.
 package rowcodec

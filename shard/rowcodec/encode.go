@@ -36,14 +36,14 @@ func AppendRow(entry []byte, field protowire.Number, row []byte) []byte {
 	return protowire.AppendBytes(entry, row)
 }
 
-// AppendTime adds when an entry was made; it stands first.
+// AppendTime adds the time of an entry, which must be its first field.
 func AppendTime(entry []byte, at time.Time) []byte {
 	entry = protowire.AppendTag(entry, entryAt, protowire.VarintType)
 	return protowire.AppendVarint(entry, uint64(at.UnixNano()))
 }
 
-// Row appends a change's row to buf and gives the row, which is the end of what it
-// gives first, and its field in storagev1.Change.
+// Row appends a change's row to buf, which it gives as longer. It also gives the row, the end of longer, and its
+// field in storagev1.Change.
 func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row []byte, err error) {
 	at := len(buf)
 	w := wire{b: buf}
@@ -79,7 +79,7 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 	return w.b, field, w.b[at:], err
 }
 
-// Nanos is a time as rows have it: nanoseconds since 1970 UTC, 0 for none.
+// Nanos is the encoding of a time in rows: nanoseconds since 1970 UTC, 0 for none.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -130,6 +130,6 @@ func assignedRow(g *shard.Guest) []byte {
 	if g.Assigned == nil {
 		return nil
 	}
-	b, _ := json.Marshal(g.Assigned) // texts and numbers do not fail
+	b, _ := json.Marshal(g.Assigned) // texts and numbers always encode
 	return b
 }

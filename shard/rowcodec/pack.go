@@ -7,20 +7,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// How bytes are packed: the first one.
+// The first of the packed bytes: how the rest is packed.
 const (
 	plain      = 0
 	compressed = 1
 )
 
-// maxUnpacked bounds what damaged bytes can make of themselves.
+// maxUnpacked bounds the bytes that damaged input can unpack to.
 const maxUnpacked = 1 << 30
 
 // packer and unpacker are made at the first use; they start no goroutines and are
 // safe for concurrent use.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
-		// Options of the package's own do not fail.
+		// The options are constants, so this does not fail.
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			panic(err)
@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// Pack compresses bytes where that makes them less.
+// Pack compresses bytes if that makes them fewer.
 func Pack(body []byte) []byte {
 	packed := packer().EncodeAll(body, append(make([]byte, 0, 1+len(body)/2), compressed))
 	if len(packed) < 1+len(body) {
@@ -45,7 +45,7 @@ func Pack(body []byte) []byte {
 	return append([]byte{plain}, body...)
 }
 
-// Unpack is the other way of Pack.
+// Unpack is the inverse of Pack.
 func Unpack(packed []byte) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, fmt.Errorf("packed bytes are empty")

@@ -11,8 +11,8 @@ import (
 
 var errText = errors.New("a text of a row is not UTF-8")
 
-// wire writes messages of storagev1 as proto.Marshal does, byte for byte, without
-// making them first: the rows that every claim writes.
+// wire writes the storagev1 messages of the rows that every claim writes, byte for byte as proto.Marshal does, but
+// without building the messages.
 type wire struct {
 	b []byte
 	// bad: a text was not UTF-8.
@@ -45,13 +45,13 @@ func (w *wire) flag(field protowire.Number, is bool) {
 	}
 }
 
-// message writes a message within the one that is being written.
+// message writes a message nested in the current one.
 func (w *wire) message(field protowire.Number, body func()) {
 	w.b = append(protowire.AppendTag(w.b, field, protowire.BytesType), 0)
 	at := len(w.b)
 	body()
 	n := len(w.b) - at
-	// The length stands before the body, in one byte more often than not.
+	// The length is before the body; most lengths take one byte.
 	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
 		w.b = append(w.b, make([]byte, more)...)
 		copy(w.b[at+more:], w.b[at:at+n])
