@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// readHostAddress reads a host's address as netaddr.IPAddress does: of IPv4 as
-// inet_aton, so numbers may be octal or hexadecimal, and the last may stand for
-// several.
+// readHostAddress reads a host's address as netaddr.IPAddress does. IPv4 addresses follow inet_aton: numbers may be
+// octal or hexadecimal, and the last number may stand for several bytes.
 func readHostAddress(s string) (netip.Addr, bool) {
 	if ip, ok := inetAton(s); ok {
 		return ip, true
@@ -18,7 +17,7 @@ func readHostAddress(s string) (netip.Addr, bool) {
 }
 
 func inetAton(s string) (netip.Addr, bool) {
-	// What follows a space is not looked at.
+	// Text after a space is ignored.
 	if i := strings.IndexAny(s, " \t\n\r\v\f"); i > 0 {
 		s = s[:i]
 	}

@@ -9,25 +9,24 @@ import (
 	"cellgate/internal/python"
 )
 
-// aggregateSet is the aggregates that some hosts are in. Filters that read only
-// metadata are asked once a set.
+// aggregateSet is the set of aggregates that some hosts are in. Filters that read only metadata judge each set once.
 type aggregateSet struct {
 	id int
-	// raw has the distinct values of a metadata key as they stand; split has
-	// them split at commas, without space around, sorted.
+	// raw has the distinct values of each metadata key, unchanged. split has them split at commas, trimmed and
+	// sorted.
 	raw   map[string][]string
 	split map[string][]string
-	// numbers are those of the keys that are to have some: see least.
+	// numbers are the values of keys that must be numbers: see least.
 	numbers map[string]number64
-	// own are the multipliers that it overrides.
+	// own are the weight multipliers that the set overrides.
 	own *overrides
-	// tenants may use one of the aggregates: see TenantsOf.
+	// tenants are the projects that the aggregates are reserved for: see TenantsOf.
 	tenants []string
 	// needs are the traits that the aggregates' metadata requires.
 	needs []string
 }
 
-// number64 is the least of a key's values; not ok when any is no number.
+// number64 is the least of a key's values; not ok if any of them is not a number.
 type number64 struct {
 	least float64
 	ok    bool
@@ -90,19 +89,18 @@ func newAggregateSet(id int, in []Aggregate) *aggregateSet {
 	return a
 }
 
-// The ends of keys of metadata that are to have numbers.
+// The suffixes of metadata keys whose values must be numbers.
 const (
 	multiplierKey = "_weight_multiplier"
 	ratioKey      = "_allocation_ratio"
 )
 
-// tenantKey begins the keys of metadata that name tenants.
+// tenantKey is the prefix of metadata keys that name tenants.
 const tenantKey = "filter_tenant_id"
 
-// TenantsOf gives the projects that an aggregate is named for, in no order: when
-// any key of its metadata begins with filter_tenant_id, all its values, as they
-// stand. Nova finds them in the same way (request_filter.py,
-// require_tenant_aggregate): by a value of any key, then for such a key.
+// TenantsOf gives the projects that an aggregate is reserved for, in no order. If any key of its metadata begins with
+// filter_tenant_id, these are all values of the metadata, unchanged. Nova finds them in the same way
+// (request_filter.py, require_tenant_aggregate): by a value of any key, then for such a key.
 func TenantsOf(a *Aggregate) []string {
 	named := false
 	for k := range a.Metadata {
@@ -114,10 +112,8 @@ func TenantsOf(a *Aggregate) []string {
 	return slices.Collect(maps.Values(a.Metadata))
 }
 
-// least is the least of the values of a key that are to be numbers, or otherwise
-// when there is none. It reports false, and gives otherwise, when any of them is
-// no number: Nova then goes by its option (nova/scheduler/filters/utils.py,
-// validate_num_values).
+// least is the least of a key's values, or otherwise if the key has none. If any value is not a number, it gives
+// otherwise and false: Nova then uses its option (nova/scheduler/filters/utils.py, validate_num_values).
 func (a *aggregateSet) least(key string, otherwise float64) (float64, bool) {
 	switch n, there := a.numbers[key]; {
 	case !there:
@@ -129,8 +125,8 @@ func (a *aggregateSet) least(key string, otherwise float64) (float64, bool) {
 	}
 }
 
-// leastOf is the least of values; false when any is no number. One that is not finite
-// counts as none here.
+// leastOf is the least of values; false if any is not a number. Here NaN, infinities and numbers beyond maxMultiplier
+// do not count as numbers.
 func leastOf(values []string) (least float64, ok bool) {
 	least = math.Inf(1)
 	for _, v := range values {
@@ -143,7 +139,7 @@ func leastOf(values []string) (least float64, ok bool) {
 	return least, true
 }
 
-// leastInt is least of integers.
+// leastInt is least for integers.
 func (a *aggregateSet) leastInt(key string, otherwise int64) (int64, bool) {
 	values := a.raw[key]
 	if len(values) == 0 {

@@ -4,14 +4,13 @@ import "slices"
 
 // Allocation is what an instance takes of a host's providers.
 type Allocation struct {
-	// Amounts are above 0; a class stands once with a provider.
+	// Amounts are above 0; each class is listed once for a provider.
 	Amounts []ProviderAmount
-	// Mappings say, by suffix, which providers each group is of. The unsuffixed
-	// group has the suffix "".
+	// Mappings are the providers of each request group, by suffix. The unsuffixed group has the suffix "".
 	Mappings []Mapping
 }
 
-// ProviderAmount is an amount of one provider's.
+// ProviderAmount is an amount of a class of one provider.
 type ProviderAmount struct {
 	Provider ID
 	Class    string
@@ -24,8 +23,8 @@ type Mapping struct {
 	Providers []ID
 }
 
-// allocation gives what an instance of the request takes of the host where that is
-// not the request's Resources of the root provider; else nil. The host has passed.
+// allocation gives what an instance of the request takes of the host. It is nil if the instance takes exactly the
+// request's Resources of the root provider. The host must have passed.
 func (r *row) allocation(q *Request, search *treeSearch, by judging) *Allocation {
 	if q.Fallback == nil && !q.Tree.groups() && (q.Tree == nil || len(r.host.Children) == 0) {
 		return nil
@@ -33,7 +32,7 @@ func (r *row) allocation(q *Request, search *treeSearch, by judging) *Allocation
 	return search.allocation(r, q, by)
 }
 
-// atRoot takes amounts of the root provider.
+// atRoot gives an allocation of amounts of the root provider.
 func (r *row) atRoot(amounts []Amount) *Allocation {
 	a := &Allocation{Mappings: []Mapping{{Providers: []ID{r.host.UUID}}}}
 	for _, x := range amounts {
@@ -57,7 +56,7 @@ func (r *row) rootFits(amounts []Amount, required, forbidden []string) bool {
 	return true
 }
 
-// fits is Placement's rule, beside what is used.
+// fits applies Placement's rule to an amount beside what is used.
 func (res *Resource) fits(n, used int64) bool {
 	return n <= most(res, used) && n >= res.MinUnit && (res.StepSize <= 1 || n%res.StepSize == 0)
 }
@@ -69,8 +68,7 @@ const (
 	classDisk   = "DISK_GB"
 )
 
-// consumption is what the allocation changes in the Nova view of its host, which
-// follows the root's amounts.
+// consumption is the change of the host's Nova view by the allocation. Only amounts of the root count.
 func (a *Allocation) consumption(root ID) (c Consumption) {
 	for _, x := range a.Amounts {
 		if x.Provider != root {
@@ -88,7 +86,7 @@ func (a *Allocation) consumption(root ID) (c Consumption) {
 	return c
 }
 
-// use counts an amount of the root's. The row must be owned.
+// use adds an amount to what is used of the root. The row must be owned.
 func (r *row) use(a Amount) { use(r.host.Resources, r.used, a) }
 
 func use(of []Resource, used []int64, a Amount) {
@@ -99,7 +97,7 @@ func use(of []Resource, used []int64, a Amount) {
 	}
 }
 
-// allocate counts an allocation. The row must be owned.
+// allocate adds an allocation to what is used. The row must be owned.
 func (r *row) allocate(a *Allocation) {
 	for _, x := range a.Amounts {
 		amount := Amount{Class: x.Class, N: x.N}

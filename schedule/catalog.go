@@ -1,8 +1,7 @@
 package schedule
 
-// catalog gives the names a table has met small numbers, one series a kind, so
-// that a chunk can keep what hosts have under them in plain slices. It only
-// grows along a lineage; like all of a table it is never changed in place.
+// catalog numbers the names that a table has seen, in one series for each kind, so that chunks can index plain slices
+// by them. It only grows along a lineage; like everything in a table it is never changed in place.
 type catalog struct {
 	traits     series
 	aggregates series // by uuid
@@ -12,8 +11,7 @@ type catalog struct {
 	// childTraits and childClasses are those that child providers have had.
 	childTraits  series
 	childClasses series
-	// stats and metadata are the keys that hosts' stats and aggregates' metadata
-	// have had.
+	// stats and metadata are the keys seen in hosts' stats and in aggregates' metadata.
 	stats    series
 	metadata series
 	// platforms and sets of aggregates, by their content.
@@ -23,7 +21,7 @@ type catalog struct {
 	overrides pmap[name, *overrides]
 }
 
-// series numbers names 0, 1, 2 … in the order they were met.
+// series numbers names 0, 1, 2 … in the order in which they were first seen.
 type series struct{ ids pmap[name, int] }
 
 // id of a name, or -1 when no host of the lineage had it.
@@ -44,7 +42,7 @@ func (s *series) intern(n string, owner uint64) int {
 	return id
 }
 
-// platform gives a host's, the same for all hosts alike.
+// platform gives a host's platform; equal hosts share one.
 func (c *catalog) platform(h *Host, version int64, owner uint64) *platform {
 	key := platformKey(h, version)
 	if p, ok := c.platforms.get(key); ok {
@@ -55,7 +53,7 @@ func (c *catalog) platform(h *Host, version int64, owner uint64) *platform {
 	return p
 }
 
-// set gives the set of some aggregates, the same for all hosts in just them.
+// set gives the set for these aggregates; hosts in the same aggregates share one.
 func (c *catalog) set(in []Aggregate, owner uint64) *aggregateSet {
 	key := aggregateKey(in)
 	if a, ok := c.sets.get(key); ok {

@@ -8,9 +8,9 @@ import (
 // chunkSize is how many hosts a chunk holds: one bit each in a word.
 const chunkSize = 64
 
-// chunk is 64 slots in columns. A chunk and each of its columns carry the edit
-// that made them (owner): that edit may write them in place, any other copies
-// them first. So a claim on a host copies the few columns it changes.
+// chunk is 64 slots in columns. A chunk and each of its columns carry the edit that made them (owner). That edit may
+// write them in place; any other edit copies them first. So a claim on a host copies only the few columns that it
+// changes.
 type chunk struct {
 	owner    uint64
 	valid    uint64 // slots with a host
@@ -25,8 +25,8 @@ type chunk struct {
 	platforms *parts[platform]
 	sets      *parts[aggregateSet]
 	overrides *parts[overrides]
-	// classes by the catalog's id: what fits. It may be shorter than the
-	// catalog; nil: no host here has the class.
+	// classes are the limits by the catalog's id of the class. The slice may be shorter than the catalog; nil: no
+	// host here has the class.
 	classes []*limits
 	columns [columnCount]*column
 	metrics *measured
@@ -34,8 +34,8 @@ type chunk struct {
 	rows    *rows
 }
 
-// labels are sets of hosts by the catalog's id of what they have. A slice may
-// be shorter than the catalog.
+// labels are the sets of hosts that have a trait, aggregate, zone or cell, by its id in the catalog. A slice may be
+// shorter than the catalog.
 type labels struct {
 	owner      uint64
 	traits     []uint64
@@ -43,25 +43,23 @@ type labels struct {
 	zones      []uint64
 	cells      []uint64
 	zoned      uint64 // hosts in any zone
-	// Of child providers: the traits and the classes that any of a host's has.
+	// The traits and classes of child providers: a host is in the set if any of its children has one.
 	childTraits  []uint64
 	childClasses []uint64
 }
 
-// limits is the greatest amount of a class that fits on each host: the lesser
-// of what is free and max_unit; least when it has none of the class.
+// limits has, for each host, the greatest amount of a class that fits: the lesser of what is free and max_unit. It is
+// MinInt64 if the host does not have the class.
 type limits struct {
 	owner uint64
-	// odd marks hosts where min_unit or step_size is above 1: fitting below
-	// the limit is not enough there.
+	// odd marks hosts whose min_unit or step_size is above 1: there an amount below the limit may not fit.
 	odd uint64
 	// lo and hi are the least and greatest of v over hosts, kept by seal.
 	lo, hi int64
 	v      [chunkSize]int64
 }
 
-// column is one weigher's raw weight of each host, clamped to the weigher's
-// minimum.
+// column is one weigher's raw weight of each host, not below the weigher's minimum.
 type column struct {
 	owner uint64
 	// lo and hi are the least and greatest of v over hosts, kept by seal.
@@ -101,8 +99,8 @@ func (c *chunk) own(owner uint64) *chunk {
 	return &n
 }
 
-// The following write one slot's part, copying the column first unless the
-// chunk's owner made it. The chunk itself must be owned.
+// The set functions write one slot. They copy the column first unless the chunk's owner made it. The chunk itself
+// must be owned.
 
 func (c *chunk) setRow(i number, r *row) {
 	if c.rows.owner != c.owner {
@@ -182,8 +180,7 @@ func (c *chunk) ownLabels() *labels {
 	return c.labels
 }
 
-// seal brings lo and hi of the columns the owner wrote up to date. With hosts
-// added or removed (all) every column's are.
+// seal updates lo and hi of the columns that the owner wrote; of every column if hosts were added or removed (all).
 func (c *chunk) seal(all bool) {
 	for i, l := range c.classes {
 		if l != nil && (all || l.owner == c.owner) {

@@ -2,16 +2,15 @@ package schedule
 
 import "math/bits"
 
-// measured are a chunk's metrics in columns; nil for a metric that no host of it has
-// a value of.
+// measured are a chunk's metrics in columns; nil for a metric that none of its hosts has a value of.
 type measured struct {
 	owner uint64
-	// there and valued are the hosts that have a metric, and a value of its own.
+	// there are the hosts that have a metric, valued those whose metric has a value.
 	there, valued [metricCount]uint64
 	v             [metricCount]*[chunkSize]float64
 }
 
-// noMetrics is what a chunk has whose hosts report none.
+// noMetrics is shared by chunks whose hosts report no metrics.
 var noMetrics = &measured{}
 
 // setMetrics writes one slot's metrics. The chunk must be owned.
@@ -50,7 +49,7 @@ func (c *chunk) setMetrics(i number, f *Facts) {
 	}
 }
 
-// add adds ratio times a metric to the hosts of has, which have it.
+// add adds ratio times a metric to the sums of the hosts in has, which must have a value.
 func (m *measured) add(sum *[chunkSize]float64, at int, ratio float64, has uint64) {
 	v := m.v[at]
 	if has == ^uint64(0) {

@@ -1,6 +1,6 @@
 package schedule
 
-// parts are a chunk's hosts by something that several of them share.
+// parts groups a chunk's hosts by an object that several hosts share.
 type parts[T any] struct {
 	owner uint64
 	v     []part[T]
@@ -11,8 +11,7 @@ type part[T any] struct {
 	mask uint64
 }
 
-// put moves a host to the part of what it has now; nil: to none. It copies the
-// parts unless the owner made them.
+// put moves a host to the part of its new object; nil: to none. It copies the parts unless the owner made them.
 func (p *parts[T]) put(of *T, bit uint64, owner uint64) *parts[T] {
 	if p == nil {
 		p = &parts[T]{owner: owner}

@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// slotSet is a persistent set of slots. Most hold one: the first chunk's part
-// is inline, parts in other chunks are in rest.
+// slotSet is a persistent set of slots. Most sets are within one chunk, which is stored inline; rest has the other
+// chunks.
 type slotSet struct {
 	chunk number
 	mask  uint64
@@ -32,7 +32,7 @@ func (s slotSet) add(at number, owner uint64) slotSet {
 	return s
 }
 
-// remove takes a slot out; a set without slots has mask 0.
+// remove removes a slot; mask is 0 if none is left.
 func (s slotSet) remove(at number, owner uint64) slotSet {
 	chunk, bit := at/chunkSize, uint64(1)<<(at%chunkSize)
 	if s.mask != 0 && s.chunk == chunk {
@@ -66,7 +66,7 @@ func (s slotSet) without(chunk number, owner uint64) slotSet {
 	return s
 }
 
-// parts appends the set's words.
+// parts appends the set's words to a list.
 func (s slotSet) parts(to slotWords) slotWords {
 	if s.mask != 0 {
 		to = append(to, slotWord{s.chunk, s.mask})
@@ -87,7 +87,7 @@ type slotWord struct {
 	mask  uint64
 }
 
-// sorted puts the words in order, one a chunk.
+// sorted sorts the words and joins those of one chunk.
 func (s slotWords) sorted() slotWords {
 	slices.SortFunc(s, func(a, b slotWord) int { return cmp.Compare(a.chunk, b.chunk) })
 	out := s[:0]
@@ -101,7 +101,7 @@ func (s slotWords) sorted() slotWords {
 	return out
 }
 
-// in gives a chunk's word.
+// in gives the word of a chunk.
 func (s slotWords) in(chunk int) uint64 {
 	i := sort.Search(len(s), func(i int) bool { return int(s[i].chunk) >= chunk })
 	if i < len(s) && int(s[i].chunk) == chunk {

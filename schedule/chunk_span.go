@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// span sets lo and hi from the hosts in m; without any, lo > hi.
+// span sets lo and hi from the hosts in m; lo > hi if m is empty.
 func (l *limits) span(m uint64) {
 	l.lo, l.hi = math.MaxInt64, math.MinInt64
 	for ; m != 0; m &= m - 1 {
@@ -14,7 +14,7 @@ func (l *limits) span(m uint64) {
 	}
 }
 
-// span sets lo and hi from the hosts in m; without any, lo > hi.
+// span sets lo and hi from the hosts in m; lo > hi if m is empty.
 func (c *column) span(m uint64) {
 	c.lo, c.hi = math.Inf(1), math.Inf(-1)
 	for ; m != 0; m &= m - 1 {
@@ -28,8 +28,8 @@ func (c *column) span(m uint64) {
 	}
 }
 
-// atLeast gives the slots whose limit is n or more. The four runs have no
-// dependency on each other, which a processor uses.
+// atLeast gives the slots whose limit is n or more. The four runs are independent, so that a processor executes them
+// in parallel.
 func (l *limits) atLeast(n int64) uint64 {
 	var a, b, c, d uint64
 	for i := 15; i >= 0; i-- {

@@ -2,72 +2,68 @@ package schedule
 
 import "fmt"
 
-// scan is one query under way over a table.
+// scan is the state of one query on a table.
 type scan struct {
 	t *Table
-	// before is the table without the query's takes.
+	// before is the table without the query's tentative placements.
 	before  *Table
 	q       *Query
 	nova    *NovaRequest
 	options *Options
 	checks  []check
-	// counts, when set, takes how many hosts of the chunk at hand each check
-	// rejects.
+	// counts, unless nil, receives how many hosts of the current chunk each check rejects.
 	counts []uint8
-	// beyond: some check or weigher reads more than the chunk at hand and what a
-	// ground has.
+	// beyond: some check or weigher reads more than the current chunk and the ground (see FilterCache).
 	beyond bool
-	// unreadable is for a check to say which hosts it could not judge.
+	// unreadable is set by a check: the hosts that it could not judge.
 	unreadable uint64
 	exceptions []NovaException
-	// nested: TreeFilter is to run. spread are the hosts of the chunk at hand that
-	// passed some check by what their children have.
+	// nested: TreeFilter runs. spread are the hosts of the current chunk that passed some check only because their
+	// children may have what it asks.
 	nested bool
 	spread uint64
 	trees  treeSearch
-	// late are the filters that judge the providers of PCI devices, in their order.
+	// late are the filters that judge the providers of PCI devices, in their configured order.
 	late []string
-	// configured: ConfiguredExpressionFilter is to run; expression: ExpressionFilter.
+	// configured: ConfiguredExpressionFilter runs; expression: ExpressionFilter runs.
 	configured, expression bool
-	// asked are of the weighers by expressions.
+	// asked are the weights of the weighers by expressions.
 	asked []*expressionWeights
-	// spent is what expressions cost so far.
+	// spent is the cost of expressions so far.
 	spent    int
 	warned   []warned
 	weighers []weigher
-	// members of the request's group, by slot.
+	// members are the hosts with members of the request's group, by slot.
 	members []memberCount
-	// varied: hosts may have multipliers of their own, those of the weighers
-	// overridden; ofSet has the class of each set of overrides met, plus 1.
+	// varied: hosts may have their own multipliers. overridden are the weighers whose multiplier may differ; ofSet
+	// is, by set of overrides, its class plus 1, or 0 if not known yet.
 	varied     bool
 	overridden []int
 	ofSet      []int
 	classes    []class
 	scratch    []float64
-	// active are the weighers that can change an order, under the bounds
-	// ranked by; columns and terms are room for theirs in the chunk at hand.
+	// active are the weighers that can change the order under the ranking bounds. columns and terms are buffers for
+	// their parts in the current chunk.
 	active  []int
 	columns []*column
 	terms   []term
 	best    topK
-	// limiters are of the filters that run, in their order.
+	// limiters are those of the filters that run, in order.
 	limiters []limiter
 }
 
-// pass gives the hosts of a chunk that pass. It may look at those in m alone; bits
-// outside m do not matter.
+// pass gives the hosts of a chunk that pass. It may skip hosts outside m; their bits are ignored.
 type pass func(at int, c *chunk, m uint64) uint64
 
-// check is one thing a filter asks, of a chunk's hosts at once. One that would
-// pass every host of any table is not made.
+// check is one condition of a filter, for all hosts of a chunk at once. A check that passes every host of any table
+// is not made.
 type check struct {
 	filter string
-	// detail says what of the filter; empty when it asks one thing only.
+	// detail names the condition; empty if the filter has only one.
 	detail   string
 	pass     pass
 	rejected int
-	// unreadable counts the hosts rejected for which Nova raises an exception;
-	// example is one of them.
+	// unreadable counts the rejected hosts for which Nova raises an exception; example is one of them.
 	unreadable int
 	example    *row
 }
@@ -109,8 +105,8 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 	return s, nil
 }
 
-// addFilter adds a filter's checks; false when there is no such filter. Filters
-// that Nova would not run for the request add none.
+// addFilter adds a filter's checks; false if the filter does not exist. Filters that Nova would not run for the
+// request add none.
 func (s *scan) addFilter(name string) bool {
 	add, ok := filters[name]
 	if !ok {

@@ -2,10 +2,10 @@ package schedule
 
 import "slices"
 
-// judging says which of the filters that read NUMA cells and PCI devices judge a host.
+// judging says which of the filters for NUMA cells and PCI devices run.
 type judging struct{ numa, pci bool }
 
-// judging is that of the request's hosts by rules.
+// judging gives the judging of the request under rules.
 func (r *Request) judging(rules *Rules) judging {
 	if r.Forced() {
 		return judging{}
@@ -14,9 +14,9 @@ func (r *Request) judging(rules *Rules) judging {
 	return judging{numa: slices.Contains(names, NUMAFilter), pci: slices.Contains(names, PCIFilter)}
 }
 
-// deviceJudge asks NUMATopologyFilter and PciPassthroughFilter about the providers that the groups of PCI devices get on a
-// host, as Nova does for each allocation candidate (nova/scheduler/filters/__init__.py, CandidateFilterMixin, since 2023.1).
-// The zero value is ready and may be used again.
+// deviceJudge applies NUMATopologyFilter and PciPassthroughFilter to the providers that the groups of PCI devices get
+// on a host, as Nova does for each allocation candidate (nova/scheduler/filters/__init__.py, CandidateFilterMixin,
+// since 2023.1). The zero value is ready and reusable.
 type deviceJudge struct {
 	by     judging
 	row    *row
@@ -32,10 +32,10 @@ func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {
 	}
 }
 
-// idle reports whether there is nothing to judge.
+// idle reports whether neither filter runs.
 func (j *deviceJudge) idle() bool { return j.by == judging{} }
 
-// pass reports whether the host has the devices with these providers.
+// pass reports whether the host has the devices on these providers.
 func (j *deviceJudge) pass(mappings []Mapping) (bool, *pyError) {
 	hw := j.row.hardware()
 	if hw == nil {
@@ -57,8 +57,8 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *pyError) {
 	return search.find(hw)
 }
 
-// judgeDevices adds the checks of the filters that judge the providers of PCI devices, in their configured order, after
-// TreeFilter: each asks for an allocation candidate that the ones before it accept, too.
+// judgeDevices adds the checks of the filters that judge the providers of PCI devices, in their configured order,
+// after TreeFilter. Each check looks for an allocation candidate that the filters before it accept, too.
 func (s *scan) judgeDevices() {
 	by := judging{}
 	for _, filter := range s.late {

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// Edit collects changes to a table and gives the next version. It belongs to
-// one goroutine. What it costs follows what it changes, not what the table
-// holds (but for one pointer a chunk).
+// Edit collects changes to a table and gives the next version. It belongs to one goroutine. Its cost is proportional
+// to the changes, apart from copying one pointer for each chunk.
 type Edit struct {
-	t *Table // next version; its version is the owner of what is written
-	// written are the chunks owned, by index; true: hosts were added or removed.
+	t *Table // the next version; its number owns all that is written
+	// written are the owned chunks, by index; true: hosts were added or removed.
 	written map[int]bool
 }
 
@@ -33,7 +32,7 @@ func (e *Edit) Table() *Table {
 	return t
 }
 
-// chunk gives the chunk of a slot, owned.
+// chunk gives the chunk of a slot, made owned.
 func (e *Edit) chunk(at number) *chunk {
 	i := int(at / chunkSize)
 	if _, ok := e.written[i]; ok {
@@ -51,7 +50,7 @@ func (e *Edit) chunk(at number) *chunk {
 	return e.t.chunks[i]
 }
 
-// ownRow gives a slot's row and its chunk, both owned.
+// ownRow gives a slot's row and chunk, both made owned.
 func (e *Edit) ownRow(at number) (*row, *chunk) {
 	c := e.chunk(at)
 	r := c.rows.v[at%chunkSize].own(e.t.version)
@@ -59,7 +58,7 @@ func (e *Edit) ownRow(at number) (*row, *chunk) {
 	return r, c
 }
 
-// PutHost adds a host, or replaces it; its consumers stay.
+// PutHost adds a host, or replaces it and keeps its consumers.
 func (e *Edit) PutHost(h Host) {
 	t, owner := e.t, e.t.version
 	at, known := t.slots.get(h.UUID)
@@ -95,7 +94,7 @@ func (e *Edit) PutHost(h Host) {
 	e.write(at, r)
 }
 
-// RemoveHost removes a host and what consumers have on it.
+// RemoveHost removes a host, and its consumers from it.
 func (e *Edit) RemoveHost(id ID) {
 	t, owner := e.t, e.t.version
 	at, ok := t.slots.get(id)
@@ -114,8 +113,8 @@ func (e *Edit) RemoveHost(id ID) {
 	t.n--
 }
 
-// SetUsage sets what is used of each class (0 of those not named) and the Nova
-// view. It reports false when there is no such host.
+// SetUsage sets the amounts used of each class, 0 for classes that are not named, and the Nova view. It reports false
+// if the host does not exist.
 func (e *Edit) SetUsage(id ID, used []Amount, v View) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
@@ -135,8 +134,8 @@ func (e *Edit) SetUsage(id ID, used []Amount, v View) bool {
 	return true
 }
 
-// SetChildUsage sets what is used of the child providers (0 of what is not named). It
-// reports false when there is no such host.
+// SetChildUsage sets the amounts used of the child providers, 0 for those that are not named. It reports false if the
+// host does not exist.
 func (e *Edit) SetChildUsage(id ID, used []ProviderAmount) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
@@ -157,8 +156,7 @@ func (e *Edit) SetChildUsage(id ID, used []ProviderAmount) bool {
 	return true
 }
 
-// SetDown sets whether a host is down. It reports false when there is no such
-// host.
+// SetDown sets whether a host is down. It reports false if the host does not exist.
 func (e *Edit) SetDown(id ID, down bool) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
@@ -176,20 +174,19 @@ func (e *Edit) SetDown(id ID, down bool) bool {
 	return true
 }
 
-// Take does what a pick does to its host: resources, the Nova view, NUMA cells and
-// PCI devices used, one instance and one io operation more, the consumer added besides (in the request's
-// group, unless its MembersExact says otherwise). It reports false when there
-// is no such host.
+// Take applies a pick to its host: the resources, Nova view, NUMA cells and PCI devices used, one more instance and
+// io operation, and the consumer. The consumer is in the request's group, unless MembersExact says otherwise. Take
+// reports false if the host does not exist.
 func (e *Edit) Take(t TentativePlacement, q *Request) bool {
 	return e.place(t, q, judging{numa: !q.Forced(), pci: !q.Forced()})
 }
 
-// Place is Take of a pick that was made by rules.
+// Place is Take for a pick made under rules.
 func (e *Edit) Place(t TentativePlacement, q *Request, rules *Rules) bool {
 	return e.place(t, q, q.judging(rules))
 }
 
-// PlaceBuilt is Place of an instance that has come to its host: it is no io operation.
+// PlaceBuilt is Place for an instance that already runs on its host: it adds no io operation.
 func (e *Edit) PlaceBuilt(t TentativePlacement, q *Request, rules *Rules) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
@@ -204,7 +201,7 @@ func (e *Edit) PlaceBuilt(t TentativePlacement, q *Request, rules *Rules) bool {
 	return true
 }
 
-// place is Take of a host that these filters judged: NUMA cells are taken by the limits of NUMATopologyFilter.
+// place is Take for a host that these filters judged. If NUMATopologyFilter did, its limits apply to NUMA cells.
 func (e *Edit) place(t TentativePlacement, q *Request, by judging) bool {
 	at, ok := e.t.slots.get(t.Host)
 	if !ok {
@@ -249,7 +246,7 @@ func (e *Edit) newSlot() number {
 		e.t.free = f.next
 		return f.slot
 	}
-	// No slot is free, so every one below is taken.
+	// No slot is free, so all slots below n are taken.
 	return number(e.t.n)
 }
 
@@ -274,7 +271,7 @@ func (e *Edit) unindex(h *Host, at number) {
 	e.t.nodes = drop(e.t.nodes, name(h.NodeName))
 }
 
-// cloneHost keeps the table's rows apart from what the caller may write to.
+// cloneHost copies what the caller may still write to.
 func cloneHost(h *Host) *Host {
 	c := *h
 	c.Traits = slices.Clone(h.Traits)
@@ -291,7 +288,7 @@ func cloneHost(h *Host) *Host {
 	return &c
 }
 
-// most is the greatest amount that fits by capacity and max_unit.
+// most is the greatest amount that fits within capacity and max_unit.
 func most(r *Resource, used int64) int64 {
 	free := r.Capacity - used
 	if used < 0 && free < r.Capacity {

@@ -2,8 +2,8 @@ package schedule
 
 import "slices"
 
-// PutConsumer puts an instance on a host, from wherever it was. It reports false
-// when there is no such host; the instance then stays where it was.
+// PutConsumer puts an instance on a host, and takes it off all others. If the host does not exist, it reports false,
+// and the instance stays where it is.
 func (e *Edit) PutConsumer(host ID, c Consumer) bool {
 	t, owner := e.t, e.t.version
 	at, ok := t.slots.get(host)
@@ -30,9 +30,8 @@ func (e *Edit) PutConsumer(host ID, c Consumer) bool {
 	return true
 }
 
-// AddConsumer puts an instance on a host besides those it is on: one that is being
-// moved is on two at once. On a host that it is on already it stays once, in the
-// group that was named last. It reports false when there is no such host.
+// AddConsumer puts an instance on a host besides its other hosts: a moving instance is on two. On a host that it is
+// already on, its group is replaced. It reports false if the host does not exist.
 func (e *Edit) AddConsumer(host ID, c Consumer) bool {
 	t, owner := e.t, e.t.version
 	at, ok := t.slots.get(host)
@@ -74,10 +73,10 @@ func (e *Edit) AddConsumer(host ID, c Consumer) bool {
 	return true
 }
 
-// none is no slot.
+// none is the number of no slot.
 const none = ^number(0)
 
-// linked makes one value of places, in their order; there is at least one.
+// linked links places, at least one, in their order.
 func linked(places []place) place {
 	first := places[0]
 	first.next = nil
@@ -88,7 +87,7 @@ func linked(places []place) place {
 	return first
 }
 
-// RemoveConsumer takes an instance off the hosts it is on, if any.
+// RemoveConsumer removes an instance from all its hosts.
 func (e *Edit) RemoveConsumer(instance ID) {
 	t, owner := e.t, e.t.version
 	first, ok := t.consumers.get(instance)
@@ -101,7 +100,7 @@ func (e *Edit) RemoveConsumer(instance ID) {
 	}
 }
 
-// removeFrom takes an instance off one of its hosts.
+// removeFrom removes an instance from one of its hosts.
 func (e *Edit) removeFrom(at number, instance ID) {
 	first, _ := e.t.consumers.get(instance)
 	var kept []place
@@ -119,7 +118,7 @@ func (e *Edit) removeFrom(at number, instance ID) {
 	e.t.consumers = e.t.consumers.set(instance, linked(kept), e.t.version)
 }
 
-// leave takes an instance out of a host's row and its group's count.
+// leave removes an instance from a host's row and from the count of its group.
 func (e *Edit) leave(instance ID, was *place) {
 	e.count(was.group, was.slot, -1)
 	r, _ := e.ownRow(was.slot)
@@ -132,7 +131,7 @@ func (e *Edit) leave(instance ID, was *place) {
 	r.consumers = slices.Clip(kept)
 }
 
-// count adds to a group's members on a slot.
+// count adds d to the number of a group's members on a slot.
 func (e *Edit) count(group ID, at number, d int) {
 	if group == (ID{}) {
 		return

@@ -10,10 +10,9 @@ import (
 // availabilityZone is the metadata key of an aggregate that makes it a zone.
 const availabilityZone = "availability_zone"
 
-// ZonesOf gives the zones that an aggregate's metadata names: one, or several
-// separated by commas, as Nova's AvailabilityZoneFilter reads them
-// (nova/scheduler/filters/utils.py, aggregate_metadata_get_by_host). Empty parts
-// name none.
+// ZonesOf gives the zones in an aggregate's metadata: one, or several separated by commas, as Nova's
+// AvailabilityZoneFilter reads them (nova/scheduler/filters/utils.py, aggregate_metadata_get_by_host). Empty parts
+// are left out.
 func ZonesOf(metadata map[string]string) []string {
 	value := metadata[availabilityZone]
 	if !strings.Contains(value, ",") {
@@ -80,7 +79,7 @@ func (e *Edit) write(at number, r *row) {
 		a := &h.Aggregates[i]
 		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)
 		if _, zoned := a.Metadata[availabilityZone]; zoned {
-			l.zoned |= bit // Even by an empty name, as in Nova.
+			l.zoned |= bit // Even with an empty value, as in Nova.
 		}
 		for _, zone := range ZonesOf(a.Metadata) {
 			l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
@@ -101,7 +100,7 @@ func (e *Edit) write(at number, r *row) {
 	e.writeUsage(at, r, c)
 }
 
-// writeUsage fills the columns that follow from what is used and from the view.
+// writeUsage fills the columns that depend on the amounts used and on the view.
 func (e *Edit) writeUsage(at number, r *row, c *chunk) {
 	i := at % chunkSize
 	for k := range r.host.Resources {
@@ -118,7 +117,7 @@ func (e *Edit) writeUsage(at number, r *row, c *chunk) {
 	}
 }
 
-// share interns what other hosts have too.
+// share interns what other hosts may have too.
 func (e *Edit) share(r *row, c *chunk, bit uint64) {
 	names, owner := &e.t.names, e.t.version
 	r.platform = names.platform(r.host, r.view.HypervisorVersion, owner)

@@ -6,21 +6,19 @@ import (
 	"cellgate/internal/python"
 )
 
-// operator is a requirement on a value as flavors write it: "<in> avx",
-// ">= 5", "s== gold" (nova/scheduler/filters/extra_specs_ops.py). It is read
-// once a query.
+// operator is a condition on a value as flavors write it: "<in> avx", ">= 5", "s== gold"
+// (nova/scheduler/filters/extra_specs_ops.py). It is parsed once for each query.
 type operator struct {
 	req  string
 	op   string // empty: the whole text is compared
 	args []string
-	// number is args[0] as a number, when it is one.
+	// number is args[0] as a number, if it is one.
 	number   float64
 	isNumber bool
 }
 
-// readOperator never fails: a first word that is no operator makes the whole
-// text a value to be equal to. Only a comparison of numbers needs its operand
-// to be one, and says so when it meets a value.
+// readOperator never fails. If the first word is not an operator, the value must equal the whole text. A comparison
+// of numbers without a numeric operand fails later, in match.
 func readOperator(req string) operator {
 	o := operator{req: req}
 	words := python.Fields(req)
@@ -39,9 +37,9 @@ func readOperator(req string) operator {
 	return o
 }
 
-// match reports whether the value is as required. "=" asks for at least; only
-// the first word after an operator counts, but for <all-in> and <or>, whose
-// every second word is an alternative. Without an operand nothing matches.
+// match reports whether the value meets the condition. "=" means at least. Only the first word after an operator
+// counts, except for <all-in>, and for <or>, where every second word is an alternative. Without an operand nothing
+// matches.
 func (o *operator) match(v string) (bool, *pyError) {
 	if o.op == "" {
 		return v == o.req, nil
@@ -97,7 +95,7 @@ func (o *operator) compare(v string) (bool, *pyError) {
 	return o.holds(n), nil
 }
 
-// holds compares with the operand, which is a number.
+// holds compares n with the operand, which must be a number.
 func (o *operator) holds(n float64) bool {
 	switch o.op {
 	case "==":

@@ -8,10 +8,9 @@ import (
 	"cellgate/internal/python"
 )
 
-// FactTexts are what a compute node says of itself beyond amounts, as
-// compute_nodes has them. An empty text is NULL where the column may be:
-// CPUInfo and HypervisorType never are. CPUInfo, SupportedInstances, Stats,
-// Metrics, NUMATopology and PCIPools (the column pci_stats) are JSON.
+// FactTexts are what a compute node reports beyond amounts, as in the table compute_nodes. An empty text is NULL
+// where the column allows it; CPUInfo and HypervisorType are never NULL. CPUInfo, SupportedInstances, Stats, Metrics,
+// NUMATopology and PCIPools (the column pci_stats) are JSON.
 type FactTexts struct {
 	HypervisorType     string
 	HypervisorHostname string
@@ -24,31 +23,27 @@ type FactTexts struct {
 	PCIPools           string
 }
 
-// Facts are FactTexts, read. They are immutable once a table has them: any
-// number of hosts and versions share one.
+// Facts are parsed FactTexts. They are immutable once a table has them: hosts and versions share them.
 type Facts struct {
 	FactTexts
-	// Failed has the fields that cannot be read, each with the exception it is
-	// in Nova ("ValueError: …"). One such row fails every request there; here
-	// the host is left out, see HostFilter.
+	// Failed are the fields that cannot be read, each with the exception that Nova raises ("ValueError: …"). One such
+	// row fails every request in Nova; here only the host is left out, see HostFilter.
 	Failed map[string]string
-	// Unfilled: the compute has not reported yet (free_disk_gb is NULL). Nova
-	// keeps an empty host state for it, with no stats, metrics or ratios.
+	// Unfilled: the compute has not reported yet (free_disk_gb is NULL). Nova keeps an empty host state for such a
+	// host, without stats, metrics or ratios.
 	Unfilled bool
 
 	*hostPlatform
 	stats   *dict
 	metrics [metricCount]metric
 	ip      netip.Addr
-	// hardware is as reported, without what claims and picks of a query took; see
-	// Edit.SetAssigned and Edit.Take. In a copy of a row where some was taken, reported
-	// is what it was before.
+	// hardware is what is free: as reported, or less what claims and picks take (Edit.SetAssigned, Edit.Take). Then
+	// reported is the hardware as reported; else nil.
 	hardware hardware
 	reported *hardware
 }
 
-// statTexts makes texts of the stats' numbers, as the field of ComputeNode does
-// (DictOfNullableStringsField).
+// statTexts converts numbers in the stats to texts, as ComputeNode's field does (DictOfNullableStringsField).
 func (f *Facts) statTexts() {
 	for _, key := range f.stats.keys {
 		v := f.stats.v[key]
@@ -61,8 +56,7 @@ func (f *Facts) statTexts() {
 	}
 }
 
-// ParseFacts reads the texts. It does not fail: what cannot be read stands in
-// Failed.
+// ParseFacts parses the texts. It does not fail: what cannot be read is in Failed.
 func ParseFacts(t FactTexts) *Facts {
 	f := &Facts{FactTexts: t, hostPlatform: platformOf(t)}
 	if f.hostPlatform.failed != "" {
@@ -71,7 +65,7 @@ func ParseFacts(t FactTexts) *Facts {
 	f.readStats()
 	f.readMetrics()
 	f.readHardware()
-	// An address that is none fails only who asks for one: see CIDRFilter.
+	// An invalid address fails only requests that ask for addresses: see CIDRFilter.
 	f.ip, _ = readHostAddress(t.HostIP)
 	return f
 }
@@ -92,7 +86,7 @@ func (f *Facts) fail(field, format string, args ...any) {
 
 func (f *Facts) raises(field string, err *pyError) { f.fail(field, "%s: %s", err.class, err.message) }
 
-// firstFailed is the field that Nova reads first of those it cannot read.
+// firstFailed is the unreadable field that Nova reads first.
 func (f *Facts) firstFailed() string {
 	order := []string{"host_ip", "supported_instances", "pci_stats", "numa_topology", "stats", "metrics"}
 	for _, field := range order {
@@ -121,8 +115,7 @@ func (f *Facts) readStats() {
 	}
 }
 
-// Counter gives a counter of the stats as Nova reads it, int(stats.get(key, 0)),
-// or the exception that this is there.
+// Counter gives a counter of the stats as Nova reads it, int(stats.get(key, 0)), or the exception that this raises.
 func (f *Facts) Counter(key string) (n int64, exception string) {
 	switch v, ok := f.stats.v[key]; {
 	case !ok:
@@ -130,7 +123,7 @@ func (f *Facts) Counter(key string) (n int64, exception string) {
 	case v.kind == absent:
 		return 0, "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
 	default:
-		// Every other value has been made a text.
+		// Every other value was converted to text.
 		if n, ok = python.Int(v.s); !ok {
 			return 0, "ValueError: " + key + ": " + notAnInt(v.s).message
 		}
@@ -138,15 +131,14 @@ func (f *Facts) Counter(key string) (n int64, exception string) {
 	}
 }
 
-// platform is what hosts of one make share: filters that read nothing else are
-// asked once a platform.
+// platform is what similar hosts share: filters that read nothing else judge each platform once.
 type platform struct {
 	id      int
 	facts   *Facts // of any of its hosts; may be nil
 	version int64
 }
 
-// platformKey interns a host's platform.
+// platformKey is equal for hosts of the same platform.
 func platformKey(h *Host, version int64) name {
 	key := strconv.FormatInt(version, 10) + "\x00"
 	if h.Facts == nil {

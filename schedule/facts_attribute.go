@@ -1,8 +1,7 @@
 package schedule
 
-// attribute gives what Nova's HostState has under a name: HostState's own
-// attributes, not those of compute_nodes (nova/scheduler/host_manager.py). False:
-// there is no such attribute.
+// attribute gives an attribute of Nova's HostState, by its name there and not in compute_nodes
+// (nova/scheduler/host_manager.py). False: there is no such attribute.
 func (r *row) attribute(name string) (value, bool) {
 	v, f := &r.view, r.host.Facts
 	filled := f == nil || !f.Unfilled
@@ -106,7 +105,7 @@ func ofPlatform(attribute string) bool {
 	return false
 }
 
-// service is the row of the host's nova-compute service: the fields that are known.
+// service is the row of the host's nova-compute service, with the fields that are known.
 func (r *row) service() value {
 	d := &dict{v: map[string]value{}}
 	d.set("host", textValue(r.host.ServiceHost))
@@ -116,7 +115,7 @@ func (r *row) service() value {
 	return value{kind: object, dict: d}
 }
 
-// opaques is a list of objects that only are there: it counts whether it is empty.
+// opaques is a list of n objects without content: only whether it is empty matters.
 func opaques(n int) value {
 	v := value{kind: list, list: make([]value, n)}
 	for i := range v.list {
@@ -125,7 +124,7 @@ func opaques(n int) value {
 	return v
 }
 
-// instances are by uuid.
+// instances are the instances on the host, by uuid.
 func (r *row) instances() value {
 	d := &dict{v: map[string]value{}}
 	for _, id := range r.consumers {
@@ -153,7 +152,7 @@ func when(ok bool, v value) value {
 	return value{}
 }
 
-// stat gives a value of the host's stats; none when it has none of the name.
+// stat gives a value of the host's stats; false if there is none.
 func (r *row) stat(key string) (value, bool) {
 	if r.host.Facts == nil || r.host.Facts.Unfilled {
 		return value{}, false

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// metric is a MonitorMetric. Some have no value of their own, only one a NUMA
-// node.
+// metric is a MonitorMetric. Some metrics have no value of their own, only one for each NUMA node.
 type metric struct {
 	there, hasValue bool
 	value           float64
 }
 
-// metricNames are all there are (nova/objects/fields.py, MonitorMetricType): first
-// those that are stored as fractions.
+// metricNames are all metrics (nova/objects/fields.py, MonitorMetricType). The first percentCount are stored as
+// fractions.
 var metricNames = [metricCount]string{
 	"cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent",
 	"cpu.frequency", "cpu.user.time", "cpu.kernel.time", "cpu.idle.time", "cpu.iowait.time",
@@ -26,11 +25,11 @@ const (
 	percentCount = 5
 )
 
-// metricIndex is where a metric stands; below 0 when there is none of the name.
+// metricIndex is a metric's index in metricNames; below 0 for an unknown name.
 func metricIndex(name string) int { return slices.Index(metricNames[:], name) }
 
-// readMetrics reads what monitors measured: values are integers, percentages are
-// multiplied by 100 and cut (nova/objects/monitor_metric.py, from_json).
+// readMetrics reads the metrics of monitors. Values are integers; percentages are multiplied by 100 and truncated
+// (nova/objects/monitor_metric.py, from_json).
 func (f *Facts) readMetrics() {
 	if f.Metrics == "" {
 		return
@@ -42,8 +41,8 @@ func (f *Facts) readMetrics() {
 		f.raises(field, notJSON(err))
 		return
 	case v.kind == text && v.s == "", v.kind == object && len(v.dict.keys) == 0:
-		return // Nothing to go through.
-	case v.kind == text, v.kind == object: // Python goes through letters or keys.
+		return // Nothing to iterate over.
+	case v.kind == text, v.kind == object: // Python iterates over letters or keys.
 		v = value{kind: list, list: []value{textValue("")}}
 	case v.kind != list:
 		f.fail(field, "TypeError: '%s' object is not iterable", v.typeName())
@@ -71,7 +70,7 @@ func (f *Facts) readMetrics() {
 			f.fail(field, "ValueError: Field value %s is invalid", name.String())
 			return
 		}
-		// Of several of a name the last counts.
+		// If a name occurs several times, the last one counts.
 		f.metrics[at] = metric{there: true}
 		if hasValue {
 			n, raised := metricValue(at, &x)
@@ -84,7 +83,7 @@ func (f *Facts) readMetrics() {
 	}
 }
 
-// metricValue is int(v) of Python, of percentages int(v * 100).
+// metricValue is Python's int(v), for percentages int(v * 100).
 func metricValue(at int, v *value) (float64, *pyError) {
 	percent := at < percentCount
 	n, ok := v.number()
@@ -103,7 +102,7 @@ func metricValue(at int, v *value) (float64, *pyError) {
 	default:
 		s := v.s
 		if percent {
-			s = strings.Repeat(s, 100) // A text times 100.
+			s = strings.Repeat(s, 100) // Python repeats the text 100 times.
 		}
 		if n, ok = parseBigInt(s); !ok {
 			return 0, notAnInt(s)

@@ -2,13 +2,12 @@ package schedule
 
 import "slices"
 
-// Fallback takes the place of a request's Resources, Required and Forbidden on
-// hosts that do not pass those: the second query that Nova makes for dedicated
-// CPUs (nova/scheduler/manager.py, select_destinations). Nova asks it always, and
-// joins both answers with the first one's before the second's: so each host is
-// judged for itself, and no cell needs to know of another.
+// Fallback replaces a request's Resources, Required and Forbidden on hosts that do not pass those. It is the second
+// query that Nova makes for dedicated CPUs (nova/scheduler/manager.py, select_destinations). Nova always makes both,
+// and lists the second answer after the first. So each host can be judged by itself, without knowledge of other
+// cells.
 type Fallback struct {
-	// Resources as in Request.
+	// Resources, Required and Forbidden are as in Request.
 	Resources []Amount
 	Required  []string
 	Forbidden []string
@@ -25,15 +24,14 @@ func differing[T comparable](a, b []T) []T {
 	return out
 }
 
-// own gives what of the request's first question the fallback does not ask, and the
-// other way round.
+// own gives what only the request's own query asks for, and what only the fallback asks for.
 func (f *Fallback) own(r *Request) (first, second Fallback) {
 	first = Fallback{differing(r.Resources, f.Resources), differing(r.Required, f.Required), differing(r.Forbidden, f.Forbidden)}
 	second = Fallback{differing(f.Resources, r.Resources), differing(f.Required, r.Required), differing(f.Forbidden, r.Forbidden)}
 	return first, second
 }
 
-// eitherDetail names the classes that only one of the two asks for.
+// eitherDetail names the classes that only one of the two queries asks for.
 func eitherDetail(first, second *Fallback) string {
 	text := ""
 	for i, list := range [][]Amount{first.Resources, second.Resources} {
@@ -50,8 +48,7 @@ func eitherDetail(first, second *Fallback) string {
 	return text
 }
 
-// either passes the hosts that pass one or the other; the traits that only one of
-// them asks for are of it.
+// either keeps the hosts that pass one of the two queries. Traits that only one of them asks for are part of it.
 func (s *scan) either(f *Fallback) {
 	first, second := f.own(s.q.Request)
 	one, other := s.passing(&first), s.passing(&second)
@@ -61,7 +58,7 @@ func (s *scan) either(f *Fallback) {
 	})
 }
 
-// passing keeps the hosts that pass all of it.
+// passing keeps the hosts that pass everything in f.
 func (s *scan) passing(f *Fallback) pass {
 	var all []pass
 	for _, t := range f.Required {

@@ -8,10 +8,10 @@ import (
 
 // Filled is how many instances of a request fit on a table.
 type Filled struct {
-	// Instances fit, on HostsUsed hosts.
+	// Instances is how many fit, HostsUsed on how many hosts.
 	Instances, HostsUsed int
-	// Limited: as many as wanted were counted, so that more may fit. Else Rejects say why the next one finds no host:
-	// the sum of their Hosts is Hosts.
+	// Limited: the count stopped at the requested most, so more may fit. Else Rejects say why the next instance finds
+	// no host; the sum of their Hosts is Hosts.
 	Limited bool
 	Hosts   int
 	Rejects []Reject
@@ -19,12 +19,13 @@ type Filled struct {
 	NovaException *NovaException
 }
 
-// fillWork is after how many instances, or chunks filtered, Fill rests.
+// fillWork is how many instances or chunks Fill handles between calls of rest.
 const fillWork = 1024
 
-// Fill counts how many instances of the query's request fit, most at most, if they are placed one after the other with
-// Propose and Take. Each instance is a member of the request's group. The table does not change. rest is called after a
-// few milliseconds of work; its error ends the count. Not for the policy Affinity: the first pick decides about it.
+// Fill counts how many instances of the query's request fit, up to most, placed one after the other with Propose and
+// Take. Each instance is a member of the request's group. The table does not change. Fill calls rest after every few
+// milliseconds of work; an error of rest ends the count. Do not use it for the policy Affinity, where everything
+// depends on the first pick.
 //
 // What fits on a host depends on that host alone. So each round places one instance on every host that passes, and the
 // order of hosts does not matter.
@@ -41,7 +42,7 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 		return nil, err
 	}
 	judged := r.judging(rules)
-	// Without these nothing reads which instances are on a host: a million consumers would be 200 MB.
+	// If nothing reads which instances are on a host, do not add them: a million consumers would take 200 MB.
 	consumers := r.Group != nil || slices.Contains(rules.filters(), TypeAffinityFilter)
 	out, work := &Filled{}, 0
 	for {
@@ -93,18 +94,18 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 	}
 }
 
-// filler names the nth instance of a Fill. It is no uuid that anybody makes: it has no version.
+// filler is the uuid of the nth instance of a Fill. No generator makes such uuids: they have no version.
 func filler(n int) ID {
 	id := ID{0: 0xce, 15: 0x11}
 	binary.BigEndian.PutUint64(id[4:], uint64(n))
 	return id
 }
 
-// newGroup is the group of instances that are placed for a question, where the request's group has no uuid.
+// newGroup is the uuid of the group of tentatively placed instances, if the request's group has none.
 var newGroup = ID{0: 0xce, 1: 0x11, 15: 0x01}
 
-// OfNewMembers gives the request as each new member of its group has it: those placed before are members too, also where
-// the request's group has no uuid.
+// OfNewMembers gives the request as each new member of its group has it: instances placed before are members too,
+// even if the request's group has no uuid.
 func (r *Request) OfNewMembers() *Request {
 	if r.Group == nil {
 		return r
@@ -118,7 +119,7 @@ func (r *Request) OfNewMembers() *Request {
 	return &out
 }
 
-// raised gives what Nova raises instead of an answer; nil for nothing, and without an answer.
+// raised gives the exception that Nova raises instead of an answer; nil for none, or if p is nil.
 func (p *Proposal) raised() *NovaException {
 	if p == nil {
 		return nil

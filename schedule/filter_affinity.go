@@ -1,7 +1,7 @@
 package schedule
 
-// affinityFilter keeps the service hosts an affinity group is on already; all
-// of them when it is on none (filters/affinity_filter.py).
+// affinityFilter keeps the service hosts that an affinity group is already on; all hosts if it is on none
+// (filters/affinity_filter.py).
 func (s *scan) affinityFilter() {
 	r := s.q.Request
 	if r.Group == nil || r.Group.Policy != Affinity || r.Forced() {

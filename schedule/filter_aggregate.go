@@ -2,10 +2,9 @@ package schedule
 
 import "slices"
 
-// aggregateFilter asks for one aggregate of each set of MemberOf, and for none
-// of the forbidden (Placement's member_of). An empty set has none to be in. It
-// also asks for what Nova's request filters make member_of of: an aggregate of the
-// tenant, none that is isolated.
+// aggregateFilter requires one aggregate of each set of MemberOf, and none of the forbidden ones (Placement's
+// member_of). An empty set matches no host. It also applies the member_of that Nova's request filters add: an
+// aggregate of the tenant, and no isolated aggregate.
 func (s *scan) aggregateFilter() {
 	r, names := s.q.Request, &s.t.names.aggregates
 	if len(r.MemberOf) > 0 {
@@ -40,7 +39,7 @@ func (s *scan) aggregateFilter() {
 	}
 }
 
-// sets gives the ids of the names known; names no host has are left out.
+// sets gives the ids of known names; names that no host has are left out.
 func (s *series) sets(names [][]string) [][]int {
 	out := make([][]int, len(names))
 	for i, set := range names {
@@ -53,7 +52,7 @@ func (s *series) sets(names [][]string) [][]int {
 	return out
 }
 
-// hasAny joins the words of some ids.
+// hasAny is the union of the words of some ids.
 func hasAny(words []uint64, ids []int) (m uint64) {
 	for _, id := range ids {
 		m |= has(words, id)

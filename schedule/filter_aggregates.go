@@ -13,10 +13,8 @@ const (
 	AggregateTypeAffinityFilter = "AggregateTypeAffinityFilter"
 )
 
-// aggregateExtraSpecsFilter: each extra spec without a scope, and each of the
-// scope aggregate_instance_extra_specs, must match a value of its key; a host
-// whose aggregates lack the key fails
-// (filters/aggregate_instance_extra_specs.py).
+// aggregateExtraSpecsFilter: each extra spec without a scope, or with the scope aggregate_instance_extra_specs, must
+// match a value of its key. A host whose aggregates lack the key fails (filters/aggregate_instance_extra_specs.py).
 func (s *scan) aggregateExtraSpecsFilter() {
 	var specs []capability
 	for _, spec := range s.nova.Flavor.ExtraSpecs {
@@ -42,8 +40,8 @@ func (s *scan) aggregateExtraSpecsFilter() {
 	})
 }
 
-// matchAny reports whether one of the values matches. A value that raises counts
-// only when no other matches: Nova goes through them in no order.
+// matchAny reports whether one of the values matches. An exception counts only if no value matches: Nova iterates in
+// no order.
 func (o *operator) matchAny(values []string) (bool, *pyError) {
 	var raised *pyError
 	for _, v := range values {
@@ -58,9 +56,8 @@ func (o *operator) matchAny(values []string) (bool, *pyError) {
 	return false, raised
 }
 
-// aggregateImageFilter: an image property that aggregates have a key for must be
-// one of its values; one that the image does not set passes
-// (filters/aggregate_image_properties_isolation.py).
+// aggregateImageFilter: if aggregates have the key of an image property, the property must be one of its values. A
+// property that the image does not set passes (filters/aggregate_image_properties_isolation.py).
 func (s *scan) aggregateImageFilter() {
 	if s.nova.Image == nil {
 		return
@@ -88,7 +85,7 @@ func (s *scan) aggregateImageFilter() {
 	})
 }
 
-// aggregateTenantFilter: a host whose aggregates name tenants takes only theirs
+// aggregateTenantFilter: a host whose aggregates name tenants accepts only those
 // (filters/aggregate_multitenancy_isolation.py).
 func (s *scan) aggregateTenantFilter() {
 	const key = "filter_tenant_id"
@@ -107,8 +104,7 @@ func (s *scan) aggregateTenantFilter() {
 	})
 }
 
-// aggregateTypeAffinityFilter: a host whose aggregates name flavors takes only
-// those (filters/type_filter.py).
+// aggregateTypeAffinityFilter: a host whose aggregates name flavors accepts only those (filters/type_filter.py).
 func (s *scan) aggregateTypeAffinityFilter() {
 	s.perSet(AggregateTypeAffinityFilter, func(a *aggregateSet) (bool, *pyError) {
 		flavors := a.split["instance_type"]

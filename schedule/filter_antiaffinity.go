@@ -1,8 +1,7 @@
 package schedule
 
-// antiAffinityFilter keeps the hosts with fewer members of the group than its
-// limit, and those that the moved instance is on already: a resize may stay
-// (filters/affinity_filter.py).
+// antiAffinityFilter keeps the hosts with fewer members of the group than its limit, and those that the moving
+// instance is already on: a resize may stay (filters/affinity_filter.py).
 func (s *scan) antiAffinityFilter() {
 	g := s.q.Request.Group
 	if g == nil || g.Policy != AntiAffinity || s.q.Request.Forced() {

@@ -2,17 +2,16 @@ package schedule
 
 import "strings"
 
-// ComputeCapabilitiesFilter compares extra specs with what a host has
-// (filters/compute_capabilities_filter.py): those of the scope capabilities, and
-// those without a scope whose name is one of the host's attributes or stats.
-// hw:maxphysaddr_bits asks for at least so many in cpu_info.
+// CapabilitiesFilter compares extra specs with a host's capabilities (filters/compute_capabilities_filter.py): specs
+// of the scope capabilities, and specs without a scope that name an attribute or stat of the host.
+// hw:maxphysaddr_bits requires at least that many bits in cpu_info.
 const CapabilitiesFilter = "ComputeCapabilitiesFilter"
 
 // capability is an extra spec that the filter reads.
 type capability struct {
 	path []string
 	want operator
-	// bare: without a scope, so that a host without it passes.
+	// bare: the spec has no scope; a host without the attribute or stat then passes.
 	bare bool
 }
 
@@ -36,7 +35,7 @@ func (s *scan) capabilitiesFilter() {
 	}
 }
 
-// readCapability is false for specs that no host is asked about.
+// readCapability parses a spec; false for specs that the filter ignores.
 func (s *scan) readCapability(spec Pair) (capability, bool) {
 	if spec.Key == "hw:maxphysaddr_bits" {
 		return capability{path: []string{"cpu_info", "maxphysaddr", "bits"}, want: readOperator(">= " + spec.Value)}, true
@@ -72,20 +71,20 @@ func (r *row) capable(of []capability) (bool, *pyError) {
 	return true, nil
 }
 
-// capability walks a path: an attribute of the host, else of its stats, then
-// keys of what is there, which may be JSON text.
+// capability follows a path: an attribute of the host, or else of its stats, then keys of that value, which may be
+// JSON text.
 func (r *row) capability(path []string) value {
 	v, _ := r.attribute(path[0])
 	if v.kind == absent {
 		v, _ = r.stat(path[0])
 	}
 	if len(path) > 1 && path[0] == "service" {
-		return value{} // A dictionary to JsonFilter alone.
+		return value{} // Only JsonFilter sees it as a dictionary.
 	}
 	for i, key := range path[1:] {
 		if v.kind == text {
 			if i == 0 && path[0] == "cpu_info" && r.host.Facts != nil {
-				v = r.host.Facts.cpuInfo // Read once, not for every request.
+				v = r.host.Facts.cpuInfo // Parsed once, not for every request.
 			} else {
 				v, _ = parseJSON(v.s)
 			}
@@ -98,7 +97,7 @@ func (r *row) capability(path []string) value {
 	return v
 }
 
-// matchValue is match with the value's text, without making it for numbers.
+// matchValue is match with the value's text, but does not format numbers.
 func (o *operator) matchValue(v *value) (bool, *pyError) {
 	if n, ok := v.number(); ok && v.kind != boolean && o.isNumber {
 		return o.holds(n), nil

@@ -9,8 +9,8 @@ import (
 	"cellgate/internal/python"
 )
 
-// CIDRFilter keeps hosts whose address is near another: the hints
-// build_near_host_ip and cidr, /24 by default (filters/affinity_filter.py).
+// CIDRFilter keeps hosts whose address is in the same network as another: the hints build_near_host_ip and cidr, /24
+// by default (filters/affinity_filter.py).
 const CIDRFilter = "SimpleCIDRAffinityFilter"
 
 func (s *scan) cidrFilter() {
@@ -35,9 +35,8 @@ func (s *scan) cidrFilter() {
 	})
 }
 
-// readNetwork joins the two hints and reads them as netaddr.IPNetwork does: bits
-// of the host may be set, an IPv4 address may leave out its last numbers, and
-// the length may be a mask.
+// readNetwork joins the two hints and parses them as netaddr.IPNetwork does. Host bits may be set, an IPv4 address
+// may omit its last numbers, and the length may be a mask.
 func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	for i, hint := range [][]string{near, cidr} {
 		if len(hint) != 1 {
@@ -67,8 +66,7 @@ func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	return network, nil
 }
 
-// readAddress reads an address of a network. One of IPv4 may have spaces and
-// zeros before its numbers.
+// readAddress parses an address of a network. In IPv4 addresses, numbers may have leading spaces and zeros.
 func readAddress(s string) (netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		return ip, ip.Zone() == ""
@@ -88,8 +86,7 @@ func readAddress(s string) (netip.Addr, bool) {
 	return netip.AddrFrom4(b), true
 }
 
-// readLength reads a prefix's length: a number, a mask or a mask of the host's
-// bits.
+// readLength parses a prefix length: a number, a netmask or a host mask.
 func readLength(s string, most int) (int, bool) {
 	if n, ok := python.Int(s); ok {
 		return int(n), n >= 0 && n <= int64(most)

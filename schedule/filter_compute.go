@@ -1,8 +1,7 @@
 package schedule
 
-// computeFilter rejects hosts that are disabled, withheld or down
-// (filters/compute_filter.py). Forced hosts may be down: Placement does not
-// know (its trait COMPUTE_STATUS_DISABLED is all it has).
+// computeFilter rejects hosts that are disabled, withheld or down (filters/compute_filter.py). Forced hosts may be
+// down: Placement only knows the trait COMPUTE_STATUS_DISABLED.
 func (s *scan) computeFilter() {
 	s.check(ComputeFilter, "disabled", func(_ int, c *chunk, _ uint64) uint64 { return ^c.disabled })
 	s.withheldChecks()

@@ -7,43 +7,41 @@ import (
 	"sync"
 )
 
-// ExpressionFilter asks the hosts that passed all other filters the request's
-// Expression. Whoever sends a request with one names the filter in the rules, so that
-// a table that knows of none refuses it.
+// ExpressionFilter applies the request's Expression to the hosts that passed all other filters. The sender of such a
+// request names the filter in the rules, so that a table that does not know it refuses the query.
 const ExpressionFilter = "ExpressionFilter"
 
-// ConfiguredExpressionFilter asks the Expression of the rules, before ExpressionFilter.
+// ConfiguredExpressionFilter applies the Expression of the rules, before ExpressionFilter.
 const ConfiguredExpressionFilter = "ConfiguredExpressionFilter"
 
-// Expression is a question about a host that the request brings, or the rules. It is pure and safe
-// for concurrent use: a host's answer follows from the host alone.
+// Expression is a condition on hosts from a request or from the rules. It is pure and safe for concurrent use: the
+// result depends on the host alone.
 type Expression interface {
-	// Text is what it was made of: equal texts are equal questions.
+	// Text is the source of the expression: equal texts are equal conditions.
 	Text() string
-	// Details are the reject counts' details that Ask speaks of, each once.
+	// Details are the reject details that Ask can give by index, each once.
 	Details() []string
-	// Ask gives the index of the detail that the host is rejected under, -1: it passes; and
-	// what it cost, at least 1, in what ExpressionBudget is in.
+	// Ask gives the index of the detail under which the host is rejected, or -1 if it passes. cost is the cost of the
+	// call, at least 1, in the unit of ExpressionBudget.
 	Ask(r *Request, h HostFacts) (why, cost int)
-	// ReadsFacts reports whether the answer follows from Namespaces too.
+	// ReadsFacts reports whether the result depends on Namespaces too.
 	ReadsFacts() bool
 }
 
-// ExpressionBudget is what the Expressions of a query may cost together: beyond it the query ends
-// with ErrCostly. What is not asked again, since it is known (FilterCache), costs nothing.
+// ExpressionBudget is the total cost that the Expressions of a query may have. Beyond it the query ends with
+// ErrCostly. Results that a FilterCache keeps cost nothing.
 const ExpressionBudget = 1_000_000
 
-// ErrCostly is the error of a query whose Expressions cost more.
+// ErrCostly is the error of a query whose Expressions exceed ExpressionBudget.
 var ErrCostly = errors.New("the expression costs more over the hosts than a query may")
 
-// HostFacts are a host as an Expression sees it. Valid during the call alone.
+// HostFacts is a host as an Expression sees it, valid only during the call.
 type HostFacts struct{ row *row }
 
-// Host is as it was put, and never to be changed. Its amounts used and its View are
-// those of Used and View.
+// Host is the host as it was put; do not change it. Its amounts used and its View are out of date: see Used and View.
 func (h HostFacts) Host() *Host { return h.row.host }
 
-// Used is what is used of each of the Host's Resources.
+// Used is the amount used of each of the Host's Resources.
 func (h HostFacts) Used() []int64 { return h.row.used }
 
 func (h HostFacts) View() *View { return &h.row.view }
@@ -51,15 +49,15 @@ func (h HostFacts) View() *View { return &h.row.view }
 // Zone is the host's first zone by name; empty for none.
 func (h HostFacts) Zone() string { return h.row.zone }
 
-// Namespaces are what services, and the host itself, say of a host: JSON by
-// namespace. They are read when somebody first asks for them, and immutable.
+// Namespaces are the facts that services, and the host itself, report of a host: JSON by namespace. They are parsed
+// at the first use, and immutable.
 type Namespaces struct {
 	texts map[string]string
 	once  sync.Once
 	read  map[string]any
 }
 
-// NewNamespaces keeps texts of JSON, which must not change; nil for none.
+// NewNamespaces keeps JSON texts, which must not change; nil for no texts.
 func NewNamespaces(texts map[string]string) *Namespaces {
 	if len(texts) == 0 {
 		return nil
@@ -67,8 +65,8 @@ func NewNamespaces(texts map[string]string) *Namespaces {
 	return &Namespaces{texts: texts}
 }
 
-// Values are the namespaces as encoding/json reads them: numbers are float64. A text
-// that is no JSON is left out. Never to be changed.
+// Values are the namespaces as encoding/json parses them: numbers are float64. A text that is not JSON is left out.
+// Do not change them.
 func (n *Namespaces) Values() map[string]any {
 	if n == nil {
 		return nil
@@ -85,8 +83,8 @@ func (n *Namespaces) Values() map[string]any {
 	return n.read
 }
 
-// expressionFilter makes a check of the filter for each detail of an Expression. The first
-// asks, and the others say what it found about the same chunk.
+// expressionFilter makes one check for each detail of an Expression. The first one evaluates it; the others report
+// its results for the same chunk.
 func (s *scan) expressionFilter(filter string, x Expression) {
 	r := s.q.Request
 	details := x.Details()

@@ -6,11 +6,9 @@ import (
 	"strings"
 )
 
-// hostFilter leaves out hosts whose facts cannot be read, and then is the
-// request's own restriction, in Nova's order (host_manager.py,
-// get_filtered_hosts): cell and requested destination
-// (compared exactly), ignored hosts, forced hosts (without case), forced nodes
-// (exactly).
+// hostFilter leaves out hosts whose facts cannot be read. Then it applies the request's own restriction, in Nova's
+// order (host_manager.py, get_filtered_hosts): cell and requested destination (exact), ignored hosts, forced hosts
+// (any case), forced nodes (exact).
 func (s *scan) hostFilter() {
 	r := s.q.Request
 	s.check(HostFilter, "", func(_ int, c *chunk, m uint64) uint64 {
@@ -46,7 +44,7 @@ func (s *scan) hostFilter() {
 	}
 }
 
-// unreadRows notes what Nova raises when it reads the rows of such hosts.
+// unreadRows records the exception that Nova raises when it reads such hosts' rows.
 func (s *scan) unreadRows(c *chunk) {
 	if len(s.exceptions) > 0 && s.exceptions[0].Stage == StageHostStates {
 		return

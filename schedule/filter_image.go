@@ -6,9 +6,8 @@ import (
 	"cellgate/internal/python"
 )
 
-// ImageFilter keeps hosts that can run the image: that advertise its
-// architecture, hypervisor and mode together, in a version it asks for, with as
-// many physical address bits (filters/image_props_filter.py).
+// ImageFilter keeps hosts that can run the image. They advertise its architecture, hypervisor and mode together, in a
+// version that it accepts, and have enough physical address bits (filters/image_props_filter.py).
 const ImageFilter = "ImagePropertiesFilter"
 
 func (s *scan) imageFilter() {
@@ -24,16 +23,16 @@ func (s *scan) imageFilter() {
 	})
 }
 
-// imageNeeds is what of an image must fit together. Empty names fit anything.
+// imageNeeds are the requirements of an image. Empty names match anything.
 type imageNeeds struct {
 	names   [3]string // architecture, hypervisor, mode
 	version []versionBound
-	// bad is what the version asked for raises once it is looked at.
+	// bad is the exception of an invalid version; raised only when the version is compared.
 	bad  *pyError
 	bits int64
 }
 
-// imageNeeds is nil when the image asks for nothing.
+// imageNeeds is nil if the image requires nothing.
 func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 	n := &imageNeeds{}
 	asked := [3]string{s.options.DefaultArchitecture}
@@ -96,8 +95,7 @@ func (n *imageNeeds) met(r *row) (bool, *pyError) {
 	return false, nil
 }
 
-// fits reports whether every name asked for is one of those supported together,
-// wherever it stands.
+// fits reports whether every requested name is in one supported triple, at any position.
 func (n *imageNeeds) fits(supported *[3]string) bool {
 	for _, w := range n.names {
 		if w != "" && w != supported[0] && w != supported[1] && w != supported[2] {
@@ -107,8 +105,7 @@ func (n *imageNeeds) fits(supported *[3]string) bool {
 	return true
 }
 
-// addresses reports whether a host has so many physical address bits. One that
-// does not say passes.
+// addresses reports whether a host has this many physical address bits. A host that does not report them passes.
 func (r *row) addresses(bits int64) bool {
 	if r.host.Facts == nil {
 		return true

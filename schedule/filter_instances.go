@@ -2,9 +2,8 @@ package schedule
 
 import "slices"
 
-// DifferentHostFilter and SameHostFilter read the hints different_host and
-// same_host: uuids of instances, none or one of which is on the host
-// (filters/affinity_filter.py). Both run once a request.
+// DifferentHostFilter and SameHostFilter read the hints different_host and same_host, uuids of instances: none of
+// them, or at least one, is on the host (filters/affinity_filter.py). Both run once for a request.
 const (
 	DifferentHostFilter = "DifferentHostFilter"
 	SameHostFilter      = "SameHostFilter"
@@ -26,11 +25,11 @@ func (s *scan) sameHostFilter() {
 	}
 }
 
-// onlyEmpty: a hint of one empty value asks for nothing.
+// onlyEmpty reports whether a hint has one empty value, and so asks for nothing.
 func onlyEmpty(values []string) bool { return len(values) == 1 && values[0] == "" }
 
-// withInstances gives the hosts that have one of the instances. Nova compares
-// uuids as text, and lists a service host's instances on all of its nodes.
+// withInstances gives the hosts that have one of the instances. As in Nova, uuids compare as text, and all nodes of a
+// service host have its instances.
 func (t *Table) withInstances(uuids []string) slotWords {
 	var all slotWords
 	for _, text := range uuids {
@@ -45,7 +44,7 @@ func (t *Table) withInstances(uuids []string) slotWords {
 	return all.sorted()
 }
 
-// siblings gives the slots of the nodes of one service host of a cell.
+// siblings gives the slots of all nodes of a slot's service host in its cell.
 func (t *Table) siblings(at number) slotWords {
 	h := t.row(at).host
 	nodes := t.onServices([]string{h.ServiceHost}, false)

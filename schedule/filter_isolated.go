@@ -2,8 +2,8 @@ package schedule
 
 import "slices"
 
-// IsolatedHostsFilter keeps isolated images on isolated hosts, and, when the
-// option says so, other images off them (filters/isolated_hosts_filter.py).
+// IsolatedHostsFilter keeps isolated images on isolated hosts and, if the option is set, other images off them
+// (filters/isolated_hosts_filter.py).
 const IsolatedHostsFilter = "IsolatedHostsFilter"
 
 func (s *scan) isolatedHostsFilter() {

@@ -190,7 +190,7 @@ const (
 	MinTombstoneTTL = 10 * time.Minute
 )
 
-// MaxClaimTTL bounds a lease; DefaultClaimTTL is for callers that name none. A reinstated claim (ClaimRef.Reinstate)
+// MaxClaimTTL bounds a lease; DefaultClaimTTL is a usual lease. A reinstated claim (ClaimRef.Reinstate)
 // has a lease of ReinstateTTL, or of its own TTL if that is shorter.
 const (
 	DefaultClaimTTL = 300 * time.Second
