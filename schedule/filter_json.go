@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// JSONFilter asks hosts the question in the hint query: a list of an operator and
-// its arguments, which may be such lists, or "$attribute.key" of the host
-// (filters/json_filter.py).
+// JSONFilter evaluates the hint query for each host: a list of an operator and its arguments. An argument may be such
+// a list, or "$attribute.key" of the host (filters/json_filter.py).
 const JSONFilter = "JsonFilter"
 
 func (s *scan) jsonFilter() {
@@ -46,8 +45,8 @@ func (s *scan) jsonFilter() {
 	s.perHost(JSONFilter, ask)
 }
 
-// JSONTerms counts the values in a hint for JsonFilter, lists and what is in them
-// included; 0 for what is no JSON. What a host costs is in proportion to it.
+// JSONTerms counts the values in a JsonFilter hint, lists and their elements included; 0 if it is not JSON. The cost
+// for each host is proportional to it.
 func JSONTerms(query string) int {
 	v, err := parseJSON(query)
 	if err != nil {
@@ -69,24 +68,24 @@ func (v *value) terms() int {
 	return n
 }
 
-// jsonTerm is a question or an argument of one, read once a query.
+// jsonTerm is a question or an argument of one, parsed once for each query.
 type jsonTerm struct {
-	// path of an attribute; nil for none.
+	// path is that of an attribute; nil for none.
 	path []string
-	// value, when it is neither an attribute nor a question.
+	// value is set if the term is neither an attribute nor a question.
 	value value
-	// question: op and args, or what asking raises.
+	// question: the term has op and args, or raises an exception when evaluated.
 	question bool
 	op       string
 	args     []jsonTerm
 	raises   *pyError
 }
 
-// readTerm reads a question: what stands at the top, and every list below.
+// readTerm parses a question: the value at the top, or any list below it.
 func readTerm(v *value) *jsonTerm {
 	t := &jsonTerm{question: true}
 	if !v.truth() {
-		return t // No question: true.
+		return t // An empty question is true.
 	}
 	switch v.kind {
 	case list:
@@ -124,7 +123,7 @@ func (t *jsonTerm) readQuestion(l []value) {
 			t.args = append(t.args, *readTerm(arg))
 		case arg.kind == text && strings.HasPrefix(arg.s, "$"):
 			t.args = append(t.args, jsonTerm{path: strings.Split(arg.s[1:], ".")})
-		case arg.kind == text && arg.s == "", arg.kind == absent: // Left out.
+		case arg.kind == text && arg.s == "", arg.kind == absent: // Skipped.
 		default:
 			t.args = append(t.args, jsonTerm{value: *arg})
 		}
@@ -144,8 +143,7 @@ func (t *jsonTerm) shared() bool {
 	return true
 }
 
-// answer is what a term is for a host; absent arguments are left out of
-// their question.
+// answer evaluates a term for a host. Arguments without a value are skipped.
 func (t *jsonTerm) answer(r *row) (value, *pyError) {
 	switch {
 	case t.path != nil:
@@ -188,7 +186,7 @@ func (t *jsonTerm) lookUp(r *row) (value, *pyError) {
 
 func (t *jsonTerm) apply(args []value) (value, *pyError) {
 	switch t.op {
-	case "not": // Of each: the question is then whether any is.
+	case "not": // Negates each argument; the question is then true if any of these is.
 		flipped := value{kind: list}
 		for i := range args {
 			flipped.list = append(flipped.list, boolValue(!args[i].truth()))
@@ -221,7 +219,7 @@ func (t *jsonTerm) apply(args []value) (value, *pyError) {
 	return boolValue(all), nil
 }
 
-// ordered is Python's comparison of order.
+// ordered compares by Python's rules of order.
 func ordered(op string, a, b *value) (bool, *pyError) {
 	_, numbers := a.number()
 	_, number := b.number()
@@ -229,7 +227,7 @@ func ordered(op string, a, b *value) (bool, *pyError) {
 	case numbers && number:
 		order, ok := a.compare(b)
 		return ok && holds(op, order < 0, order == 0), nil
-	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // The host's own, which is the same.
+	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // Both addresses are the host's own, so they are equal.
 		return holds(op, a.s < b.s, a.s == b.s), nil
 	case a.kind == list && b.kind == list:
 		for i := range min(len(a.list), len(b.list)) {

@@ -2,8 +2,8 @@ package schedule
 
 import "math"
 
-// Filters of older releases (15.0.0, nova/scheduler/filters): they look at the
-// columns of compute_nodes, where today's Placement does.
+// Filters of older releases (15.0.0, nova/scheduler/filters). They read the columns of compute_nodes, which Placement
+// replaced.
 const (
 	CoreFilter          = "CoreFilter"
 	RAMFilter           = "RamFilter"
@@ -18,11 +18,11 @@ const (
 	TypeAffinityFilter  = "TypeAffinityFilter"
 )
 
-// ratioRule gives a host's allocation ratio, or what Nova raises for want of one.
+// ratioRule gives a host's allocation ratio, or the exception that Nova raises if there is none.
 type ratioRule func(*row) (float64, *pyError)
 
-// ratioOf gives the allocation ratio of a host, or with inSet the least of its
-// aggregates. A host whose compute has not reported has none of its own.
+// ratioOf gives a host's own allocation ratio or, with inSet, the least of its aggregates. A host whose compute has
+// not reported has no ratio of its own.
 func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) ratioRule {
 	of := func(r *row) (float64, *pyError) {
 		if f := r.host.Facts; f != nil && f.Unfilled {
@@ -38,15 +38,14 @@ func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) ratioRul
 		if !ok {
 			s.warn(key, r.set)
 		}
-		if ratio != ratio { // No aggregate has one, or not in digits.
+		if ratio != ratio { // No aggregate has a valid ratio.
 			return of(r)
 		}
 		return ratio, nil
 	}
 }
 
-// coreFilter: a host without vCPUs passes; an instance must fit the total and
-// what the ratio leaves free of it.
+// coreFilter: a host without vCPUs passes. Else an instance must fit both the total and what the ratio leaves free.
 func (s *scan) coreFilter(filter string, inSet bool) {
 	want := float64(s.nova.Flavor.VCPUs)
 	ratio := s.ratioOf("cpu_allocation_ratio", inSet, func(v *View) float64 { return v.CPURatio })
@@ -88,7 +87,7 @@ func (s *scan) diskFilter(filter string, inSet bool) {
 	})
 }
 
-// limitTo has a filter set the limit that is a host's total times its ratio.
+// limitTo makes a filter set a limit: a host's total times its ratio.
 func (s *scan) limitTo(ratio ratioRule, total func(*View) int64, set func(*Limits, float64)) {
 	s.limit(func(r *row, l *Limits) {
 		if x, err := ratio(r); err == nil {
@@ -97,8 +96,7 @@ func (s *scan) limitTo(ratio ratioRule, total func(*View) int64, set func(*Limit
 	})
 }
 
-// overcommitted: an amount must fit the total, and what is left of the total
-// times the ratio.
+// overcommitted: an amount must fit the total, and what is left of the total times the ratio.
 func (s *scan) overcommitted(filter string, want int64, ratio ratioRule, of func(*View) (total, free int64)) {
 	s.perHost(filter, func(r *row) (bool, *pyError) {
 		total, free := of(&r.view)
@@ -113,11 +111,11 @@ func (s *scan) overcommitted(filter string, want int64, ratio ratioRule, of func
 	})
 }
 
-// diskMB is what the legacy filters ask of a disk, with swap.
+// diskMB is the disk that the legacy filters require, swap included.
 func (f *Flavor) diskMB() int64 { return 1024*(f.RootGB+f.EphemeralGB) + f.SwapMB }
 
-// The exact filters limit a claim to the host's whole amount, so that a second
-// instance of one request is refused there.
+// The exact filters set a claim's limit to the host's whole amount, so that the host refuses a second instance of one
+// request.
 
 func (s *scan) exactCoreFilter() {
 	s.limit(func(r *row, l *Limits) { l.VCPUs = new(r.view.VCPUsTotal) })
@@ -141,7 +139,7 @@ func (s *scan) exactDiskFilter() {
 	})
 }
 
-// retryFilter leaves out the hosts and nodes that were tried.
+// retryFilter leaves out the hosts and nodes that were already tried.
 func (s *scan) retryFilter() {
 	tried := s.nova.Retry
 	if len(tried) == 0 {
@@ -160,8 +158,8 @@ func (s *scan) retryFilter() {
 	s.check(RetryFilter, "", func(at int, _ *chunk, _ uint64) uint64 { return ^all.in(at) })
 }
 
-// typeAffinityFilter keeps hosts all of whose instances are of the flavor. An
-// instance whose flavor is not known counts as one of another.
+// typeAffinityFilter keeps hosts whose instances all have the request's flavor. An instance of unknown flavor counts
+// as different.
 func (s *scan) typeAffinityFilter() {
 	want := s.nova.Flavor.ID
 	s.beyond = true

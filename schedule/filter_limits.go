@@ -2,10 +2,9 @@ package schedule
 
 import "math/bits"
 
-// IoOpsFilter and NumInstancesFilter keep hosts below a limit of tasks or of
-// instances (filters/io_ops_filter.py, num_instances_filter.py); with Aggregate
-// before the name the least limit of the host's aggregates counts, if there is
-// one.
+// IoOpsFilter and NumInstancesFilter keep hosts below a limit of tasks or of instances (filters/io_ops_filter.py,
+// num_instances_filter.py). The filters with the prefix Aggregate use the least limit of the host's aggregates, if
+// there is one.
 const (
 	IoOpsFilter                 = "IoOpsFilter"
 	AggregateIoOpsFilter        = "AggregateIoOpsFilter"
@@ -65,8 +64,7 @@ func (s *scan) belowInSet(filter, key string, column int, otherwise int64) {
 	})
 }
 
-// below keeps the hosts of m whose raw value is less than the limit. The columns
-// hold counts, not below 0.
+// below keeps the hosts of m whose count is less than the limit. The columns hold no counts below 0.
 func (c *chunk) below(column int, limit int64, m uint64) uint64 {
 	col, most := c.columns[column], float64(limit)
 	if col.hi < most {
@@ -83,7 +81,7 @@ func (c *chunk) below(column int, limit int64, m uint64) uint64 {
 	return m
 }
 
-// belowZero is below for a limit that only a count below 0 is under.
+// belowZero is below for limits of 0 or less, which only negative counts can be below.
 func (c *chunk) belowZero(column int, limit int64, m uint64) uint64 {
 	for left := m; left != 0; left &= left - 1 {
 		i := bits.TrailingZeros64(left)

@@ -1,7 +1,6 @@
 package schedule
 
-// MetricsFilter keeps hosts that have every metric that is weighed
-// (filters/metrics_filter.py).
+// MetricsFilter keeps hosts that have every weighed metric (filters/metrics_filter.py).
 const MetricsFilter = "MetricsFilter"
 
 func (s *scan) metricsFilter() {

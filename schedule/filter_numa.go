@@ -2,8 +2,8 @@ package schedule
 
 import "unique"
 
-// NUMAFilter keeps hosts whose NUMA cells can hold the guest's, with their CPUs,
-// pages, devices and networks (filters/numa_topology_filter.py).
+// NUMAFilter keeps hosts whose NUMA cells can hold the guest's cells, with their CPUs, pages, devices and networks
+// (filters/numa_topology_filter.py).
 const NUMAFilter = "NUMATopologyFilter"
 
 func (s *scan) numaFilter() {
@@ -64,18 +64,18 @@ func (s *scan) pciFilter() {
 	})
 }
 
-// likeness is what the answer about a host's hardware depends on.
+// likeness is everything that a filter's result for a host's hardware depends on.
 type likeness struct {
 	text     unique.Handle[string]
 	cpu, ram float64
 }
 
-// maxLikenesses bounds what a query keeps of answers. A fleet in use has few hosts
-// alike: keeping more costs what asking does.
+// maxLikenesses bounds the results that a query keeps. In a fleet with load few hosts are alike, so keeping more
+// costs as much as evaluating again.
 const maxLikenesses = 512
 
-// perHardware makes a check that is asked once for hosts that reported the same
-// and may be overcommitted the same. hw is nil for hosts that reported nothing.
+// perHardware makes a check that judges hosts with equal reports and ratios once. hw is nil for hosts that reported
+// nothing.
 func (s *scan) perHardware(filter string, ask func(r *row, hw *hardware) (bool, *pyError)) {
 	known := map[likeness]bool{}
 	s.perHost(filter, func(r *row) (bool, *pyError) {

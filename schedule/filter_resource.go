@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// resourceFilter asks for every amount: used + n <= capacity, min_unit <= n <=
-// max_unit, n a multiple of step_size (Placement's rule). A host without the
-// class has none of it.
+// resourceFilter requires every amount: used + n <= capacity, min_unit <= n <= max_unit, and n a multiple of
+// step_size (Placement's rule). A host without the class has nothing of it.
 //
 // With a fallback, what only one of the two questions asks is one check.
 func (s *scan) resourceFilter() {
@@ -23,8 +22,8 @@ func (s *scan) resourceFilter() {
 	}
 }
 
-// hasRoom keeps the hosts whose root has room for an amount of the unsuffixed group,
-// and those where a child may have it: TreeFilter decides about these.
+// hasRoom keeps the hosts whose root has room for an amount of the unsuffixed group, and those whose children may
+// have it. TreeFilter decides about the latter.
 func (s *scan) hasRoom(a Amount) pass {
 	root := s.rootRoom(a)
 	child := s.t.names.childClasses.id(a.Class)
@@ -38,8 +37,7 @@ func (s *scan) hasRoom(a Amount) pass {
 	}
 }
 
-// byChildren notes which hosts of the chunk at hand pass by what their children have,
-// if at all.
+// byChildren records the hosts of the current chunk that pass only because their children may have what is asked.
 func (s *scan) byChildren(m uint64) uint64 {
 	s.spread |= m
 	return m

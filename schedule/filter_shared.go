@@ -2,11 +2,11 @@ package schedule
 
 import "math/bits"
 
-// rule is a filter's answer about a host: whether it passes, or the exception
-// that Nova raises instead.
+// rule is a filter's decision about an object that hosts share: whether its hosts pass, or the exception that Nova
+// raises.
 type rule[T any] func(of *T) (bool, *pyError)
 
-// ruled is what a rule says of a host, kept for all hosts alike.
+// ruled is the result of a rule, kept for all hosts that share the object.
 type ruled uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	raises
 )
 
-// judge asks a rule and notes an exception for the check being made.
+// judge evaluates a rule, and records an exception for the filter.
 func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) ruled {
 	ok, err := ask(of)
 	switch {
@@ -29,7 +29,7 @@ func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) ruled {
 	return fails
 }
 
-// raised keeps the first exception of a filter.
+// raised keeps a filter's first exception.
 func (s *scan) raised(filter string, host *row, err *pyError) {
 	for i := range s.exceptions {
 		if s.exceptions[i].Filter == filter {
@@ -41,8 +41,7 @@ func (s *scan) raised(filter string, host *row, err *pyError) {
 	})
 }
 
-// perPlatform makes a check whose answer is the same for all hosts of a platform.
-// The rule is given any one of them.
+// perPlatform makes a check that judges each platform once, by any one of its hosts.
 func (s *scan) perPlatform(filter string, ask rule[row]) {
 	known := make([]ruled, s.t.names.platforms.n)
 	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
@@ -67,7 +66,7 @@ func (s *scan) perPlatform(filter string, ask rule[row]) {
 	})
 }
 
-// perSet makes a check whose answer follows from a host's aggregates alone.
+// perSet makes a check that depends on a host's aggregates alone.
 func (s *scan) perSet(filter string, ask rule[aggregateSet]) { s.perSetDetail(filter, "", ask) }
 
 func (s *scan) perSetDetail(filter, detail string, ask rule[aggregateSet]) {
@@ -93,15 +92,15 @@ func (s *scan) perSetDetail(filter, detail string, ask rule[aggregateSet]) {
 	})
 }
 
-// perHost makes a check that asks every host there is left.
+// perHost makes a check that judges every remaining host.
 func (s *scan) perHost(filter string, ask rule[row]) {
 	s.check(filter, "", func(_ int, c *chunk, m uint64) uint64 {
 		return s.askHosts(filter, c, m, ask)
 	})
 }
 
-// oncePerHost is perHost for a filter that Nova runs once a request
-// (run_filter_once_per_request): it sees hosts as they were before any pick.
+// oncePerHost is perHost for a filter that Nova runs once for each request (run_filter_once_per_request): it sees
+// hosts as they were before any pick.
 func (s *scan) oncePerHost(filter string, ask rule[row]) {
 	s.check(filter, "", func(at int, _ *chunk, m uint64) uint64 {
 		return s.askHosts(filter, s.before.chunks[at], m, ask)

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// traitFilter asks for every required trait, for no forbidden one (detail: the
-// trait with "!" before it, as Placement writes it), and for one of each set of
-// AnyOf (detail: the set, with "|" between). An empty set has none to have. What a
-// fallback does not ask too, ResourceFilter does.
+// traitFilter requires every required trait, no forbidden trait (detail: the trait with "!" before it, as Placement
+// writes it), and one trait of each set of AnyOf (detail: the traits with "|" between them). No host matches an empty
+// set. If there is a fallback, ResourceFilter checks the traits that only one of the two queries asks for.
 func (s *scan) traitFilter() {
 	r, names := s.q.Request, &s.t.names.traits
 	fallback := r.Fallback
@@ -32,8 +31,8 @@ func (s *scan) traitFilter() {
 	}
 }
 
-// hasTrait keeps the hosts whose root has the trait; of the unsuffixed group's also
-// those where a child has it: TreeFilter decides about these.
+// hasTrait keeps the hosts whose root has the trait. For traits of the unsuffixed group it also keeps hosts whose
+// children have it; TreeFilter decides about these.
 func (s *scan) hasTrait(t string) pass {
 	id, child := s.t.names.traits.id(t), s.t.names.childTraits.id(t)
 	root := func(_ int, c *chunk, _ uint64) uint64 { return has(c.labels.traits, id) }
@@ -47,8 +46,8 @@ func (s *scan) hasTrait(t string) pass {
 	}
 }
 
-// lacksTrait is nil when no host's root has the trait. A root with one that is
-// forbidden to the unsuffixed group may stay if its children have all that is asked.
+// lacksTrait is nil if no host's root has the trait. A root with a trait that is forbidden to the unsuffixed group
+// may stay if its children have all that is asked.
 func (s *scan) lacksTrait(t string) pass {
 	id := s.t.names.traits.id(t)
 	if id < 0 {
@@ -67,8 +66,8 @@ func (s *scan) lacksTrait(t string) pass {
 	}
 }
 
-// childrenHave gives the hosts whose children have every class of the unsuffixed
-// group, by one of its questions.
+// childrenHave gives the hosts whose children have every class that the request or its fallback asks of the
+// unsuffixed group.
 func (s *scan) childrenHave(c *chunk) uint64 {
 	all := func(amounts []Amount) uint64 {
 		m := c.valid

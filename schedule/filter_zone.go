@@ -1,7 +1,6 @@
 package schedule
 
-// zoneFilter keeps the hosts in the zone asked for; a host that is in none
-// counts as in the default zone.
+// zoneFilter keeps the hosts in the requested zone. A host in no zone counts as in the default zone.
 func (s *scan) zoneFilter() {
 	zone := s.q.Request.AvailabilityZone
 	if zone == "" {

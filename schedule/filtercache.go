@@ -6,62 +6,57 @@ import (
 	"slices"
 )
 
-// FilterCache answers queries that share a request and rules, each exactly as
-// Table.Propose does, and keeps what it found out from one to the next. Tables
-// share the chunks that stayed the same, so what it found out about those holds:
-// filters and bounds cost what changed since the last query, whatever table that
-// was about, and ranking reads only chunks whose best could be among the
-// best.
+// FilterCache answers queries with one request and rules, each exactly as Table.Propose does, and keeps results
+// between queries. Versions of a table share unchanged chunks, so the results for these remain valid. Filters and
+// bounds cost only what changed since the last query, and ranking reads only chunks that may have one of the best
+// hosts.
 //
-// What a host's answer depends on beyond its chunk and the names of the table
-// (where other instances are, a group's members) is not kept: such
-// queries, and those with takes, are answered by Table.Propose.
+// If a host's result depends on more than its chunk and the table's names (other instances' hosts, a group's
+// members), nothing is kept. Table.Propose answers such queries, and those with tentative placements or near misses.
 //
-// It is used by one goroutine at a time.
+// One goroutine at a time may use it.
 type FilterCache struct {
 	request *Request
 	rules   *Rules
-	// never: the request is one of those that Table.Propose answers. skip is for
-	// how many queries nothing is kept: some hosts cannot be judged.
+	// never: Table.Propose answers every query of this request. skip is for how many more queries it does so, because
+	// some hosts could not be judged.
 	never bool
 	skip  int
 
-	// scan was compiled on ground; nil when nothing is kept.
+	// scan was compiled on ground; nil if nothing is kept.
 	scan   *scan
 	ground ground
-	// By chunk: what it was, and which of its hosts passed.
+	// By chunk: the chunk that was judged, and which of its hosts passed.
 	chunks []*chunk
 	masks  []uint64
 	passed int
-	// rejected has, chunk by chunk, how many hosts each check rejected.
+	// rejected is how many hosts each check rejected, chunk by chunk.
 	rejected []uint8
-	// own has, weigher by weigher, the bounds of each chunk's hosts that passed.
+	// own are the bounds of each chunk's hosts that passed, weigher by weigher.
 	own []Bounds
-	// by are the bounds that ceilings are under; single: nothing is weighed.
+	// by and single are the ranking bounds that ceilings are for; single: nothing is weighed.
 	by     []Bounds
 	single bool
-	// ceilings has what a chunk's hosts weigh at most; NaN: not known.
+	// ceilings are upper bounds of the weights of each chunk's hosts; NaN: not known.
 	ceilings []float64
 	ahead    []int
 }
 
-// skipped is for how many queries a FilterCache that could not keep what it found
-// does not try to.
+// skipped is the number of queries for which a FilterCache keeps nothing after it failed to.
 const skipped = 64
 
-// NewFilterCache keeps the answers about a request and rules, which must not change.
+// NewFilterCache makes a cache for a request and rules, which must not change.
 func NewFilterCache(r *Request, rules *Rules) *FilterCache {
 	return &FilterCache{request: r, rules: rules}
 }
 
-// Of reports whether a query is of its request and rules.
+// Of reports whether a query has the cache's request and rules.
 func (k *FilterCache) Of(q *Query) bool { return q.Request == k.request && q.Rules == k.rules }
 
-// Keeps reports whether a FilterCache could keep anything of a request at all.
+// Keeps reports whether a FilterCache can keep anything for a request.
 func Keeps(r *Request, rules *Rules) bool { return r.Group == nil && !rules.options().StrictNova }
 
-// ground is what checks and weighers were made from, beyond the query: equal
-// grounds give equal ones.
+// ground is what checks and weighers are compiled from, besides the query: on equal grounds they are equal.
 type ground struct {
 	names    catalog
 	services pmap[name, slotSet]
@@ -71,7 +66,7 @@ type ground struct {
 
 func (t *Table) ground() ground { return ground{t.names, t.services, t.nodes, t.withheld} }
 
-// Bytes is about how much memory it keeps on a table of so many hosts.
+// Bytes is about how much memory the cache takes for a table with that many hosts.
 func (k *FilterCache) Bytes(hosts int) int {
 	const compiled, perChunk = 16 << 10, 8 + 8 + 8 + 8
 	chunks := (hosts + chunkSize - 1) / chunkSize
@@ -89,7 +84,7 @@ func (k *FilterCache) Bytes(hosts int) int {
 	return compiled + chunks*(perChunk+checks+16*len(k.rules.weighers()))
 }
 
-// Propose answers a query as t does. One of another request is answered too.
+// Propose answers a query as t does, whatever its request.
 func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
 	if k.never || !k.Of(q) || len(q.TentativePlacements) > 0 || q.NearMisses > 0 {
 		return t.Propose(q)
@@ -124,8 +119,7 @@ func (k *FilterCache) Propose(t *Table, q *Query) (*Proposal, error) {
 	return p, nil
 }
 
-// follow brings what is kept from the table of the last query to this one; false
-// when it cannot be kept.
+// follow updates the kept results from the last query's table to this one; false if they cannot be kept.
 func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 	if k.scan == nil || k.ground != t.ground() || len(k.chunks) != len(t.chunks) {
 		if err := k.begin(t, q); err != nil || k.never {
@@ -134,10 +128,10 @@ func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 	}
 	s := k.scan
 	s.t, s.before, s.q, s.spent = t, t, q, 0
-	stale := uint64(0) // weighers whose bounds may have been those of what changed
+	stale := uint64(0) // weighers whose overall bounds may shrink, as bits
 	for i, c := range t.chunks {
 		if q.stopped(i) {
-			k.scan = nil // Half of it is of this table.
+			k.scan = nil // Half of the results are of this table.
 			return false, ErrStopped
 		}
 		if k.chunks[i] == c {
@@ -163,13 +157,13 @@ func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 	return true, nil
 }
 
-// begin compiles the query, with nothing found out yet.
+// begin compiles the query, and drops all results.
 func (k *FilterCache) begin(t *Table, q *Query) error {
 	s, err := t.compile(q, t)
 	if err != nil {
 		return err
 	}
-	// A word has a bit for each weigher.
+	// A uint64 has one bit for each weigher.
 	k.never = s.beyond || !Keeps(q.Request, q.Rules) || len(s.weighers) > 64
 	if k.never {
 		return nil
@@ -192,8 +186,7 @@ func (k *FilterCache) ownOf(weigher int) []Bounds {
 	return k.own[weigher*n : (weigher+1)*n]
 }
 
-// renew finds out about a chunk anew. It gives the weighers whose bounds over all
-// chunks have to be made anew.
+// renew judges a chunk again. It gives the weighers whose bounds over all chunks must be computed again.
 func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 	s := k.scan
 	counts := k.rejected[at*len(s.checks) : (at+1)*len(s.checks)]
@@ -224,7 +217,7 @@ func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 	return stale
 }
 
-// spanOf gives the bounds of a chunk's hosts m.
+// spanOf gives the bounds of the hosts m of a chunk.
 func (w *weigher) spanOf(at int, c *chunk, m uint64) Bounds {
 	b := NoBounds()
 	if m == 0 {
@@ -246,8 +239,8 @@ func (w *weigher) spanOf(at int, c *chunk, m uint64) Bounds {
 	return b
 }
 
-// rank finds the best under bounds: first in the chunk that could have the best of
-// all, so that few others are worth a look.
+// rank finds the best hosts under bounds. It begins with the chunks that may have the very best, so that it can skip
+// most others.
 func (k *FilterCache) rank(bounds []Bounds, single bool) {
 	s := k.scan
 	if k.by == nil || single != k.single || !slices.Equal(bounds, k.by) {
@@ -275,7 +268,7 @@ func (k *FilterCache) rank(bounds []Bounds, single bool) {
 		k.rankChunk(i)
 	}
 	for i, m := range k.masks {
-		// What is not known (NaN) is not less.
+		// An unknown ceiling (NaN) does not compare as less.
 		if m == 0 || s.best.full() && k.ceilings[i] < s.best.v[0].weight || slices.Contains(ahead, i) {
 			continue
 		}
@@ -283,11 +276,10 @@ func (k *FilterCache) rank(bounds []Bounds, single bool) {
 	}
 }
 
-// mostAhead is of how many chunks the best are looked at first.
+// mostAhead bounds how many chunks are ranked first.
 const mostAhead = 16
 
-// foremost gives the chunks with the highest ceilings, as many as hosts are wanted
-// and at most mostAhead.
+// foremost gives the chunks with the highest ceilings: as many as hosts are requested, at most mostAhead.
 func (k *FilterCache) foremost() []int {
 	s, wanted := k.scan, min(k.scan.q.Limit, mostAhead)
 	ahead := k.ahead[:0]
@@ -314,8 +306,7 @@ func (k *FilterCache) foremost() []int {
 	return ahead
 }
 
-// rankChunk is rankClass, and lowers the chunk's ceiling to what its hosts that
-// passed weigh.
+// rankChunk is rankClass, and also lowers the chunk's ceiling to the greatest weight of its hosts that passed.
 func (k *FilterCache) rankChunk(at int) {
 	s, c, m := k.scan, k.chunks[at], k.masks[at]
 	same, size := 0.0, 0.0
@@ -354,8 +345,7 @@ func (k *FilterCache) rankChunk(at int) {
 	s.offer(at, c, left, 0)
 }
 
-// ceiling is no less than the weight of any of a chunk's hosts, as rankClass has
-// it; NaN when there is no bound.
+// ceiling is an upper bound of the weights that rankClass gives a chunk's hosts; NaN if there is none.
 func (s *scan) ceiling(at int, c *chunk) float64 {
 	most, size := 0.0, 0.0
 	of := s.prepare(0)
@@ -368,7 +358,7 @@ func (s *scan) ceiling(at int, c *chunk) float64 {
 	return most + 2*size*slack + tiny
 }
 
-// markClasses says anew which classes of multipliers passed.
+// markClasses updates which classes of multipliers have hosts that passed.
 func (k *FilterCache) markClasses() {
 	s := k.scan
 	for i := range s.classes {

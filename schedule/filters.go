@@ -5,9 +5,9 @@ import "slices"
 // AllHostsFilter passes every host.
 const AllHostsFilter = "AllHostsFilter"
 
-// filters are all there are, by name. Each adds its checks to a query under way.
-// A new one is a function of its own file and a row here. One that reads more of
-// the table than the chunk and the names sets scan.beyond (see FilterCache).
+// filters are all filters by name. Each adds its checks to a scan. A new filter needs a function in its own file and
+// a row here. A filter that reads more of the table than the chunk and the names must set scan.beyond (see
+// FilterCache).
 var filters = map[string]func(*scan){
 	HostFilter:         (*scan).hostFilter,
 	ComputeFilter:      (*scan).computeFilter,
@@ -58,7 +58,7 @@ var filters = map[string]func(*scan){
 	PCIFilter:  (*scan).pciFilter,
 }
 
-// Filters lists the names of all filters there are, sorted.
+// Filters lists the names of all filters, sorted.
 func Filters() []string {
 	names := make([]string, 0, len(filters))
 	for n := range filters {
@@ -68,16 +68,15 @@ func Filters() []string {
 	return names
 }
 
-// placements are the filters that a request which names its hosts does not skip:
-// they stand for Placement and for the request's own restriction. Of
-// ComputeFilter that is the host's disabled state.
+// placements are the filters that also run for a request that names its hosts: they stand for Placement and for the
+// request's own restriction. Of ComputeFilter only the host's disabled and withheld states are checked then.
 var placements = map[string]bool{
 	HostFilter: true, ComputeFilter: true, ZoneFilter: true, AggregateFilter: true, TraitFilter: true, ResourceFilter: true,
 	TreeFilter: true, PlacesFilter: true, ExpressionFilter: true,
 }
 
-// onRebuild are the filters that run when an instance is rebuilt where it is
-// (RUN_ON_REBUILD): what asks about the image.
+// onRebuild are the filters that run when an instance is rebuilt on its host (RUN_ON_REBUILD): those that read the
+// image.
 var onRebuild = map[string]bool{
 	HostFilter: true, ImageFilter: true, AggregateImageFilter: true, IsolatedHostsFilter: true,
 }

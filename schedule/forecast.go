@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Forecast says what the next picks from a proposal's candidates change, so that a Plan goes on without asking again. It
-// is exact: a pick changes its own host alone. A table gives none where that is not so (groups), and stops before
-// what it cannot foretell: a host whose child providers count, too.
+// Forecast says how the next picks of a proposal's candidates change the proposal, so that a Plan goes on without
+// asking again. It is exact, because a pick changes only its own host. A table gives none if that is not so (groups),
+// and ends it before a pick that it cannot compute, such as of a host whose child providers count.
 type Forecast struct {
-	// Rest are the bounds over the hosts that passed, without those in Steps.
+	// Rest are the bounds over the hosts that passed, except those in Steps.
 	Rest []Bounds
-	// Steps are the picks that are likely, in order. A Plan may make them in another order, and only some.
+	// Steps are the likely picks, in order. A Plan may make them in another order, and only some of them.
 	Steps []Step
 }
 
-// Step is what a candidate is like after one more pick of it. The n-th step of a candidate is after n picks.
+// Step is the state of a candidate after one more pick of it. A candidate's n-th step is its state after n picks.
 type Step struct {
-	// At is the candidate's index.
+	// At is the candidate's index in the proposal.
 	At int
-	// Passes: it still passes every filter, with the raw weights Raw.
+	// Passes: the candidate still passes every filter, and its raw weights are Raw.
 	Passes bool
 	Raw    []float64
 }
 
-// forecast foretells up to n picks from a proposal's candidates, which were ranked under bounds. masks are the hosts of
-// each chunk that passed; own gives the bounds of a weigher in a whole chunk. Nil: nothing can be foretold.
+// forecast computes up to n picks of a proposal's candidates, which were ranked under bounds. masks are the hosts of
+// each chunk that passed; own gives a weigher's bounds of a whole chunk. Nil: no pick can be computed.
 func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks []uint64, own func(weigher, chunk int) Bounds) *Forecast {
 	if n < 1 || s.q.Request.Group != nil || s.q.Request.Tree.groups() || s.beyond || s.options.StrictNova || len(s.asked) > 0 || len(s.exceptions)+len(s.warned) > 0 {
 		return nil
@@ -63,8 +63,8 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 	return f
 }
 
-// stepOf judges and weighs one host of a table that differs from the scan's in picks alone; false when that takes
-// more than the host's chunk.
+// stepOf judges and weighs one host on a table that differs from the scan's only in picks; false if that needs more
+// than the host's chunk.
 func (s *scan) stepOf(before *Candidate, slot number, t *Table) (Step, bool) {
 	at, bit := int(slot/chunkSize), uint64(1)<<(slot%chunkSize)
 	c := t.chunks[at]
@@ -93,7 +93,7 @@ func (s *scan) stepOf(before *Candidate, slot number, t *Table) (Step, bool) {
 	return step, true
 }
 
-// rest gives the bounds over the hosts that passed, without those in steps.
+// rest gives the bounds over the hosts that passed, except those in steps.
 func (s *scan) rest(p *Proposal, steps []Step, masks []uint64, own func(weigher, chunk int) Bounds) []Bounds {
 	without := make(slotWords, 0, len(steps))
 	for i, step := range steps {

@@ -5,19 +5,18 @@ import (
 	"unique"
 )
 
-// hardware is what of a host is handed out in pieces that amounts do not tell:
-// NUMA cells and PCI devices. It is immutable.
+// hardware is what a host hands out in individual pieces, which amounts cannot describe: NUMA cells and PCI devices.
+// It is immutable.
 type hardware struct {
-	// text is the same for hosts that reported the same; not valid once a pick
-	// took of it.
+	// text identifies the report: equal for hosts with equal reports. Valid while reported, before anything is taken.
 	text     unique.Handle[string]
 	reported bool
 	// numa is nil without a topology, or with one that has no cells.
 	numa *hostNUMA
-	// pools that were reported; free has the devices left in each.
+	// pools are the reported ones; free is how many devices are left in each.
 	pools []pciPool
 	free  []int64
-	// split: the devices of some provider are in several pools, so that no request by providers is met.
+	// split: some provider's devices are in several pools, so that no request by providers can be met.
 	split bool
 }
 
@@ -25,16 +24,15 @@ type hardware struct {
 // them stay in range.
 const maxHardware = 1 << 40
 
-// readHardware reads the topology and the pools. What cannot be read as an object
-// at all fails the host state in Nova; what lacks a field fails who reads it.
+// readHardware reads the topology and the pools. If one cannot be parsed as an object at all, Nova fails to read the
+// host state. If it lacks a field, only a filter that reads the field fails.
 func (f *Facts) readHardware() {
 	f.hardware = parseHardware(f.NUMATopology, f.PCIPools, func(field, problem string) { f.fail(field, "ValueError: %s", problem) })
 	f.hardware.reported = true
 	f.hardware.text = unique.Make(strconv.Itoa(len(f.NUMATopology)) + " " + f.NUMATopology + f.PCIPools)
 }
 
-// parseHardware reads the texts of a topology and of pools; fail is called for each
-// that is not readable.
+// parseHardware parses the texts of a topology and of pools, and calls fail for each that cannot be read.
 func parseHardware(numa, pci string, fail func(field, problem string)) (h hardware) {
 	var problem string
 	if numa != "" {
@@ -51,7 +49,7 @@ func parseHardware(numa, pci string, fail func(field, problem string)) (h hardwa
 	return h
 }
 
-// hardware is the host's; nil for a compute that has not reported.
+// hardware is the host's hardware; nil if its compute has not reported.
 func (r *row) hardware() *hardware {
 	if f := r.host.Facts; f != nil && !f.Unfilled {
 		return &f.hardware
@@ -71,7 +69,7 @@ func (v *value) data() (*dict, bool) {
 	return d.dict, true
 }
 
-// small reads an integer that is not absurd.
+// small reads an integer of at most maxHardware in size.
 func (d *dict) small(key string) (int64, bool) {
 	v := d.get(key)
 	if v.kind != integer || v.i < -maxHardware || v.i > maxHardware {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Assignment is what an instance takes of a host's NUMA cells and PCI devices, by number.
+// Assignment is what an instance takes of a host's NUMA cells and PCI devices: which ones, and how much.
 type Assignment struct {
 	Cells   []AssignedCell    `json:"cells,omitempty"`
 	Devices []AssignedDevices `json:"devices,omitempty"`
@@ -24,20 +24,20 @@ type AssignedCell struct {
 	// PageSize in KiB; 0 for the smallest that the host has.
 	PageSize int64 `json:"page_size,omitempty"`
 	MemoryMB int64 `json:"memory_mb,omitempty"`
-	// CPUs float over the cell's shared ones; Pinned are dedicated CPUs by number.
+	// CPUs share the cell's shared CPUs; Pinned are the numbers of dedicated CPUs.
 	CPUs   int64 `json:"cpus,omitempty"`
 	Pinned []int `json:"pinned,omitempty"`
 }
 
-// AssignedDevices are devices of one kind: those of the pools that say the same of theirs.
+// AssignedDevices are devices of one kind: of the pools whose devices have equal properties.
 type AssignedDevices struct {
-	// Pool is what the devices say of themselves: "product_id=20b5,vendor_id=10de".
+	// Pool is the properties of the devices: "product_id=20b5,vendor_id=10de".
 	Pool  string `json:"pool"`
 	Count int64  `json:"count"`
 }
 
-// GuestCheck is what an instance asks for of a host's NUMA cells and devices, and which of
-// the filters that read these judge that. Of the request, NUMA, PCI and Networks are read.
+// GuestCheck is what an instance asks of a host's NUMA cells and devices. NUMA and PCI say which of their filters
+// judge it. Of Nova, only NUMA, PCI and Networks are read.
 type GuestCheck struct {
 	Nova      *NovaRequest
 	NUMA, PCI bool
@@ -78,7 +78,7 @@ func DecodeGuest(b []byte) (*GuestCheck, error) {
 	return &GuestCheck{Nova: &NovaRequest{NUMA: in.NUMA, PCI: in.PCI, Networks: in.Networks}, NUMA: in.JudgeNUMA, PCI: in.JudgePCI}, nil
 }
 
-// WithProviders gives what Encode wrote, of an instance that is on another host by an allocation with these mappings.
+// WithProviders gives an encoded GuestCheck with the providers of another allocation's mappings.
 func WithProviders(guest []byte, mappings []Mapping) ([]byte, error) {
 	g, err := DecodeGuest(guest)
 	if err != nil {
@@ -94,9 +94,8 @@ type Hardware struct {
 	limits numaLimits
 }
 
-// ReadHardware reads a host's texts (FactTexts.NUMATopology, FactTexts.PCIPools). The ratios
-// are the allocation ratios of its VCPU and MEMORY_MB. What is not readable has nothing
-// free; the error says what.
+// ReadHardware parses a host's texts (FactTexts.NUMATopology, FactTexts.PCIPools). The ratios are the allocation
+// ratios of its VCPU and MEMORY_MB. If a text cannot be read, nothing of it is free, and the error says why.
 func ReadHardware(numa, pci string, cpuRatio, ramRatio float64) (*Hardware, error) {
 	var err error
 	left := parseHardware(numa, pci, func(field, problem string) {
@@ -109,17 +108,16 @@ func ReadHardware(numa, pci string, cpuRatio, ramRatio float64) (*Hardware, erro
 
 // Lack says what an instance does not find on a host.
 type Lack struct {
-	// Filter is the one that rejects the host.
+	// Filter is the filter that rejects the host.
 	Filter string
-	// Resource is what is missing, in brief: "dedicated CPUs", "pages of 2048 KiB",
-	// "product_id=20b5".
+	// Resource names what is missing: "dedicated CPUs", "pages of 2048 KiB", "product_id=20b5".
 	Resource string
 	// Message is for people.
 	Message string
 }
 
-// Assign says what the instance is to take of what is free, or what it lacks by the
-// filters that judge it. One that is not judged takes what there is. Nothing is taken.
+// Assign says what the instance would take of what is free, or what it lacks by the filters that judge it. If no
+// filter judges it, it takes what there is. Assign takes nothing.
 func (h *Hardware) Assign(g *GuestCheck) (*Assignment, *Lack) {
 	if lack := g.lack(&h.left, &h.limits); lack != nil {
 		return nil, lack
@@ -144,16 +142,15 @@ func (a *Assignment) add(pool string, n int64) {
 	a.Devices = append(a.Devices, AssignedDevices{pool, n})
 }
 
-// Take takes what is assigned. It reports false, and takes nothing, where that is not free.
+// Take takes an assignment. If some of it is not free, it takes nothing and reports false.
 func (h *Hardware) Take(a *Assignment) bool {
 	after, ok := h.left.less(a)
 	h.left = after
 	return ok
 }
 
-// less gives the hardware without what is assigned; unchanged, and false, where a cell,
-// page, dedicated CPU or device of it is not free. Memory and CPUs that may be
-// overcommitted are not judged.
+// less gives the hardware without an assignment. If a cell, page, dedicated CPU or device of it is not free, it gives
+// the hardware unchanged, and false. Memory and CPUs that may be overcommitted are not checked.
 func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
 	after = *hw
 	after.reported = false
@@ -198,7 +195,7 @@ func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
 	return after, true
 }
 
-// name tells a pool's devices from others.
+// name identifies the kind of a pool's devices.
 func (p *pciPool) name() string {
 	parts := make([]string, 0, len(p.properties)+1)
 	for i := range p.properties {
@@ -218,7 +215,7 @@ func (p *PCIProperty) text() string {
 	return p.Key + "=" + p.Value
 }
 
-// lack asks the filters as they ask of a host; nil when they pass it.
+// lack applies the filters as they are applied to a host; nil if they pass.
 func (g *GuestCheck) lack(hw *hardware, limits *numaLimits) *Lack {
 	n := g.Nova
 	if g.NUMA && n.NUMA != nil && !n.finds(hw, limits) {
@@ -252,7 +249,7 @@ func (n *NovaRequest) finds(hw *hardware, limits *numaLimits) bool {
 	return ok && err == nil
 }
 
-// numaLack says what keeps the guest's cells from fitting: what they would fit without.
+// numaLack says what keeps the guest's cells from fitting: they fit without it.
 func (n *NovaRequest) numaLack(hw *hardware, limits numaLimits) string {
 	relaxed := *n
 	finds := func(change func(c *InstanceCell)) bool {
@@ -291,10 +288,10 @@ func (n *NovaRequest) numaLack(hw *hardware, limits numaLimits) string {
 	return "NUMA cells"
 }
 
-// maxSpecText bounds what a refusal says of the devices asked for.
+// maxSpecText bounds the text of requested devices in a refusal.
 const maxSpecText = 120
 
-// text says which devices are asked for.
+// text describes the requested devices.
 func (r *PCIRequest) text() string {
 	var specs []string
 	for _, spec := range r.Specs {

@@ -2,12 +2,10 @@ package schedule
 
 import "slices"
 
-// assign gives the hardware after an instance got its part of it, and that part, as Nova's
-// HostState does between the instances of one request (nova/scheduler/host_manager.py,
-// _locked_consume_from_request; nova/virt/hardware.py, numa_usage_from_instance_numa).
-// Nova goes on when that fails: whole is false then, and what was taken before it
-// failed stays taken. limits are those the filter judged by; nil when it did not
-// run.
+// assign gives the hardware after an instance took its part, and the cells it took, as Nova's HostState does between
+// the instances of one request (nova/scheduler/host_manager.py, _locked_consume_from_request; nova/virt/hardware.py,
+// numa_usage_from_instance_numa). Nova goes on if that fails: then whole is false, and what was taken before the
+// failure stays taken. limits are those of the filter; nil if it did not run.
 func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
 	after = *hw
 	after.reported = false
@@ -46,7 +44,7 @@ func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, 
 	return after, cells, ok && err == nil
 }
 
-// devices is how many devices are free.
+// devices is the number of free devices.
 func (hw *hardware) devices() (n int64) {
 	for _, free := range hw.free {
 		n += free
@@ -54,7 +52,7 @@ func (hw *hardware) devices() (n int64) {
 	return n
 }
 
-// assign gives what guest cells that fit take of the host cells they are on.
+// assign gives what guest cells, which must fit, take of the host cells they are on.
 func (h *hostNUMA) assign(guest []guestCell) []AssignedCell {
 	cells := make([]AssignedCell, len(guest))
 	for k := range guest {
@@ -71,13 +69,13 @@ func (h *hostNUMA) assign(guest []guestCell) []AssignedCell {
 	return cells
 }
 
-// cell finds a host cell by its id; -1 when there is none.
+// cell gives the index of a host cell by its id; -1 for none.
 func (h *hostNUMA) cell(id int64) int {
 	return slices.IndexFunc(h.cells, func(c hostCell) bool { return c.id == id })
 }
 
-// wholeCores gives all threads of the CPUs' cores: of an isolated guest's, those beside
-// its own are lost for others.
+// wholeCores gives all threads of the CPUs' cores. An isolated guest uses one thread of a core, and no other guest
+// may use the rest.
 func (c *hostCell) wholeCores(cpus []int) (whole []int) {
 	for _, core := range c.siblings {
 		if slices.ContainsFunc(core, func(cpu int) bool { return slices.Contains(cpus, cpu) }) {
@@ -87,7 +85,7 @@ func (c *hostCell) wholeCores(cpus []int) (whole []int) {
 	return whole
 }
 
-// with gives the topology with a guest on it; nil when Nova fails to reckon that.
+// with gives the topology with a guest on it; nil if Nova fails to compute it.
 func (h *hostNUMA) with(cells []AssignedCell) *hostNUMA {
 	if h.noCPUs || h.noSocket {
 		return nil
@@ -107,12 +105,12 @@ func (h *hostNUMA) with(cells []AssignedCell) *hostNUMA {
 	return &after
 }
 
-// use takes a guest's cell from a host's; false when it cannot be reckoned.
+// use adds a guest's cell to a host cell's usage; false if Nova cannot compute it.
 func (c *hostCell) use(a *AssignedCell) bool {
 	size := a.PageSize
 	if size == 0 {
 		if len(c.pages) == 0 {
-			return false // Nova takes the smallest.
+			return false // Nova needs the smallest page size here.
 		}
 		size = c.sizes[len(c.sizes)-1]
 	}
@@ -138,8 +136,8 @@ func (c *hostCell) use(a *AssignedCell) bool {
 	return true
 }
 
-// pick gives the CPUs that a guest's cell is pinned to, and the emulator's. Of a
-// core the lowest free threads are taken; Nova takes any.
+// pick gives the CPUs that a guest's cell and its emulator are pinned to. It takes the lowest free threads of a core;
+// Nova takes any.
 func (c *hostCell) pick(g *guestCell) (cpus []int) {
 	free := c.dedicated.without(c.pinned)
 	var cores [][]int
@@ -175,8 +173,8 @@ func (c *hostCell) pick(g *guestCell) (cpus []int) {
 	return cpus
 }
 
-// takeHardware takes an instance's part of the host's hardware; false when Nova
-// fails to, and then counts no io operation. The row must be owned.
+// takeHardware takes an instance's part of the host's hardware; false if Nova fails to, and so counts no io
+// operation. The row must be owned.
 func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
 	hw := r.hardware()
 	if hw == nil || n.NUMA == nil && len(n.PCI) == 0 {
@@ -191,7 +189,7 @@ func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
 	return whole
 }
 
-// setHardware replaces what is left of the row's hardware. The row must be owned.
+// setHardware replaces the row's hardware. The row must be owned.
 func (r *row) setHardware(after hardware) {
 	r.view.PCIFree += after.devices() - r.host.Facts.hardware.devices()
 	host, facts := *r.host, *r.host.Facts
@@ -204,9 +202,9 @@ func (r *row) setHardware(after hardware) {
 	r.host = &host
 }
 
-// SetAssigned takes, of the NUMA cells and devices that a host reported, what is assigned to instances;
-// what others took before is given back. An assignment that does not apply to the host's report takes
-// nothing. It reports false when there is no such host.
+// SetAssigned takes what is assigned to instances from the NUMA cells and devices that a host reported. It replaces
+// what was taken before. An assignment that does not fit the host's report takes nothing. SetAssigned reports false
+// if the host does not exist.
 func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
 	at, ok := e.t.slots.get(id)
 	if !ok {
@@ -229,7 +227,7 @@ func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
 	return true
 }
 
-// FreeDevices is how many PCI devices the host reported as free.
+// FreeDevices is the number of free PCI devices of the host.
 func (f *Facts) FreeDevices() int64 {
 	if f == nil {
 		return 0

@@ -1,15 +1,14 @@
 package schedule
 
-// Host is one host as the table takes it in: a whole row.
+// Host is one host, as it is put into a table.
 type Host struct {
 	UUID        ID
 	ServiceHost string
 	NodeName    string
 	// Cell is the uuid of the host's cell.
 	Cell string
-	// Disabled is the state of the compute service, as the host reports it. Withheld is why an
-	// operator of the cell keeps new instances from the host; empty for no reason. Down: the last
-	// heartbeat is too old.
+	// Disabled is the state of the compute service, as the host reports it. Withheld is why an operator keeps new
+	// instances from the host; empty for no reason. Down: the last heartbeat is too old.
 	Disabled bool
 	Withheld string
 	Down     bool
@@ -21,11 +20,11 @@ type Host struct {
 	Resources []Resource
 	// Children are the other providers of the host's tree, each after its parent.
 	Children []Provider
-	// View is Nova's picture of the host: what weighers read.
+	// View is Nova's view of the host, which weighers read.
 	View View
-	// Facts are what else the host says of itself; nil for nothing.
+	// Facts are what the host reports beyond that; nil for nothing.
 	Facts *Facts
-	// Namespaces are what services and the host say of it; nil for nothing.
+	// Namespaces are the facts that services and the host report; nil for none.
 	Namespaces *Namespaces
 }
 
@@ -36,9 +35,8 @@ type Aggregate struct {
 	Metadata map[string]string
 }
 
-// Resource is what a provider has of a class. Capacity is the rounded
-// down (total - reserved) * ratio; an amount n fits when Used + n <= Capacity,
-// MinUnit <= n <= MaxUnit and n is a multiple of StepSize.
+// Resource is a provider's inventory of a class. Capacity is (total - reserved) * ratio, rounded down. An amount n
+// fits if Used + n <= Capacity, MinUnit <= n <= MaxUnit, and n is a multiple of StepSize.
 type Resource struct {
 	Class    string
 	Capacity int64
@@ -48,9 +46,8 @@ type Resource struct {
 	StepSize int64
 }
 
-// View holds the fields of Nova's HostState that weighers read. For a host that
-// reports inventories they follow from them: vcpus_total etc. from the totals,
-// the used and free amounts from reserved + used.
+// View holds the fields of Nova's HostState that weighers read. If a host reports inventories, they are derived:
+// vcpus_total etc. from the totals, the used and free amounts from reserved + used.
 type View struct {
 	VCPUsTotal   int64
 	CPURatio     float64
@@ -70,21 +67,18 @@ type View struct {
 	FailedBuilds      int64
 }
 
-// Place is a host that an instance is on, and the group it is in there.
+// Place is a host that an instance is on, and its group there.
 type Place struct {
 	Host  ID
 	Group ID
 }
 
-// Consumer is an instance on a host. Group is the zero ID when its claim is in
-// none.
+// Consumer is an instance on a host. Group is the zero ID if its claim has none.
 type Consumer struct {
 	Instance ID
 	Group    ID
-	// Flavor is its id; empty when it is not known. TypeAffinityFilter reads
-	// it.
+	// Flavor is the flavor's id; empty if not known. TypeAffinityFilter reads it.
 	Flavor string
-	// Image it was built from, for ImagePropertiesWeigher; nil when it is not
-	// known. It is never changed.
+	// Image is the instance's image, for ImagePropertiesWeigher; nil if not known. It is never changed.
 	Image *Image
 }

@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONDepth bounds how deep lists and objects stand in each other.
+// maxJSONDepth bounds how deep lists and objects nest.
 const maxJSONDepth = 500
 
-// parseJSON reads a JSON text as Python's json.loads does, which takes more than
-// the standard: NaN, Infinity and -Infinity are numbers. Half a surrogate pair
-// becomes U+FFFD. What it cannot read is errJSONDepth or a *jsonError.
+// parseJSON parses a JSON text as Python's json.loads does, which accepts more than the standard: NaN, Infinity and
+// -Infinity are numbers. Half a surrogate pair becomes U+FFFD. Errors are errJSONDepth or a *jsonError.
 func parseJSON(s string) (value, error) {
 	p := jsonReader{s: s}
 	if strings.HasPrefix(s, "\ufeff") {
@@ -36,8 +35,8 @@ type jsonReader struct {
 	at int
 }
 
-// jsonError is a JSONDecodeError, with the text of Python 3.11: later ones have another
-// for a comma before a closing bracket.
+// jsonError is a JSONDecodeError, with the text of Python 3.11. Later versions have another text for a comma before a
+// closing bracket.
 type jsonError struct {
 	what, doc string
 	at        int // in bytes
@@ -54,8 +53,8 @@ func (p *jsonReader) fail(what string) error { return p.failAt(p.at, what) }
 
 func (p *jsonReader) failAt(at int, what string) error { return &jsonError{what, p.s, at} }
 
-// notJSON is what json.loads raises when parseJSON gives the error. Nova bears other
-// depths than parseJSON, but not many hundreds of levels.
+// notJSON is the exception of json.loads for an error of parseJSON. Python's depth limit differs from parseJSON's,
+// but is also a few hundred levels.
 func notJSON(err error) *pyError {
 	if err == errJSONDepth {
 		return &pyError{"RecursionError", "maximum recursion depth exceeded"}
@@ -69,7 +68,7 @@ func (p *jsonReader) skip() {
 	}
 }
 
-// next is the next byte that is no space; 0 at the end.
+// next is the next byte that is not a space; 0 at the end.
 func (p *jsonReader) next() byte {
 	if p.skip(); p.at < len(p.s) {
 		return p.s[p.at]
@@ -195,7 +194,7 @@ func (p *jsonReader) number() (value, error) {
 	end := p.at
 	if p.readLiteral(".") {
 		if digits() == 0 {
-			p.at = end // As in Python: the number ends before.
+			p.at = end // As in Python: the number ends before the point.
 		} else {
 			end = p.at
 		}
@@ -211,7 +210,7 @@ func (p *jsonReader) number() (value, error) {
 	return numberValue(p.s[from:p.at]), nil
 }
 
-// text reads what stands between quotes.
+// text reads a quoted string.
 func (p *jsonReader) text() (string, error) {
 	begin := p.at
 	p.at++
@@ -249,7 +248,7 @@ func (p *jsonReader) text() (string, error) {
 	return "", p.failAt(begin, "Unterminated string starting at")
 }
 
-// escape reads what follows a backslash.
+// escape reads the rest of an escape, after the backslash.
 func (p *jsonReader) escape() (rune, error) {
 	at, c := p.at, p.s[p.at]
 	p.at++
@@ -276,7 +275,7 @@ func (p *jsonReader) escape() (rune, error) {
 	return r, nil
 }
 
-// hex reads four digits, after which something is to follow.
+// hex reads four hex digits, which must not be the end of the text.
 func (p *jsonReader) hex() (rune, bool) {
 	if p.at+4 >= len(p.s) {
 		return 0, false

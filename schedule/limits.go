@@ -1,27 +1,25 @@
 package schedule
 
-// Limits are what filters set of a host for its compute's claim to hold an instance
-// to (HostState.limits).
+// Limits are the limits that filters set for a host (HostState.limits). The compute checks its claim for the instance
+// against them.
 type Limits struct {
-	// NUMA are the ratios under which NUMATopologyFilter found NUMA cells; nil when
-	// it did not.
+	// NUMA are the ratios that NUMATopologyFilter used; nil if it did not run, or the guest has no topology.
 	NUMA *NUMALimits
-	// VCPUs, MemoryMB and DiskGB are a host's amounts times its ratio, by the legacy
-	// filters; nil when none set it. What is behind the point is cut off, as
-	// SchedulerLimits does.
+	// VCPUs, MemoryMB and DiskGB are the host's amounts times its ratios, by the legacy filters; nil if none set
+	// them. Fractions are cut off, as in SchedulerLimits.
 	VCPUs, MemoryMB, DiskGB *int64
 }
 
 // NUMALimits are a host's ratios, as in NUMATopologyLimits.
 type NUMALimits struct{ CPURatio, RAMRatio float64 }
 
-// limiter sets what a filter sets of a host that passed.
+// limiter sets one filter's limits for a host that passed.
 type limiter func(r *row, l *Limits)
 
-// limit has a filter that runs set limits.
+// limit registers the limits of a filter that runs.
 func (s *scan) limit(by limiter) { s.limiters = append(s.limiters, by) }
 
-// limits gives those of a host that passed; nil when no filter sets any.
+// limits gives the limits for a host that passed; nil if no filter sets any.
 func (s *scan) limits(r *row) *Limits {
 	if len(s.limiters) == 0 {
 		return nil
@@ -36,7 +34,7 @@ func (s *scan) limits(r *row) *Limits {
 	return l
 }
 
-// whole cuts off what is behind the point.
+// whole cuts off the fraction.
 func whole(x float64) *int64 {
 	const most = 1 << 62
 	n := int64(max(-most, min(most, x)))

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// scale turns raw weights into a weight under some bounds, with the very same
-// operations, in the same order, that a table uses.
+// scale computes weights from raw weights under some bounds, with exactly the operations, in the same order, that a
+// table uses.
 type scale struct {
 	*multipliers
 	bounds []Bounds
-	// flat: one host passed in all cells, so nothing is weighed.
+	// flat: at most one host passed in all cells, so nothing is weighed.
 	flat bool
 }
 
-// multipliers are the rules' and the signs that weighers give theirs.
-// BuildFailureWeigher turns its own around (nova/scheduler/weights/compute.py).
+// multipliers are those of the rules, and each weigher's sign. BuildFailureWeigher negates its multiplier
+// (nova/scheduler/weights/compute.py).
 type multipliers struct {
 	rules []float64
 	signs []float64
-	// zeroMin: bounds begin at 0 whatever the least is.
+	// zeroMin: the weigher's bounds begin at 0, whatever the least raw weight is.
 	zeroMin []bool
 }
 
@@ -40,7 +40,7 @@ func (s scale) normalised(i int, x float64) float64 {
 	return (x - b.Min) / (b.Max - b.Min)
 }
 
-// weight of a candidate, by its own multipliers or the rules'.
+// weight is a candidate's weight, by its own multipliers or the rules'.
 func (s scale) weight(c *Candidate) float64 {
 	of := s.rules
 	if c.Multipliers != nil {
@@ -53,8 +53,7 @@ func (s scale) weight(c *Candidate) float64 {
 	return sum
 }
 
-// same reports whether both give the same weight to every host that the answer
-// could be about.
+// same reports whether both scales give equal weights to every host that the answer may be about.
 func (s scale) same(o scale, a *answer) bool {
 	for i := range s.bounds {
 		if low, high := a.factors(s, i); low == 0 && high == 0 {
@@ -70,8 +69,7 @@ func (s scale) same(o scale, a *answer) bool {
 	return true
 }
 
-// factors are the least and greatest that weigher i counts with for the hosts
-// that passed in the cell.
+// factors are the least and greatest factor of weigher i, over the hosts that passed in the cell.
 func (a *answer) factors(s scale, i int) (low, high float64) {
 	if a.Multipliers == nil {
 		f := s.signs[i] * s.rules[i]
@@ -84,17 +82,17 @@ func (a *answer) factors(s scale, i int) (low, high float64) {
 	return b.Min, b.Max
 }
 
-// answer is a cell's newest proposal and what it was made with. It is never changed.
+// answer is a cell's newest proposal and the inputs that it was made with. It is never changed.
 type answer struct {
 	*Proposal
-	// scale the cell ranked by.
+	// scale is the scale that the cell ranked by.
 	scale scale
-	// takes it counts in: those that the cell was asked with, and picks that it foretold.
+	// takes is how many picks the answer includes: those in the cell's query, and picks from the forecast.
 	takes int
-	// affinity hosts it filtered by, sorted; only for hard affinity.
+	// affinity are the hosts that it filtered by, sorted; only for hard affinity.
 	affinity []string
-	// now are the candidates, passed and bounds the cell's, after the picks that were foretold. A candidate that does not
-	// pass any more is gone. now has the order of Candidates; depth counts the picks of each, nil for none.
+	// now, passed and bounds are the candidates and totals after the picks from the forecast. gone marks candidates
+	// that no longer pass. now has the order of Candidates; depth counts the picks of each, nil for none.
 	now    []Candidate
 	gone   []bool
 	depth  []int
@@ -109,7 +107,7 @@ func newAnswer(pr *Proposal, by scale, takes int) *answer {
 // complete reports whether every host that passed is among the candidates.
 func (a *answer) complete() bool { return a.Passed <= len(a.Candidates) }
 
-// picked gives the answer after a pick of a host; nil when the cell did not foretell it.
+// picked gives the answer after a pick of a host; nil if the forecast does not have that pick.
 func (a *answer) picked(host ID) *answer {
 	at := slices.IndexFunc(a.Candidates, func(c Candidate) bool { return c.Host == host })
 	if a.Forecast == nil || at < 0 {
@@ -148,7 +146,7 @@ func (a *answer) picked(host ID) *answer {
 	return &next
 }
 
-// widened are the bounds of the forecast's rest and of the hosts that it is about.
+// widened are the bounds of the forecast's rest together with the candidates in its steps.
 func (a *answer) widened() []Bounds {
 	bounds := slices.Clone(a.Forecast.Rest)
 	for _, step := range a.Forecast.Steps {
@@ -169,9 +167,8 @@ func (a *answer) widened() []Bounds {
 
 func (a *answer) isGone(at int) bool { return a.gone != nil && a.gone[at] }
 
-// join adds up what all cells that answered know. The picks' hosts count as
-// group hosts, as in Nova, which appends them to the group's
-// (nova/scheduler/manager.py, _consume_selected_host).
+// join adds up what all cells that answered reported. The picks' hosts count as group hosts, as in Nova, which
+// appends them to the group's hosts (nova/scheduler/manager.py, _consume_selected_host).
 func (p *Plan) join() GlobalStats {
 	k := GlobalStats{Bounds: make([]Bounds, len(p.weighers.rules))}
 	for i := range k.Bounds {
@@ -214,13 +211,13 @@ func (p *Plan) joinGroup() []string {
 	return slices.Compact(hosts)
 }
 
-// scaleUnder is how one scheduler that knows k weighs.
+// scaleUnder is the scale of one scheduler that knows k.
 func (p *Plan) scaleUnder(k *GlobalStats) scale {
 	return scale{multipliers: p.weighers, bounds: k.Bounds, flat: k.Passed <= 1}
 }
 
-// weighed gives cell c's candidates with their weights under s, best first. Of
-// an answer that was filtered by other affinity hosts, those that k's allow. The list is not to be changed.
+// weighed gives cell c's candidates with their weights under s, best first. If the answer was filtered by other
+// affinity hosts, only candidates on k's hosts are given. Do not change the list.
 func (p *Plan) weighed(c int, s scale, k *GlobalStats) []Candidate {
 	at := &p.cells[c]
 	a := at.answer

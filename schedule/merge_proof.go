@@ -2,17 +2,15 @@ package schedule
 
 import "math"
 
-// rounding is a generous relative bound on the error of a weight: a weight is a
-// sum of at most a few dozen products, each good to some 2^-51.
+// rounding bounds the relative error of a weight, generously: a weight is a sum of at most a few dozen products, each
+// accurate to about 2^-51.
 const rounding = 1e-12
 
-// below reports whether each host of the cell that passed but is not among the
-// candidates certainly comes after t, whose Weight is under s. It may say no
-// although they do; then the cell has to be asked again under s.
+// below reports whether each host of the cell that passed but is not among the candidates certainly ranks after t,
+// whose Weight is under s. False may be too cautious; then the cell is asked again under s.
 //
-// The cell proves it when it named every host that passed, when it ranked by the
-// same weights and t is no worse than the last it named, or when t weighs more
-// than most says an unseen host can.
+// It is certain in three cases. The cell listed every host that passed. Or it ranked by the same weights, and t is no
+// worse than its last candidate. Or t weighs more than most, the bound for unlisted hosts.
 func (a *answer) below(t *Candidate, s scale) bool {
 	if a.complete() {
 		return true
@@ -25,19 +23,16 @@ func (a *answer) below(t *Candidate, s scale) bool {
 	return t.Weight > a.most(s)
 }
 
-// most is an upper bound of the weight under s of the hosts that passed but are
-// not among the candidates. Of such a host it is known that each raw value is
-// within the cell's own bounds, each multiplier within those of the cell's hosts,
-// and that its weight under the scale the cell ranked by is at most that of the
-// last candidate. So it is at most the least of
+// most is an upper bound of the weights under s of the hosts that passed but are not among the candidates. For such a
+// host, each raw value is within the cell's own bounds, and each multiplier within those of the cell's hosts. Its
+// weight under the scale that the cell ranked by is at most the last candidate's. So its weight under s is at most
+// the lesser of
 //
-//   - what the best value of each bound weighs under s;
-//   - the last candidate's weight under the cell's scale, and what going over to
-//     s adds at most. A weight is a sum of products of one multiplier and a
-//     function linear in one raw value, so the most is found at an end of each
-//     bound of both.
+//   - the weight of the best value within each bound;
+//   - the last candidate's weight under the cell's scale, plus the greatest increase from that scale to s. A weight is a sum
+//     of products of one multiplier and a function linear in one raw value. So the maximum is at an end of both bounds.
 //
-// Both are widened by what rounding may have taken from them.
+// Both are increased by the possible rounding error.
 func (a *answer) most(s scale) float64 {
 	reach, size := 0.0, 0.0
 	moved := a.scale.weight(&a.Candidates[len(a.Candidates)-1])

@@ -5,54 +5,55 @@ import (
 	"slices"
 )
 
-// NearMisses say why the hosts of a table do not pass a query, and what would have to change.
+// NearMisses say why the hosts of a table do not pass a query, and which changes would let some pass.
 type NearMisses struct {
-	// Hosts looked at, and how many of them passed.
+	// Hosts is how many were judged, Passed how many of them passed.
 	Hosts  int
 	Passed int
 	// Conditions are those that some host does not meet, in filter order.
 	Conditions []Condition
-	// Nearest are hosts that do not pass, those that the least change would let pass first; of hosts with the
-	// same Misses, amounts apart, only the nearest one. Hosts that the request itself leaves out (HostFilter)
-	// are not among them.
+	// Nearest are hosts that do not pass; those that the least change would let pass come first. Of hosts with the
+	// same Misses, amounts aside, only the nearest is listed. Hosts that the request itself leaves out (HostFilter)
+	// are not.
 	Nearest []NearMiss
-	// Changes of the request let some host pass, each by itself; those of the least cost first. Each is of another kind: it has
-	// conditions of which no cheaper one has a part alone. MostKinds at most.
+	// Changes are changes of the request, each of which alone lets some host pass, in order of cost. Each is of
+	// another kind: no cheaper change drops only some of its conditions. MostKinds at most.
 	Changes []Change
-	// Openings are set when the query asked for them, the least change first.
+	// Openings are set if the query asks for them, the least change first.
 	Openings []Opening
 }
 
-// Change is a change of a request (Request.Relaxed with Misses). Cost is the sum of the Misses' costs, and Zone that of a host
-// which passes then; empty where there are several.
+// Change is a change of a request (Request.Relaxed with Misses). Cost is the sum of the Misses' costs. Zone is the
+// zone of a host that then passes; empty if there are several.
 type Change struct {
 	Misses []Miss
 	Cost   float64
 	Zone   string
 }
 
-// Condition is one thing that a filter asks. Other than in Proposal.Rejects, a host counts under every condition
-// that it does not meet.
+// Condition is one requirement of a filter. Unlike in Proposal.Rejects, a host counts under every condition that it
+// does not meet.
 type Condition struct {
 	Filter, Detail string
-	// Hosts do not meet it; Alone of them meet all other conditions.
+	// Hosts is how many hosts do not meet it; Alone is how many of them meet all other conditions.
 	Hosts, Alone int
-	// Bounds are of an amount: those of inventories that it does not keep, those of the most hosts first.
+	// Bounds, for an amount, are the bounds of inventories that the amount does not keep, those of the most hosts
+	// first.
 	Bounds []BoundCount
 }
 
-// BoundCount counts hosts on which an amount does not keep a bound of the inventory.
+// BoundCount counts hosts where an amount does not keep a bound of the inventory.
 type BoundCount struct {
 	Bound Bound
 	Hosts int
-	// Nearest is the bound on the host where it is nearest to what is Asked.
+	// Nearest is the bound's value on the host where it is nearest to Asked, the requested amount.
 	Nearest, Asked int64
 }
 
-// Bound is what an inventory bounds amounts by, by Placement's names.
+// Bound is a field of an inventory that bounds amounts, by Placement's names.
 type Bound string
 
-// The bounds. BoundFree is what is not used yet.
+// The bounds. BoundFree is the unused amount.
 const (
 	BoundFree Bound = "free"
 	BoundMax  Bound = "max_unit"
@@ -64,38 +65,38 @@ const (
 type NearMiss struct {
 	Host                        ID
 	ServiceHost, NodeName, Zone string
-	// Misses in filter order. With all of them changed the host passes; where Changeable, not with one fewer.
+	// Misses, in filter order, are what keeps the host from passing. If Changeable, none of them can be left out.
 	Misses []Miss
-	// Cost is the sum of the Misses' costs (Miss.cost): the order of Nearest.
+	// Cost is the sum of the Misses' costs (Miss.cost); Nearest is in its order.
 	Cost float64
-	// Changeable: another request (Request.Relaxed with Misses) would pass. Else operators would have to do
-	// something: enable a host, free room, add a host to an aggregate.
+	// Changeable: the changed request (Request.Relaxed with Misses) would pass. Else operators would have to act:
+	// enable a host, free room, add a host to an aggregate.
 	Changeable bool
-	// Alike is how many hosts have the same Misses, amounts apart, this one included.
+	// Alike is how many hosts have the same Misses, amounts aside, this one included.
 	Alike int
-	// Placed is how many instances of the request the host has already (Query.TentativePlacements).
+	// Placed is how many instances of the request are on the host (Query.TentativePlacements).
 	Placed int
 }
 
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	Filter, Detail string
-	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class: what the request asks, and the most that
-	// would fit on the host now and on the empty host, up to Asked; 0 when nothing would. On a host that has instances
-	// of the request (Query.TentativePlacements) it is the most for each of them and one more.
+	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class. Asked is the requested amount. Most is
+	// the greatest amount up to Asked that fits on the host now, MostWhenEmpty on the empty host; 0 for none. If the
+	// host has instances of the request (Query.TentativePlacements), these are amounts for each of them and one more.
 	Asked, Most, MostWhenEmpty int64
-	// Bound is the one that Asked does not keep on the host, and BoundAt its value there.
+	// Bound is the bound of the host that Asked does not keep, BoundAt its value.
 	Bound   Bound
 	BoundAt int64
-	// Changeable: the request could do without.
+	// Changeable: the request could do without the condition.
 	Changeable bool
 }
 
-// operatorCost is above any cost of conditions that a request can change.
+// operatorCost is higher than the cost of all conditions that a request can change.
 const operatorCost = 1000
 
-// cost of an amount is by how much of it the host falls short, 0 to 1; of another condition 1; of one that the
-// request cannot change operatorCost.
+// cost of an amount is the missing part of it, 0 to 1; of another condition 1; of a condition that the request cannot
+// change operatorCost.
 func (m *Miss) cost() float64 {
 	switch {
 	case !m.Changeable:
@@ -107,7 +108,7 @@ func (m *Miss) cost() float64 {
 }
 
 // findNearMisses checks every host of the table against every condition of the query. Unlike Propose it does not stop
-// at the first condition that a host does not meet. Errors are Propose's.
+// at the first condition that a host does not meet. It has the errors of Propose.
 func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	n, err := t.newNearMissSearch(q, 0)
 	if err != nil {
@@ -130,7 +131,7 @@ func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 	return out, err
 }
 
-// MostKinds is how many changes there are at most.
+// MostKinds bounds the number of changes.
 const MostKinds = 5
 
 func changesFrom(near []NearMiss) (list []Change) {
@@ -142,7 +143,7 @@ func changesFrom(near []NearMiss) (list []Change) {
 	return list
 }
 
-// onOtherHosts gives changes that let other hosts pass than those that the request names.
+// onOtherHosts gives changes that let hosts pass other than those that the request names.
 func (n *nearMissSearch) onOtherHosts() ([]Change, error) {
 	named := Miss{Filter: HostFilter, Detail: namedHosts, Changeable: true}
 	if !n.s.q.Request.canRelax(&named) {
@@ -166,8 +167,8 @@ func (n *nearMissSearch) onOtherHosts() ([]Change, error) {
 	return list, nil
 }
 
-// LeastOfEachKind gives the changes of the least cost of each kind, most at most, in order of cost: those of which no
-// cheaper one changes a part of the same conditions alone.
+// LeastOfEachKind gives the cheapest change of each kind, at most most, in order of cost. It leaves out a change if a
+// cheaper one changes only some of the same conditions.
 func LeastOfEachKind(list []Change, most int) (kept []Change) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b Change) int {
@@ -181,8 +182,8 @@ func LeastOfEachKind(list []Change, most int) (kept []Change) {
 	return kept
 }
 
-// sameConditions reports whether a change changes all conditions that another does. CPUs that are not more, and not dedicated
-// any more, are the same.
+// sameConditions reports whether change a includes all conditions of change b. Asking for no more CPUs, no longer
+// dedicated, counts as the same condition.
 func sameConditions(a, b []Miss) bool {
 	return !slices.ContainsFunc(b, func(m Miss) bool {
 		return !slices.ContainsFunc(a, func(x Miss) bool {
