@@ -29,8 +29,9 @@ func (a *answer) below(t *Candidate, s scale) bool {
 // the lesser of
 //
 //   - the weight of the best value within each bound;
-//   - the last candidate's weight under the cell's scale, plus the greatest increase from that scale to s. A weight is a sum
-//     of products of one multiplier and a function linear in one raw value. So the maximum is at an end of both bounds.
+//   - the last candidate's weight under the cell's scale, plus the greatest increase from that scale to s. A weight is
+//     a sum of products of one multiplier and a function linear in one raw value. So the maximum is at an end of both
+//     bounds.
 //
 // Both are increased by the possible rounding error.
 func (a *answer) most(s scale) float64 {

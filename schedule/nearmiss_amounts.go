@@ -9,26 +9,27 @@ import (
 	"strings"
 )
 
-// triesAmounts reports whether only trying tells how much of a class fits on a host: CPUs and memory have to fit on NUMA
-// cells together, or are asked for in one of two ways.
+// triesAmounts reports whether only a trial shows how much of a class fits on a host: CPUs and memory must fit on
+// NUMA cells together, or there is a fallback.
 func (r *Request) triesAmounts() bool { return r.nova().NUMA != nil || r.Fallback != nil }
 
-// scaledAmount is an amount of a request that may be lowered although other parts of the request follow from it.
+// scaledAmount is an amount of a request that can be lowered together with the parts of the request that depend on
+// it.
 type scaledAmount struct {
 	class string
 	asked int64
-	// cells are the guest's NUMA cells, each of which has the same part of the amount; 1 without NUMA. extra is of the first
-	// cell alone: a CPU for emulator threads.
+	// cells is the number of the guest's NUMA cells, which have equal parts of the amount; 1 without NUMA. extra is
+	// only in the first cell: a CPU for emulator threads.
 	cells, extra int64
-	// fallback is the class that is asked of hosts without the class; empty for none.
+	// fallback is the class that the fallback asks for instead; empty for none.
 	fallback string
 }
 
-// scaleOf gives the scaledAmount of a class; false when the request does not say what less of it would be.
+// scaleOf gives the scaledAmount of a class; false if the request does not define what a lower amount would be.
 func (r *Request) scaleOf(class string) (s scaledAmount, ok bool) {
 	s = scaledAmount{class: class, asked: amountOf(r.Resources, class), cells: 1}
 	if mixed := amountOf(r.Resources, "PCPU") > 0 && amountOf(r.Resources, "VCPU") > 0; !neededClasses[class] || s.asked == 0 || mixed && class != "MEMORY_MB" {
-		return s, false // which CPUs are dedicated under the policy mixed is a mask
+		return s, false // under the policy mixed, a mask says which CPUs are dedicated
 	}
 	if guest := r.nova().NUMA; guest != nil {
 		s.cells, s.extra = int64(len(guest.Cells)), s.asked
@@ -59,10 +60,10 @@ func (r *Request) scaleOf(class string) (s scaledAmount, ok bool) {
 	return s, true
 }
 
-// fallbackClass is what a fallback asks for instead of a class.
+// fallbackClass is the class that a fallback asks for instead of another.
 var fallbackClass = map[string]string{"PCPU": "VCPU"}
 
-// amountOf is the part of a class that a guest's cell has.
+// amountOf is a guest cell's part of a class.
 func (c *InstanceCell) amountOf(class string) int64 {
 	if class == "MEMORY_MB" {
 		return c.MemoryMB
@@ -70,12 +71,12 @@ func (c *InstanceCell) amountOf(class string) int64 {
 	return int64(c.CPUs + c.Dedicated)
 }
 
-// allows reports whether an amount can be asked for.
+// allows reports whether an amount can be requested.
 func (s *scaledAmount) allows(n int64) bool {
 	return n > s.extra && n <= s.asked && (n-s.extra)%s.cells == 0
 }
 
-// scales are those of CPUs and memory.
+// scales gives the scaledAmounts of CPUs and memory.
 func (r *Request) scales() (list []scaledAmount) {
 	for _, class := range slices.Sorted(maps.Keys(neededClasses)) {
 		if s, ok := r.scaleOf(class); ok {
@@ -85,13 +86,13 @@ func (r *Request) scales() (list []scaledAmount) {
 	return list
 }
 
-// amountSteps are amounts at equal distances. Where the host has room for one of them, it has for each smaller one.
+// amountSteps are amounts at equal distances. A host with room for one has room for each smaller one.
 type amountSteps struct{ first, step, count int64 }
 
 func (a amountSteps) at(i int64) int64 { return a.first + i*a.step }
 
-// stepsOn gives the amounts below what is asked that may fit on a host: one list for each inventory and each size of memory
-// pages, whose bounds differ.
+// stepsOn gives the amounts below the requested one that may fit on a host. There is one list for each inventory and
+// each memory page size, because their bounds differ.
 func (s *scaledAmount) stepsOn(r *row) (list []amountSteps) {
 	sizes := []int64{1}
 	if hw := r.hardware(); s.class == "MEMORY_MB" && hw != nil && hw.numa != nil {
@@ -103,7 +104,7 @@ func (s *scaledAmount) stepsOn(r *row) (list []amountSteps) {
 		slices.Sort(sizes)
 		sizes = slices.Compact(sizes)
 	}
-	add := func(least, step, of int64) { // of: so much less is asked of the inventory
+	add := func(least, step, of int64) { // of is how much less the inventory is asked for
 		for _, size := range sizes {
 			every := lcm(s.cells*size, step)
 			first := s.extra + s.cells*size*max(1, (least+of-s.extra+s.cells*size-1)/(s.cells*size))
@@ -154,19 +155,19 @@ func lcm(a, b int64) int64 {
 	return a / x * b
 }
 
-// mostAmountTries bounds how often hosts are asked whether they take other amounts: then the change is one that fits, if
-// perhaps not the smallest of all hosts.
+// mostAmountTries bounds the trials of other amounts on hosts. Beyond it, the change found still fits, but may not be
+// the smallest over all hosts.
 const mostAmountTries = 100_000
 
-// amountSearch finds the least changes of hosts that fail the same checks, where only a trial shows what fits.
+// amountSearch finds the least changes for hosts that fail the same checks, if only a trial shows what fits.
 type amountSearch struct {
 	*nearMissSearch
 	like *alikeHosts
-	// compiled are requests changed, by their change.
+	// compiled are scans of changed requests, by their change.
 	compiled map[string]*scan
 }
 
-// changesByAmounts gives the least change of each kind that lets a host of those alike pass.
+// changesByAmounts gives the least change of each kind that lets one of the alike hosts pass.
 func (n *nearMissSearch) changesByAmounts(like *alikeHosts) (list []NearMiss) {
 	a := &amountSearch{n, like, map[string]*scan{}}
 	r := n.s.q.Request
@@ -183,7 +184,7 @@ func (n *nearMissSearch) changesByAmounts(like *alikeHosts) (list []NearMiss) {
 	}
 	for _, dropped := range bases {
 		scales := r.Relaxed(dropped).scales()
-		alone := math.Inf(1) // the least cost of one amount or none
+		alone := math.Inf(1) // the least cost with at most one amount lowered
 		for lowered := 0; lowered < 1<<len(scales); lowered++ {
 			var some []scaledAmount
 			for i := range scales {
@@ -206,15 +207,15 @@ func (n *nearMissSearch) changesByAmounts(like *alikeHosts) (list []NearMiss) {
 	return list
 }
 
-// least gives the host that the least change of some amounts, of at most two classes, lets pass, if it costs less than below.
-// Its change has the least of those conditions that are needed.
+// least gives the host that passes with the least change that lowers these amounts, of at most two classes, if it
+// costs less than below. Only conditions that are needed stay in the change.
 func (a *amountSearch) least(dropped []Miss, scales []scaledAmount, below float64) (best NearMiss) {
 	var at *nearHost
 	for i := range a.like.near {
 		h := &a.like.near[i]
 		base, ok := a.otherMisses(h, dropped)
 		if !ok {
-			return best // those alike neither
+			return best // nor can the others: they are alike
 		}
 		if len(base)+len(scales) == 0 || costOf(base) >= below {
 			continue
@@ -241,8 +242,8 @@ func (a *amountSearch) least(dropped []Miss, scales []scaledAmount, below float6
 	return best
 }
 
-// otherMisses are those dropped and what a host lacks beside CPUs, memory and NUMA cells; false when the request cannot do
-// without.
+// otherMisses are the dropped conditions and those that a host does not meet, except CPUs, memory and NUMA cells;
+// false if the request cannot change one.
 func (a *amountSearch) otherMisses(h *nearHost, dropped []Miss) (misses []Miss, ok bool) {
 	for _, i := range a.like.checks {
 		k := &a.s.checks[i]
@@ -258,7 +259,8 @@ func (a *amountSearch) otherMisses(h *nearHost, dropped []Miss) (misses []Miss, 
 	return union(misses, dropped), true
 }
 
-// leastOn gives the least change that lowers all of some amounts and lets a host pass; nil for none below a cost.
+// leastOn gives the least change that lowers all of these amounts and lets a host pass; nil if none costs less than
+// below.
 func (a *amountSearch) leastOn(h *nearHost, base []Miss, scales []scaledAmount, below float64) (found []Miss) {
 	fits := func(amounts ...int64) bool { return a.fitsOn(h, withAmounts(base, scales, amounts)) }
 	try := func(amounts ...int64) {
@@ -282,7 +284,8 @@ func (a *amountSearch) leastOn(h *nearHost, base []Miss, scales []scaledAmount, 
 	case 2:
 		for _, x := range scales[0].stepsOn(r) {
 			for _, y := range scales[1].stepsOn(r) {
-				// From more of the first to more of the second: no other pair of amounts that fits is as much of both.
+				// From more of the first amount to more of the second. No other pair of amounts that fits is as great
+				// in both.
 				k := y.above(&scales[1], below-costOf(base))
 				for k < y.count {
 					from := x.above(&scales[0], below-costOf(base))
@@ -300,14 +303,14 @@ func (a *amountSearch) leastOn(h *nearHost, base []Miss, scales []scaledAmount, 
 	return found
 }
 
-// above gives the index of the first amount whose cost is below one.
+// above gives the index of the first amount that costs less than cost.
 func (a amountSteps) above(s *scaledAmount, cost float64) int64 {
 	return int64(sort.Search(int(a.count), func(i int) bool {
 		return (&Miss{Asked: s.asked, Most: a.at(int64(i)), Changeable: true}).cost() < cost
 	}))
 }
 
-// greatest gives the greatest index from one up to count-1 that is ok, where each smaller one is as well; -1 when the first is
+// greatest gives the greatest index from from to count-1 that is ok, if each smaller index is ok too; -1 if from is
 // not.
 func greatest(from, count int64, ok func(int64) bool) int64 {
 	if from >= count || !ok(from) {
@@ -335,7 +338,7 @@ func withAmounts(base []Miss, scales []scaledAmount, amounts []int64) []Miss {
 	return out
 }
 
-// fitsOn reports whether a host passes a changed request.
+// fitsOn reports whether a host passes the changed request.
 func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
 	if a.amountTries >= mostAmountTries || a.amountTries%1024 == 0 && a.s.q.stopped(0) {
 		return false
@@ -355,8 +358,8 @@ func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
 	return s != nil && s.filter(h.at, &one) != 0
 }
 
-// ChangesOfAll gives changes of which openings have no part, with which fits says that the whole request does: other hosts than
-// those named, and the most that fits of CPUs or memory where only trying tells.
+// ChangesOfAll gives changes that openings do not cover, if fits reports that the whole request fits with them: hosts
+// other than the named ones, and, where only a trial shows what fits, the greatest amount of CPUs or memory.
 func (r *Request) ChangesOfAll(fits func([]Miss) bool) (found []Change) {
 	named := []Miss{{Filter: HostFilter, Detail: namedHosts, Changeable: true}}
 	if r.canRelax(&named[0]) && fits(named) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// miss makes a Miss of a condition that a host does not meet, for so many instances on it together.
+// miss makes the Miss of a condition that a host does not meet; units is how many instances the host must hold.
 func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 	m := Miss{Filter: filter, Detail: detail}
 	if filter == ResourceFilter {
@@ -24,8 +24,8 @@ func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 	return m
 }
 
-// most is the greatest amount of a class, at most asked, that so many instances each get on the host, now and when it is
-// empty: on the root, with children each on any one provider. 0 when they get none.
+// most is the greatest amount of a class, up to asked, that each of units instances gets on the host, now and when it
+// is empty. It is of the root or, with children, each instance's of any one provider. 0 if they get none.
 func (r *row) most(class string, asked int64, units int, children bool) (now, empty int64) {
 	type provider struct {
 		*Resource
@@ -45,7 +45,7 @@ func (r *row) most(class string, asked int64, units int, children bool) (now, em
 			consider(r.host.Children[i].Resources, r.childUsed[i])
 		}
 	}
-	// each is the greatest amount that an instance gets, of free shared by some.
+	// each is the greatest amount for an instance if some instances share free.
 	each := func(p *provider, free int64, some int) int64 {
 		n := min(free/int64(some), p.MaxUnit, asked)
 		if step := max(p.StepSize, 1); n > 0 {
@@ -83,8 +83,8 @@ func (r *row) most(class string, asked int64, units int, children bool) (now, em
 	return most(func(p *provider) int64 { return p.Capacity - p.used }), most(func(p *provider) int64 { return p.Capacity })
 }
 
-// boundOf gives the bound that an amount of a class does not keep on the host: on the root, with children on any provider;
-// of several the one that keeps it from the provider with the most room.
+// boundOf gives the bound that an amount of a class does not keep on the host: of the root or, with children, of the
+// provider with the most room.
 func (r *row) boundOf(class string, asked int64, children bool) (bound Bound, at int64) {
 	bound, room := BoundFree, int64(math.MinInt64)
 	consider := func(resources []Resource, used []int64) {
@@ -116,7 +116,7 @@ func (r *row) boundOf(class string, asked int64, children bool) (bound Bound, at
 	return bound, at
 }
 
-// neededClasses are those that no instance can do without.
+// neededClasses are the classes that no instance can do without.
 var neededClasses = map[string]bool{"VCPU": true, "PCPU": true, "MEMORY_MB": true}
 
 // hintOf names the scheduler hint that a filter reads.
@@ -124,8 +124,8 @@ var hintOf = map[string]string{
 	DifferentHostFilter: "different_host", SameHostFilter: "same_host", CIDRFilter: "build_near_host_ip", JSONFilter: "query",
 }
 
-// canRelax reports whether Relaxed can change a condition. What is the host's, an aggregate's or a rule's is for
-// operators to change; so is an amount of which nothing is free, where an instance needs some.
+// canRelax reports whether Relaxed can change a condition. Only operators can change conditions of hosts, aggregates
+// and rules. The same holds if nothing is free of a class that every instance needs.
 func (r *Request) canRelax(m *Miss) bool {
 	switch m.Filter {
 	case HostFilter:
@@ -138,7 +138,7 @@ func (r *Request) canRelax(m *Miss) bool {
 		return m.Detail == "" || m.Detail == "forbidden"
 	case ResourceFilter:
 		switch {
-		case m.Asked == 0 || strings.Contains(m.Detail, "|"): // one of two questions (Fallback)
+		case m.Asked == 0 || strings.Contains(m.Detail, "|"): // a condition of a request with a Fallback
 			return false
 		case neededClasses[m.Detail]:
 			s, ok := r.scaleOf(m.Detail)
@@ -153,11 +153,11 @@ func (r *Request) canRelax(m *Miss) bool {
 	return hintOf[m.Filter] != ""
 }
 
-// namedHosts is the detail of HostFilter's miss for the hosts, nodes and cell that the request names.
+// namedHosts is the detail of the HostFilter miss for the hosts, nodes and cell that the request names.
 const namedHosts = "named"
 
-// otherHosts gives the request's destination and forced hosts without those that the caller can leave out; nil when there are
-// none. The cell of an instance that moves is not the caller's choice.
+// otherHosts gives the request's destination and forced hosts without those that the caller can leave out; nil if
+// there are none. The caller cannot choose the cell of a moving instance.
 func (r *Request) otherHosts() (out *Request) {
 	d := Destination{}
 	if r.Destination != nil {
@@ -173,9 +173,10 @@ func (r *Request) otherHosts() (out *Request) {
 	return &Request{Destination: &d}
 }
 
-// Relaxed is the request without the conditions that misses name: traits, zone, aggregates and hosts that are not asked
-// for, amounts of what fits on the host of the misses, a soft policy instead of a hard one, no NUMA topology, PCI
-// devices, extra specs on capabilities, image properties on the hypervisor, or hint. What it cannot change stays.
+// Relaxed gives the request without the conditions that misses name. It drops traits, zone, aggregates and named
+// hosts, the NUMA topology, PCI devices, extra specs on capabilities, image properties on the hypervisor, an
+// expression, or a hint. It lowers amounts to what fits on the misses' host, and makes a hard policy soft. What it
+// cannot change stays.
 func (r *Request) Relaxed(misses []Miss) *Request {
 	out := *r
 	nova := *r.nova()
@@ -185,7 +186,7 @@ func (r *Request) Relaxed(misses []Miss) *Request {
 			out.relax(&misses[i])
 		}
 	}
-	for i := range misses { // what amounts bear on may depend on the others
+	for i := range misses { // last, because amounts may depend on the other conditions
 		if m := &misses[i]; m.Filter == ResourceFilter && out.canRelax(m) {
 			out.lower(m.Detail, m.Most)
 		}
@@ -193,7 +194,7 @@ func (r *Request) Relaxed(misses []Miss) *Request {
 	return &out
 }
 
-// relax drops a condition other than an amount. The request and its Nova are the caller's own.
+// relax drops a condition other than an amount. The request and its Nova must be copies that it may change.
 func (r *Request) relax(m *Miss) {
 	nova := r.Nova
 	switch m.Filter {
@@ -237,7 +238,7 @@ func (r *Request) relax(m *Miss) {
 	}
 }
 
-// without asks for no groups of devices.
+// without gives the tree without the groups of devices.
 func (t *Tree) without(devices []PCIRequest) *Tree {
 	if t == nil {
 		return nil
@@ -255,7 +256,7 @@ func (t *Tree) without(devices []PCIRequest) *Tree {
 	return &out
 }
 
-// unpin asks for VCPU instead of dedicated CPUs, without the trait of their thread policy.
+// unpin asks for VCPU instead of dedicated CPUs, and drops the trait of their thread policy.
 func (r *Request) unpin() {
 	if f := r.Fallback; f != nil {
 		r.Resources, r.Required, r.Forbidden, r.Fallback = f.Resources, f.Required, f.Forbidden, nil
@@ -280,10 +281,10 @@ func (r *Request) unpin() {
 	}
 }
 
-// hyperthreading is the trait by which a request has a thread policy: requiring and isolating ones require and forbid it.
+// hyperthreading is the trait for a thread policy: require requires it, isolate forbids it.
 const hyperthreading = "HW_CPU_HYPERTHREADING"
 
-// withoutThreads is the topology without a thread policy.
+// withoutThreads gives the topology without a thread policy.
 func (n *InstanceNUMA) withoutThreads() *InstanceNUMA {
 	out := *n
 	out.Cells = slices.Clone(n.Cells)
@@ -293,7 +294,7 @@ func (n *InstanceNUMA) withoutThreads() *InstanceNUMA {
 	return &out
 }
 
-// hypervisorProperties of images are those that ImageFilter reads.
+// hypervisorProperties are the image properties that ImageFilter reads.
 var hypervisorProperties = map[string]bool{
 	"hw_architecture": true, "img_hv_type": true, "hw_vm_mode": true, "img_hv_requested_version": true, "hw_maxphysaddr_bits": true,
 }
@@ -304,7 +305,7 @@ func isCapability(p Pair) bool {
 	return !scoped || scope == "capabilities" || p.Key == "hw:maxphysaddr_bits"
 }
 
-// dropTrait asks no more for a trait, of which detail is as TraitFilter writes it.
+// dropTrait drops the condition on a trait; detail is as TraitFilter writes it.
 func (r *Request) dropTrait(detail string) {
 	without := func(list []string, trait string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(t string) bool { return t == trait })
@@ -323,7 +324,7 @@ func (r *Request) dropTrait(detail string) {
 	}
 }
 
-// lower asks for n of a class, for none of it with 0; and for as much less of what follows from it.
+// lower lowers the amount of a class to n, drops it for 0, and lowers what depends on it in proportion.
 func (r *Request) lower(class string, n int64) {
 	s, scaled := r.scaleOf(class)
 	less := func(amounts []Amount, class string, n int64) []Amount {
@@ -339,7 +340,7 @@ func (r *Request) lower(class string, n int64) {
 		return out
 	}
 	r.Resources = less(r.Resources, class, n)
-	each := n // without what is of the first NUMA cell alone
+	each := n // without the part of the first NUMA cell alone
 	if scaled {
 		each -= s.extra
 	}
@@ -353,7 +354,7 @@ func (r *Request) lower(class string, n int64) {
 	if guest := r.Nova.NUMA; guest != nil && scaled {
 		r.Nova.NUMA = guest.scaled(class, each/s.cells)
 	}
-	// What Nova's own filters read of the flavor.
+	// The parts of the flavor that Nova's own filters read.
 	switch flavor := &r.Nova.Flavor; class {
 	case "VCPU", "PCPU":
 		if class == "PCPU" && !scaled {
@@ -365,7 +366,7 @@ func (r *Request) lower(class string, n int64) {
 	}
 }
 
-// scaled is the topology whose cells have so much of a class each.
+// scaled gives the topology with this amount of a class in each cell.
 func (n *InstanceNUMA) scaled(class string, each int64) *InstanceNUMA {
 	out := *n
 	out.Cells = slices.Clone(n.Cells)

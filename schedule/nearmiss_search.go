@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// checkSet is a set of checks by their index. Those beyond share the last bit.
+// checkSet is a set of checks by index. Indexes beyond its size share the last bit.
 type checkSet [4]uint64
 
 func (s *checkSet) add(check int) {
@@ -19,47 +19,47 @@ func (s *checkSet) add(check int) {
 // nearMissSearch is the work of findNearMisses.
 type nearMissSearch struct {
 	s *scan
-	// passed has, by check, the hosts of the chunk at hand that meet it.
+	// passed are, by check, the hosts of the current chunk that meet it.
 	passed        []uint64
 	failed, alone []int
 	bounds        map[int][]BoundCount
-	// amounts are the checks of ResourceFilter on one class.
+	// amounts are the indexes of ResourceFilter's checks of one class.
 	amounts []int
-	// withoutPCI is NUMATopologyFilter alone, asked without the request's devices, if the request has both; freed are the
-	// hosts of the chunk at hand that pass it.
+	// withoutPCI is NUMATopologyFilter alone, without the request's devices, if the request has both. freed are the
+	// hosts of the current chunk that pass it.
 	withoutPCI *scan
 	freed      uint64
-	// alike are the hosts that fail the same checks.
+	// alike are the hosts by the checks that they fail.
 	alike map[failure]*alikeHosts
-	// placed are the instances of the request on hosts, by Query.TentativePlacements. together: each host is asked whether it takes so
-	// many instances, 0 for one more than it has.
+	// placed is how many instances of the request hosts have, by Query.TentativePlacements. together is how many
+	// instances each host must hold; 0: one more than it has.
 	placed   map[ID]int
 	together int
-	// passing: hosts that pass have openings too.
+	// passing: hosts that pass are recorded too, because they have openings.
 	passing bool
-	// mostNear is how many hosts are kept of those that fail the same checks.
+	// mostNear bounds the hosts that are kept for each set of failed checks.
 	mostNear int
-	// amountTries counts how often hosts were asked whether they take other amounts.
+	// amountTries counts the trials of other amounts on hosts.
 	amountTries int
 }
 
-// failure is what a host fails. freed: it would pass NUMATopologyFilter if it were asked for no devices.
+// failure is what a host fails. freed: the host would pass NUMATopologyFilter if the request had no devices.
 type failure struct {
 	checks checkSet
 	freed  bool
 }
 
-// alikeHosts are hosts that fail the same checks; the nearest one stands for them.
+// alikeHosts are hosts that fail the same checks; the nearest one represents them.
 type alikeHosts struct {
 	checks []int
 	hosts  int
-	// near are those with the least shortage of amounts; distinct: one of each shortage.
+	// near are the hosts with the least shortage of amounts; distinct: only one host for each shortage.
 	near     []nearHost
 	distinct bool
 }
 
-// mostNear is how many hosts that fail the same checks are tried: no change of the request helps one whose data a filter cannot
-// read.
+// mostNear is how many hosts are tried for each set of failed checks. One may not suffice: if a filter cannot read a
+// host's data, no change of the request helps.
 const mostNear = 8
 
 // nearHost is a host that does not pass.
@@ -70,7 +70,7 @@ type nearHost struct {
 	slot     int
 }
 
-// add keeps a host if it is among the most nearest.
+// add keeps a host if it is among the nearest, of which there are at most most.
 func (a *alikeHosts) add(h nearHost, most int) {
 	a.hosts++
 	if a.distinct && slices.ContainsFunc(a.near, func(x nearHost) bool { return x.shortage == h.shortage }) {
@@ -88,7 +88,7 @@ func (a *alikeHosts) add(h nearHost, most int) {
 	a.near = slices.Insert(a.near[:min(len(a.near), most-1)], at, h)
 }
 
-// newNearMissSearch prepares a search of the hosts of a table that has none of the query's takes.
+// newNearMissSearch prepares a search on a table without the query's tentative placements.
 func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, error) {
 	s, err := t.taken(q).compile(q, t)
 	if err != nil {
@@ -102,15 +102,15 @@ func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, erro
 		n.placed[take.Host]++
 	}
 	if together > 0 {
-		n.mostNear = mostTogether // many hosts may have room for all that the order does not choose
+		n.mostNear = mostTogether // many hosts may have room for all instances, and the order does not say which
 	} else if q.Request.triesAmounts() {
-		n.mostNear = math.MaxInt // what they lack of amounts is not known yet
+		n.mostNear = math.MaxInt // the missing amounts are not known yet
 	}
 	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
 		q, rules := *s.q, *s.q.Rules
 		rules.Filters, rules.Weighers = []string{NUMAFilter}, []Weigher{}
 		q.Request, q.Rules = r.Relaxed([]Miss{{Filter: PCIFilter}}), &rules
-		n.withoutPCI, _ = s.t.compile(&q, s.before) // its names are right
+		n.withoutPCI, _ = s.t.compile(&q, s.before) // it only names an existing filter, so it compiles
 	}
 	for i := range s.checks {
 		if k := &s.checks[i]; k.filter == ResourceFilter && slices.ContainsFunc(s.q.Request.Resources, func(a Amount) bool { return a.Class == k.detail }) {
@@ -164,17 +164,16 @@ func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 	return bits.OnesCount64(all & c.valid)
 }
 
-// disabledTrait is how Placement marks the hosts that ComputeFilter rejects as disabled.
+// disabledTrait is the detail of Placement's trait on the hosts that ComputeFilter rejects as disabled.
 const disabledTrait = "!COMPUTE_STATUS_DISABLED"
 
-// repeats reports whether a check rejects again what ComputeFilter rejected for a reason of its own.
+// repeats reports whether a check rejects again what ComputeFilter already rejected with another detail.
 func (n *nearMissSearch) repeats(check int) bool {
 	k := &n.s.checks[check]
 	return k.filter == ComputeFilter && k.detail == otherReasons || k.filter == TraitFilter && k.detail == disabledTrait
 }
 
-// passedCompute gives the hosts that passed ComputeFilter, as far as it stands before a check; whether they are up
-// apart.
+// passedCompute gives the hosts that passed ComputeFilter's checks before an index, whether they are up or not.
 func (n *nearMissSearch) passedCompute(before int) uint64 {
 	m := ^uint64(0)
 	for i := range n.s.checks[:before] {
@@ -185,7 +184,7 @@ func (n *nearMissSearch) passedCompute(before int) uint64 {
 	return m
 }
 
-// addHost counts what a host fails, and keeps it where it is the nearest of its like.
+// addHost counts the checks that a host fails, and keeps the host if it is among the nearest of its kind.
 func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	set := failure{freed: n.freed>>slot&1 != 0}
 	count, last := 0, 0
@@ -219,11 +218,11 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	like.add(nearHost{shortage, at, c, slot}, n.mostNear)
 }
 
-// nearMisses gives, of hosts that fail the same checks, the nearest one, and others that another change lets pass; the least
-// change first. Hosts that the request itself leaves out are not among them.
+// nearMisses gives, for each set of failed checks, the nearest host, and others if they pass with another change; the
+// least change first. Hosts that the request itself leaves out are not among them.
 func (n *nearMissSearch) nearMisses() []NearMiss {
 	var list []NearMiss
-	groups := slices.SortedFunc(maps.Values(n.alike), func(a, b *alikeHosts) int { // for what is bounded by tries
+	groups := slices.SortedFunc(maps.Values(n.alike), func(a, b *alikeHosts) int { // the order matters when the number of tries is bounded
 		return cmp.Or(cmp.Compare(len(a.checks), len(b.checks)), slices.Compare(a.checks, b.checks))
 	})
 	for _, like := range groups {
@@ -237,7 +236,7 @@ func (n *nearMissSearch) nearMisses() []NearMiss {
 	return list
 }
 
-// nearMissesOf gives near misses of hosts that fail the same checks. Only the least one counts those alike.
+// nearMissesOf gives the near misses of alike hosts. Only the first one has the count Alike.
 func (n *nearMissSearch) nearMissesOf(like *alikeHosts) (list []NearMiss) {
 	if n.s.q.Request.triesAmounts() {
 		list = n.changesByAmounts(like)
@@ -248,7 +247,7 @@ func (n *nearMissSearch) nearMissesOf(like *alikeHosts) (list []NearMiss) {
 		var others [][]Miss
 		for i := range like.near[:min(len(like.near), mostNear)] {
 			if m.Changeable && (len(m.Misses) == len(like.checks) || like.near[i].shortage >= m.Cost) {
-				break // the others need no less
+				break // the others need no smaller change
 			}
 			if near, also := n.nearMiss(like, &like.near[i]); i == 0 || near.Changeable && (!m.Changeable || near.Cost < m.Cost) {
 				m, others = near, also
@@ -266,8 +265,8 @@ func (n *nearMissSearch) nearMissesOf(like *alikeHosts) (list []NearMiss) {
 	return list
 }
 
-// nearest gives the least near miss of hosts that fail the same checks; limit at most, and one that the request cannot change
-// among them if there is any, for operators.
+// nearest gives the least near miss of each set of failed checks, limit at most. It includes one that only operators
+// can change, if there is any.
 func nearest(list []NearMiss, limit int) []NearMiss {
 	list = slices.DeleteFunc(slices.Clone(list), func(m NearMiss) bool { return m.Alike == 0 })
 	if len(list) <= limit {
@@ -280,7 +279,7 @@ func nearest(list []NearMiss, limit int) []NearMiss {
 	return kept
 }
 
-// nearMiss says what a host lacks; others are changes of other conditions that let it pass as well.
+// nearMiss says what a host does not meet; others are alternative changes that let it pass as well.
 func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) (m NearMiss, others [][]Miss) {
 	m = n.describe(like, h)
 	for _, i := range like.checks {
@@ -290,7 +289,7 @@ func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) (m NearMiss, ot
 	return m, n.reduce(&m, h)
 }
 
-// describe names a host of those alike.
+// describe makes a NearMiss, without Misses, for one of the alike hosts.
 func (n *nearMissSearch) describe(like *alikeHosts, h *nearHost) NearMiss {
 	r := h.chunk.rows.v[h.slot]
 	return NearMiss{
@@ -299,7 +298,7 @@ func (n *nearMissSearch) describe(like *alikeHosts, h *nearHost) NearMiss {
 	}
 }
 
-// unitsOn is how many instances a host is asked to take: those that it has, and one more.
+// unitsOn is how many instances a host must hold: those that it has and one more, or together.
 func (n *nearMissSearch) unitsOn(host ID) int {
 	if n.together > 0 {
 		return n.together
@@ -307,7 +306,7 @@ func (n *nearMissSearch) unitsOn(host ID) int {
 	return n.placed[host] + 1
 }
 
-// miss makes a Miss of a check that a host does not pass.
+// miss makes the Miss of a check that a host does not pass.
 func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
 	k, r := &n.s.checks[check], c.rows.v[slot]
 	units := n.unitsOn(r.host.UUID)
@@ -317,9 +316,9 @@ func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
 	return n.s.q.Request.miss(k.filter, k.detail, r, units)
 }
 
-// reduce says whether a change of the request would let a host pass, and keeps of its misses the least of those that
-// together would; others would as well. Filters overlap: NUMATopologyFilter asks for PCI devices too, TreeFilter for all that
-// a tree has.
+// reduce says whether a change of the request would let a host pass. If so, it reduces the misses to the cheapest
+// sufficient subset; others are the other ones. Filters overlap: NUMATopologyFilter checks PCI devices too,
+// TreeFilter everything in a tree.
 func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) (others [][]Miss) {
 	could := slices.DeleteFunc(slices.Clone(m.Misses), func(x Miss) bool { return !x.Changeable })
 	if m.Changeable = len(could) > 0 && n.passes(could, h); !m.Changeable {
@@ -336,9 +335,9 @@ func (n *nearMissSearch) reduce(m *NearMiss, h *nearHost) (others [][]Miss) {
 // mostTried bounds the sets of misses that least tries for a host.
 const mostTried = 64
 
-// least gives of a set of misses that is enough the subsets that still are, without one miss more than it takes; that of the
-// least cost first. A subset that is not enough has none that is, so where each miss alone is needed the set is the least
-// already. After mostTried sets there may be more subsets.
+// least gives the minimal sufficient subsets of a sufficient set of misses, the cheapest first. A subset of an
+// insufficient set is insufficient. So if each miss alone is needed, the set itself is minimal. After mostTried sets
+// it may miss some.
 func (n *nearMissSearch) least(misses []Miss, h *nearHost) (enough [][]Miss) {
 	tried := 0
 	var try func(misses []Miss, from int)
@@ -368,8 +367,8 @@ func (n *nearMissSearch) passes(without []Miss, h *nearHost) bool {
 	return s != nil && s.filter(h.at, at) != 0
 }
 
-// scanWithout compiles the request without some conditions, on a table where a host has so many instances of that request
-// already; at is the host's chunk, of that host alone. Nil when the query cannot be compiled.
+// scanWithout compiles the request without some conditions, on a table where the host already has placed instances of
+// that request. at is the host's chunk with only that host. s is nil if the query cannot be compiled.
 func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s *scan, at *chunk) {
 	q := *n.s.q
 	q.Request = q.Request.Relaxed(without)
@@ -390,7 +389,7 @@ func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s
 	return s, &one
 }
 
-// takesOn gives so many takes of a host: those that there are, then some of instances that are none.
+// takesOn gives placed tentative placements on a host: the existing ones, then made-up instances.
 func takesOn(host ID, takes []TentativePlacement, placed int) []TentativePlacement {
 	out := make([]TentativePlacement, 0, placed)
 	for _, take := range takes {
@@ -404,7 +403,7 @@ func takesOn(host ID, takes []TentativePlacement, placed int) []TentativePlaceme
 	return out
 }
 
-// conditions joins what counts under one filter and detail.
+// conditions joins checks with equal filter and detail.
 func (n *nearMissSearch) conditions() []Condition {
 	var list []Condition
 	for i := range n.s.checks {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// NovaException is an exception of Nova's that ends a whole request there: a filter or
-// weigher met a row or a request that it cannot work with. Here such a host is
-// left out and counted, unless Options.StrictNova asks for Nova's own way.
+// NovaException is an exception that ends a whole request in Nova: a filter or weigher cannot handle a row or the
+// request. Here such a host is left out and counted, unless Options.StrictNova asks for Nova's behaviour.
 type NovaException struct {
 	// Stage is host_states, filter or weigh.
 	Stage string
@@ -40,8 +39,7 @@ const (
 	StageWeigh      = "weigh"
 )
 
-// pyError is an exception as a filter's rule raises it: class and message. Nil:
-// none.
+// pyError is an exception that a rule raises: its Python class and message. Nil: none.
 type pyError struct{ class, message string }
 
 func valueError(message string) *pyError { return &pyError{"ValueError", message} }
@@ -51,14 +49,14 @@ func notAFloat(s string) *pyError {
 	return valueError("could not convert string to float: " + string(appendQuoted(nil, s)))
 }
 
-// notAnInt is what int(s) raises, which quotes 200 characters.
+// notAnInt is what int(s) raises; it quotes at most 200 characters.
 func notAnInt(s string) *pyError {
 	quoted := []rune(string(appendQuoted(nil, s)))
 	return valueError("invalid literal for int() with base 10: " + string(quoted[:min(len(quoted), 200)]))
 }
 
-// unweighable counts the hosts of m for which a weigher raises in Nova, and keeps
-// the first exception. Here such a host weighs as the weigher says.
+// unweighable counts the hosts of m for which a weigher raises an exception in Nova, and keeps the first exception.
+// Here such a host has the weight that the weigher's column gives.
 func (s *scan) unweighable(c *chunk, m uint64) {
 	for i := range s.weighers {
 		w := &s.weighers[i]
@@ -87,13 +85,13 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 	}
 }
 
-// noRatio: a compute that has not reported has no allocation ratio.
+// noRatio raises for a compute that has not reported and so has no allocation ratio.
 func (s *scan) noRatio(*weigher, *row) *pyError { return noOwnRatio }
 
 var noOwnRatio = &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
 
-// strictly gives the exception that Nova raises first: while it reads rows, in
-// the order of its filters, then while it weighs.
+// strictly gives the exception that Nova raises first: reading rows comes first, then its filters in order, then
+// weighing.
 func (s *scan) strictly() *NovaException {
 	if len(s.exceptions) == 0 {
 		return nil
@@ -111,12 +109,11 @@ func (s *scan) strictly() *NovaException {
 	return &first
 }
 
-// maxReason is how many bytes of an exception's message a Reject or a Warning has: it
-// may quote what a host or a user wrote.
+// maxReason bounds the bytes of an exception's message in a Reject or a Warning: it may quote text of a host or a
+// user.
 const maxReason = 512
 
-// explain gives the reject of unreadable hosts the first exception of its filter, and
-// the host it is of.
+// explain adds to the reject of unreadable hosts the first exception of its filter, and the exception's host.
 func (s *scan) explain(r *Reject) {
 	for i := range s.exceptions {
 		e := &s.exceptions[i]
@@ -127,7 +124,7 @@ func (s *scan) explain(r *Reject) {
 	}
 }
 
-// explainWarning does so for a weigher.
+// explainWarning does the same for a weigher's warning.
 func (s *scan) explainWarning(w *Warning) {
 	for i := range s.exceptions {
 		if e := &s.exceptions[i]; e.Stage == StageWeigh && e.Filter == w.Key {
@@ -137,7 +134,7 @@ func (s *scan) explainWarning(w *Warning) {
 	}
 }
 
-// reason is the message, cut.
+// reason is the message, cut to maxReason.
 func (r *NovaException) reason() string {
 	return strings.ToValidUTF8(r.Message[:min(len(r.Message), maxReason)], "")
 }

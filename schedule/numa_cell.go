@@ -1,38 +1,37 @@
 package schedule
 
-// notLoaded is what reading a field raises that an old compute did not report.
+// notLoaded is the exception for a field that an old compute did not report.
 func notLoaded(field string) *pyError {
 	return &pyError{"NotImplementedError", "Cannot load '" + field + "' in the base class"}
 }
 
-// numaLimits bound what shared CPUs and memory may be overcommitted.
+// numaLimits are the overcommit ratios of shared CPUs and memory.
 type numaLimits struct{ cpuRatio, ramRatio float64 }
 
-// Releases of Nova that changed how cells fit (InstanceNUMA.Release).
+// Nova releases that changed how cells fit (InstanceNUMA.Release).
 const (
 	// releaseEmptyPins: a cell of policy mixed without dedicated CPUs is pinned to none.
 	releaseEmptyPins = 28
-	// releasePinnedPages: a pinned guest's memory is looked for among free pages alone.
+	// releasePinnedPages: a pinned guest's memory must fit into free pages.
 	releasePinnedPages = 30
 )
 
-// guestCell is a cell of the guest while a fit is sought. Nova changes these in
-// place, also on the way to a fit that fails, and reads them back.
+// guestCell is the state of a guest's cell during the search for a fit. Nova changes these fields in place, also
+// before a fit fails, and reads them again.
 type guestCell struct {
 	*InstanceCell
 	id       int64
 	pageSize int64
-	// packed is the host cell it was last pinned to, by index; -1 for none.
-	// reserved: with one more CPU for the emulator.
+	// packed is the index of the host cell that it was last pinned to; -1 for none. reserved: the emulator's extra
+	// CPU there.
 	packed   int
 	reserved int
 	// release is InstanceNUMA's.
 	release int32
 }
 
-// fits asks whether a guest's cell fits on a host's (nova/virt/hardware.py,
-// _numa_fit_instance_cell). overhead is how many CPUs the emulator needs here.
-// limits may be nil.
+// fits reports whether a guest's cell fits on a host's cell (nova/virt/hardware.py, _numa_fit_instance_cell).
+// overhead is how many CPUs the emulator needs there. limits may be nil.
 func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) (bool, *pyError) {
 	c := &h.cells[at]
 	if !g.memoryFits(c) {
@@ -74,24 +73,22 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 	return true, nil
 }
 
-// packs reports whether the cell's dedicated CPUs can be pinned. Where there are none
-// (policy mixed), older releases find no way to; newer ones ask for siblings alone, and
-// beside no CPU there is none for the emulator.
+// packs reports whether the cell's dedicated CPUs can be pinned. If the cell has none (policy mixed), older releases
+// always fail. Newer ones check only that siblings exist, and have no CPU for the emulator.
 func (g *guestCell) packs(c *hostCell, overhead int) bool {
 	if g.Dedicated > 0 || g.release < releaseEmptyPins {
 		return c.pack(g.Threads, g.Dedicated, overhead) != 0
 	}
 	switch {
 	case overhead > 0 || g.Threads == ThreadIsolate || g.CPUs == 0:
-		return false // A cell without any CPU is none to Nova.
+		return false // To Nova a cell without any CPU does not fit.
 	case g.Threads == ThreadRequire:
 		return c.threadsPerCore > 1 && c.freeCores[2] > 0
 	}
 	return true
 }
 
-// memoryFits checks memory that is not overcommitted, and settles the page size that
-// was left open.
+// memoryFits checks memory that is not overcommitted, and sets the page size if the request left it open.
 func (g *guestCell) memoryFits(c *hostCell) bool {
 	memory := g.MemoryMB * 1024
 	free := g.pinned() && g.release >= releasePinnedPages
@@ -112,8 +109,7 @@ func (g *guestCell) memoryFits(c *hostCell) bool {
 	return g.MemoryMB <= c.memory
 }
 
-// pageFor gives the size of pages that so much memory (KiB) can be of; 0 when
-// there is none.
+// pageFor gives a page size that the memory (KiB) fits into; 0 for none.
 func (c *hostCell) pageFor(asked, memory int64) int64 {
 	sizes := c.sizes
 	switch asked {
@@ -136,8 +132,8 @@ func (c *hostCell) pageFor(asked, memory int64) int64 {
 	return 0
 }
 
-// holds reports whether memory (KiB) goes into pages of a size, of those free or
-// of all there are; known is false when there are no pages of the size.
+// holds reports whether memory (KiB) fits into pages of a size, into the free ones or all; known is false if there
+// are no pages of that size.
 func (c *hostCell) holds(size, memory int64, onlyFree bool) (ok, known bool) {
 	for i := range c.pages {
 		p := &c.pages[i]
@@ -153,14 +149,13 @@ func (c *hostCell) holds(size, memory int64, onlyFree bool) (ok, known bool) {
 	return false, false
 }
 
-// anyThreads: CPUs are pinned to whatever threads are free.
+// anyThreads: CPUs are pinned to any free threads.
 const anyThreads = -1
 
-// pack gives how many threads a core are used to pin n CPUs, with more than n
-// free when there is overhead; 0 when they cannot be pinned (nova/virt/hardware.py,
-// _pack_instance_onto_cores). Emptier cores come first; every policy but require
-// and isolate falls back to anyThreads. It needs no CPUs by number: how many cores
-// have how many free threads decides.
+// pack gives how many threads of each core are used to pin n CPUs; 0 if they cannot be pinned (nova/virt/hardware.py,
+// _pack_instance_onto_cores). With overhead, more than n must be free. Emptier cores come first; every policy but
+// require and isolate falls back to anyThreads. The counts of cores by free threads suffice; CPU numbers do not
+// matter.
 func (c *hostCell) pack(policy string, n, overhead int) int {
 	if n == 0 {
 		return 0

@@ -2,34 +2,33 @@ package schedule
 
 import "slices"
 
-// numaSearch finds host cells that a guest's cells fit on, in the order in
-// which Nova tries them (nova/virt/hardware.py, numa_fit_instance_to_host). That
-// order, and what Nova changes in the guest's cells on the way, decide which cells
-// are found, and now and then whether any are. A search may be used again.
+// numaSearch finds host cells that a guest's cells fit on, in the order in which Nova tries them
+// (nova/virt/hardware.py, numa_fit_instance_to_host). The order, and what Nova changes in the guest's cells
+// meanwhile, decide which cells it finds, and sometimes whether it finds any. A search is reusable.
 type numaSearch struct {
 	need   *InstanceNUMA
-	limits *numaLimits // nil: anything may be overcommitted
+	limits *numaLimits // nil: overcommit is not limited
 	pci    []PCIRequest
 	nets   *NetworkNeeds
 
 	guest []guestCell
 	order []int // host cells by index, best first
-	at    []int // the permutation at hand: indexes into order
+	at    []int // the current permutation: indexes into order
 	used  uint64
 	ids   []int64 // of the host cells chosen
-	// Pairs of ids of a host's and a guest's cell that were tried before.
+	// Pairs of ids, of a host's and a guest's cell, that were already tried.
 	fit, unfit []cellPair
-	// refused are sets of host cells that lack devices or networks.
+	// refused are sets of chosen host cells that lack devices or networks.
 	refused map[uint64]bool
 	devices pciSearch
 }
 
 type cellPair struct{ host, guest int64 }
 
-// maxPermutations bounds the search on one host. Nova would go on for minutes.
+// maxPermutations bounds the search on one host. Nova would search for minutes.
 const maxPermutations = 50_000
 
-// find reports whether the guest fits; s.guest then has where. hw has a topology.
+// find reports whether the guest fits; s.guest then has the host cells. hw must have a topology.
 func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 	h, n := hw.numa, len(s.need.Cells)
 	if len(h.cells) < n {
@@ -41,7 +40,7 @@ func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 	if err := s.begin(hw); err != nil {
 		return false, err
 	}
-	shared := 0 // places that the permutation has in common with the one before
+	shared := 0 // leading places that the permutation shares with the one before
 	for range maxPermutations {
 		fail, err := s.try(h)
 		if err != nil {
@@ -55,11 +54,11 @@ func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 				return ok, err
 			}
 			if n == len(h.cells) {
-				return false, nil // Any order is the same set of cells.
+				return false, nil // Every order is the same set of cells.
 			}
 		case fail < shared:
-			// The first failure may change ids, so the next may be another. What two
-			// leave behind lasts: all that begin alike fail there.
+			// The first failure may have changed ids, so the next permutation may fail elsewhere. After two failures
+			// the ids no longer change: every permutation with the same beginning fails there.
 			step = fail
 		}
 		if shared = s.next(step); shared < 0 {
@@ -69,7 +68,7 @@ func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 	return false, &pyError{"RuntimeError", "too many ways to place the NUMA cells"}
 }
 
-// begin sets the search up for a host.
+// begin prepares the search for a host.
 func (s *numaSearch) begin(hw *hardware) *pyError {
 	h, cells := hw.numa, s.need.Cells
 	s.guest, s.order, s.at, s.used = s.guest[:0], s.order[:0], s.at[:0], 0
@@ -86,7 +85,7 @@ func (s *numaSearch) begin(hw *hardware) *pyError {
 	if len(h.cells) == len(cells) {
 		return nil
 	}
-	// Each sort is stable, so that the last one counts most.
+	// Each sort is stable, so the last sort has the highest priority.
 	s.sort(func(i int) int64 { return h.cells[i].memoryUsed - h.cells[i].memory })
 	if p := cells[0].Policy; p == "" || p == CPUShared {
 		s.sort(func(i int) int64 { return h.cells[i].cpuUsage })
@@ -106,7 +105,7 @@ func (s *numaSearch) begin(hw *hardware) *pyError {
 	return nil
 }
 
-// sort orders host cells by a key, least first; those alike stay as they are.
+// sort sorts the host cells by a key, ascending and stable.
 func (s *numaSearch) sort(key func(cell int) int64) {
 	for i := 1; i < len(s.order); i++ {
 		for k := i; k > 0 && key(s.order[k]) < key(s.order[k-1]); k-- {
@@ -115,9 +114,8 @@ func (s *numaSearch) sort(key func(cell int) int64) {
 	}
 }
 
-// try puts the guest's cells on the host cells of the permutation, one after the
-// other, and gives the place of the first that does not fit; how many there are
-// when all do.
+// try puts the guest's cells on the host cells of the permutation, one after the other. It gives the place of the
+// first that does not fit, or their number if all fit.
 func (s *numaSearch) try(h *hostNUMA) (fail int, err *pyError) {
 	for k := range s.guest {
 		g, at := &s.guest[k], s.order[s.at[k]]
@@ -146,9 +144,8 @@ func (s *numaSearch) try(h *hostNUMA) (fail int, err *pyError) {
 	return len(s.guest), nil
 }
 
-// next goes to the next permutation that differs at place k or before, in
-// lexicographic order, and gives the first place that changed; -1 when there is
-// none.
+// next advances to the next permutation, in lexicographic order, that differs at place k or before. It gives the
+// first place that changed; -1 if there is none.
 func (s *numaSearch) next(k int) int {
 	for i := k + 1; i < len(s.at); i++ {
 		s.used &^= 1 << s.at[i]
@@ -178,8 +175,8 @@ func (s *numaSearch) put(k, x int) {
 	s.used |= 1 << x
 }
 
-// supported asks whether the host cells chosen have the devices and networks
-// near. In which order they were chosen makes no difference.
+// supported reports whether the chosen host cells have the devices and networks near. The order of the cells does not
+// matter.
 func (s *numaSearch) supported(hw *hardware) (bool, *pyError) {
 	if len(s.pci) == 0 && s.nets == nil {
 		return true, nil
@@ -204,8 +201,8 @@ func (s *numaSearch) supported(hw *hardware) (bool, *pyError) {
 	return ok, err
 }
 
-// near reports whether the host cells chosen are near the networks wanted, as far
-// as any cell of the host is (_numa_cells_support_network_metadata).
+// near reports whether the chosen host cells are near the requested networks. A network that no cell of the host is
+// near does not count (_numa_cells_support_network_metadata).
 func (n *NetworkNeeds) near(h *hostNUMA, s *numaSearch) bool {
 	if n == nil {
 		return true
@@ -214,7 +211,7 @@ func (n *NetworkNeeds) near(h *hostNUMA, s *numaSearch) bool {
 	for _, x := range s.at {
 		chosen |= 1 << s.order[x]
 	}
-	// has: some chosen cell does, or no cell at all.
+	// has reports whether near is true of some chosen cell, or of no cell at all.
 	has := func(near func(c *hostCell) bool) bool {
 		some := false
 		for i := range h.cells {

@@ -9,15 +9,14 @@ import (
 	"cellgate/internal/python"
 )
 
-// hostNUMA is a host's NUMA topology with what is used of it (nova/objects/numa.py).
-// It has at least one cell and is never changed.
+// hostNUMA is a host's NUMA topology with its usage (nova/objects/numa.py). It has at least one cell and is never
+// changed.
 type hostNUMA struct {
 	cells []hostCell
 	// threads: some core has sibling threads.
 	threads bool
-	// lacks is the field that some cell was reported without, by a compute of an
-	// old release; reading it raises. noCPUs and noSocket: those that only some
-	// requests read.
+	// lacks is a field that an old compute did not report of some cell; reading it raises. noCPUs and noSocket are
+	// the same for fields that only some requests read.
 	lacks    string
 	noCPUs   bool
 	noSocket bool
@@ -37,20 +36,19 @@ type hostCell struct {
 	physnets                      []string
 	tunneled                      bool
 	nShared, nDedicated, freeCPUs int
-	// threadsPerCore is that of the core with the most.
+	// threadsPerCore is the greatest number of threads of a core.
 	threadsPerCore int
-	// freeCores[k] counts the cores with k free dedicated threads or more;
-	// freeThreads are all free ones on cores.
+	// freeCores[k] counts the cores with at least k free dedicated threads; freeThreads counts all free threads on
+	// cores.
 	freeCores   []int
 	freeThreads int
-	// alike: shared and dedicated CPUs are the same, as vcpu_pin_set has them.
+	// alike: shared and dedicated CPUs are the same set, as with vcpu_pin_set.
 	alike bool
 }
 
 type hostPages struct{ size, total, used, reserved int64 }
 
-// readHostNUMA reads a serialized NUMATopology, or the form from before objects.
-// It is nil when there are no cells.
+// readHostNUMA parses a serialized NUMATopology, or the older form without objects. It is nil if there are no cells.
 func readHostNUMA(text string) (h *hostNUMA, problem string) {
 	v, err := parseJSON(text)
 	if err != nil {
@@ -89,7 +87,7 @@ func readHostNUMA(text string) (h *hostNUMA, problem string) {
 	return h, ""
 }
 
-// maxHostCells is how many cells fit in a word of bits.
+// maxHostCells is the number of bits in a uint64.
 const maxHostCells = 64
 
 func (h *hostNUMA) readCell(v *value) (c hostCell, problem string) {
@@ -179,7 +177,7 @@ func (c *hostCell) readNetworks(v *value) bool {
 	return true
 }
 
-// readLegacyCell reads a cell as it was stored before objects.
+// readLegacyCell parses a cell in the older form without objects.
 func (h *hostNUMA) readLegacyCell(v *value) (c hostCell, problem string) {
 	if v.kind != object {
 		return c, "must be an object"
@@ -243,7 +241,7 @@ func parseCPUSpec(spec string) (cpuSet, bool) {
 	return in.without(out), true
 }
 
-// sum fills what follows from the rest.
+// sum computes the derived fields.
 func (c *hostCell) sum() {
 	c.nShared, c.nDedicated = c.shared.count(), c.dedicated.count()
 	free := c.dedicated.without(c.pinned)

@@ -9,13 +9,14 @@ import (
 	"strconv"
 )
 
-// Opening is room for further instances of a request that some hosts have once the request is changed. The rooms of
-// several openings add up, as far as a change of the request contains the changes of each.
+// Opening is room for further instances of a request that some hosts have after a change of the request. The rooms of
+// several openings add up if one change contains the changes of all of them.
 type Opening struct {
-	// Misses are what to change (Request.Relaxed), in no order, and Cost the sum of their costs.
+	// Misses are the conditions to change (Request.Relaxed), in no order. Cost is the sum of their costs.
 	Misses []Miss
 	Cost   float64
-	// Instances find room. Together: these are all of the request's, on one host, and not added to those of others.
+	// Instances is how many find room. Together: all instances of the request find room on one host; do not add it to
+	// other rooms.
 	Instances int
 	Together  bool
 }
@@ -23,20 +24,21 @@ type Opening struct {
 const (
 	// MostOpenings bounds the instances for which a table searches openings, and how many of them it gives.
 	MostOpenings = 256
-	// leastOpenings are looked for however few instances there are: an amount that is small enough for one host may be
-	// below another's min_unit.
+	// leastOpenings is how many are searched for even if fewer instances need room: an amount that is small enough
+	// for one host may be below another's min_unit.
 	leastOpenings = 64
 	// mostTogether bounds the hosts that are tried with all instances.
 	mostTogether = 64
 )
 
-// openings gives the openings of a table, the least change first: enough of them for as many instances as the query asks
-// for, and all that cost less than those together, of MostOpenings instances at most.
+// openings gives a table's openings, the least change first. They have room for as many instances as the query asks
+// for, and include all that cost less than those together; MostOpenings instances at most.
 func (n *nearMissSearch) openings() ([]Opening, error) {
 	var found openingList
 	apart, soft := n, []Miss(nil)
 	if n.s.q.Together > 0 {
-		// Where the first instance goes after a change binds the others: they find room on one host, or with a soft policy.
+		// After a change, the host of the first instance binds the others. They find room on one host together, or
+		// under a soft policy.
 		q := *n.s.q
 		q.TentativePlacements, q.Known = nil, nil
 		together, err := n.again(&q, q.Together, false)
@@ -83,7 +85,7 @@ func (n *nearMissSearch) openings() ([]Opening, error) {
 	return found, nil
 }
 
-// again searches the same hosts by another query; passing has openings of hosts that pass too, without a change.
+// again searches the same hosts by another query. With passing, hosts that pass without a change have openings too.
 func (n *nearMissSearch) again(q *Query, together int, passing bool) (*nearMissSearch, error) {
 	other, err := n.s.before.newNearMissSearch(q, together)
 	if err == nil {
@@ -93,7 +95,7 @@ func (n *nearMissSearch) again(q *Query, together int, passing bool) (*nearMissS
 	return other, err
 }
 
-// openingList joins openings of the same change.
+// openingList joins openings with the same change.
 type openingList []Opening
 
 func (l *openingList) add(misses []Miss, together bool, instances int) {
@@ -108,12 +110,12 @@ func (l *openingList) add(misses []Miss, together bool, instances int) {
 	}
 }
 
-// opener is a host that takes one more instance than it has placed, after a change.
+// opener is a host that can hold one more instance than placed, after a change.
 type opener struct {
 	like   *alikeHosts
 	at     int // in like.near
 	placed int
-	units  int // how many openings of the host this is with those before
+	units  int // how many openings of the host there are up to this one
 	misses []Miss
 	cost   float64
 }
@@ -132,7 +134,7 @@ func (h *openers) Pop() any {
 	return o
 }
 
-// firstOpeners has the nearest host of each kind that a change of the request can open.
+// firstOpeners has, for each set of failed checks, the nearest host that a change of the request can open.
 func (n *nearMissSearch) firstOpeners() openers {
 	var next openers
 	for _, like := range n.alike {
@@ -143,7 +145,7 @@ func (n *nearMissSearch) firstOpeners() openers {
 	return next
 }
 
-// pushFirst adds the first opening of a host, or of the next one of its kind that has any.
+// pushFirst adds the first opening of a host, or of the next host of its kind that has one.
 func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
 	for ; at < len(like.near); at++ {
 		h := &like.near[at]
@@ -151,7 +153,7 @@ func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
 		m, _ := n.nearMiss(like, h)
 		misses, ok := m.Misses, m.Changeable
 		if !ok && !slices.ContainsFunc(misses, func(x Miss) bool { return !x.Changeable }) {
-			misses, ok = n.opening(h, placed, misses) // it lacks more than shows before those are changed
+			misses, ok = n.opening(h, placed, misses) // more misses may appear after these are changed
 		}
 		if ok && (len(misses) > 0 || n.passing) {
 			heap.Push(next, &opener{like: like, at: at, placed: placed, units: 1, misses: misses, cost: costOf(misses)})
@@ -160,8 +162,8 @@ func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
 	}
 }
 
-// opening gives the change with which a host takes one more instance than it has placed, from one that it took those with;
-// false when no change of the request will do.
+// opening gives the change with which a host holds one more instance than placed. It extends misses, the change for
+// those that are placed; false if no change of the request suffices.
 func (n *nearMissSearch) opening(h *nearHost, placed int, misses []Miss) ([]Miss, bool) {
 	before := n.s.before.row(number(h.at)*chunkSize + number(h.slot))
 	for {
@@ -192,7 +194,7 @@ func (n *nearMissSearch) opening(h *nearHost, placed int, misses []Miss) ([]Miss
 	}
 }
 
-// askTogether has amounts count as the host gets them for all instances of the request together.
+// askTogether makes checks of amounts fail if the host does not have the amount for all instances together.
 func (n *nearMissSearch) askTogether(c *chunk) {
 	for _, i := range n.amounts {
 		class := n.s.checks[i].detail
@@ -206,7 +208,7 @@ func (n *nearMissSearch) askTogether(c *chunk) {
 	}
 }
 
-// amountOf gives the amount of a class; 0 where there is none.
+// amountOf gives the amount of a class; 0 if it is not in the list.
 func amountOf(list []Amount, class string) int64 {
 	for _, a := range list {
 		if a.Class == class {
@@ -225,7 +227,7 @@ func sameChange(a, b Miss) bool {
 	return a.Filter == b.Filter && a.Detail == b.Detail && a.Most == b.Most
 }
 
-// changeKey is the same for changes of which each miss is the same, in the same order.
+// changeKey is equal for changes with equal misses in the same order.
 func changeKey(misses []Miss) string {
 	var key []byte
 	for i := range misses {
@@ -244,7 +246,7 @@ func costOf(misses []Miss) float64 {
 	return sum
 }
 
-// union gives the least change that contains two.
+// union gives the least change that contains both.
 func union(a, b []Miss) []Miss {
 	out := slices.Clone(a)
 	for _, m := range b {
@@ -258,7 +260,7 @@ func union(a, b []Miss) []Miss {
 	return out
 }
 
-// contains reports whether a change contains another.
+// contains reports whether change a contains change b.
 func contains(a, b []Miss) bool {
 	return !slices.ContainsFunc(b, func(m Miss) bool {
 		return !slices.ContainsFunc(a, func(x Miss) bool { return compareMisses(x, m) == 0 && x.Most <= m.Most })
@@ -266,13 +268,13 @@ func contains(a, b []Miss) bool {
 }
 
 const (
-	// mostLooked bounds the changes that LeastChanges examines, mostUnfit how many of them it tries in vain.
+	// mostLooked bounds the changes that LeastChanges examines; mostUnfit bounds how many of them may fail fits.
 	mostLooked, mostUnfit = 2000, 8
 )
 
-// LeastChanges gives changes with which so many further instances find room in the openings and fits says that the whole request
-// does: those of the least cost, one of each kind (LeastOfEachKind), most at most. After mostLooked changes, or mostUnfit that
-// do not fit, there may be others, and smaller ones.
+// LeastChanges gives changes with which the openings have room for that many further instances, and fits reports that
+// the whole request fits. They are the cheapest ones, one of each kind (LeastOfEachKind), most at most. After
+// mostLooked changes, or mostUnfit that do not fit, it may miss others, also cheaper ones.
 func LeastChanges(openings []Opening, instances, most int, fits func([]Miss) bool) (found []Change) {
 	slices.SortStableFunc(openings, func(a, b Opening) int { return cmp.Compare(a.Cost, b.Cost) })
 	openings = openings[:min(len(openings), MostOpenings)]
@@ -288,8 +290,8 @@ func LeastChanges(openings []Opening, instances, most int, fits func([]Miss) boo
 		}
 		return false
 	}
-	// Changes are looked at in order of cost. Each is a union of openings: of those that it does not contain yet it grows by
-	// the least ones.
+	// Changes are examined in order of cost. Each is a union of openings, and grows by the smallest openings that it
+	// does not contain yet.
 	next := openers{{}}
 	seen := map[string]bool{}
 	unfit := 0

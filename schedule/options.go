@@ -2,37 +2,36 @@ package schedule
 
 import "cellgate/internal/python"
 
-// Options are Nova's options that filters and weighers read, by their meaning
-// there (nova/conf/scheduler.py): [filter_scheduler], but for Metrics… which are
-// [metrics]. The multipliers stand with the weighers.
+// Options are the Nova options that filters and weighers read (nova/conf/scheduler.py): [filter_scheduler], and
+// [metrics] for Metrics…. Multipliers are not here but with the weighers.
 type Options struct {
 	MaxIOOpsPerHost     int64
 	MaxInstancesPerHost int64
-	// IsolatedHosts are service hosts, IsolatedImages image ids. With
-	// RestrictIsolated an isolated host takes isolated images only.
+	// IsolatedHosts are service hosts, IsolatedImages image ids. With RestrictIsolated an isolated host accepts only
+	// isolated images.
 	IsolatedHosts    []string
 	IsolatedImages   []string
 	RestrictIsolated bool
 	// DefaultArchitecture of images that name none; empty for none.
 	DefaultArchitecture string
-	// Aggregate metadata restricts images only under keys that begin with the
-	// namespace and the separator; every key does when the namespace is empty.
+	// Aggregate metadata restricts images only by keys that begin with the namespace and the separator; by every key
+	// if the namespace is empty.
 	ImageIsolationNamespace string
 	ImageIsolationSeparator string
 	MetricsSetting          []Ratio
-	// MetricsRequired: a host without a metric that is weighed is an error in
-	// Nova. Here it weighs MetricsUnavailable and is counted; see StrictNova.
+	// MetricsRequired: in Nova, a host without a weighed metric is an error. Here its metrics weigh
+	// MetricsUnavailable, and it is counted; see StrictNova.
 	MetricsRequired    bool
 	MetricsUnavailable float64
-	// ImagePropertySetting is the factor of image properties that are weighed: no
-	// others are; without any, all are, with the factor 1.
+	// ImagePropertySetting are the factors of weighed image properties; properties that are not in it do not count.
+	// If it is empty, all count with the factor 1.
 	ImagePropertySetting []Ratio
-	// SubsetSize: the pick is one of so many best, by the seed. Below 1 means 1.
+	// SubsetSize: the seed picks one of the best SubsetSize hosts. Below 1 means 1.
 	SubsetSize int
-	// ExactTenantKey: tenants are isolated by the metadata key filter_tenant_id
-	// alone, as in older releases; else by every key that begins so.
+	// ExactTenantKey: only the metadata key filter_tenant_id isolates tenants, as in older releases; else every key
+	// with that prefix does.
 	ExactTenantKey bool
-	// StrictNova: what raises an exception in Nova fails the request here, too.
+	// StrictNova: what raises an exception in Nova fails the request here too.
 	StrictNova bool
 }
 
@@ -59,8 +58,8 @@ func (r *Rules) options() *Options {
 	return r.Options
 }
 
-// ParseRatio reads a NAME=FACTOR of a list option (nova/scheduler/utils.py,
-// parse_options); false when it is none, which Nova then leaves out.
+// ParseRatio parses NAME=FACTOR of a list option (nova/scheduler/utils.py, parse_options); false if it is invalid.
+// Nova ignores such elements.
 func ParseRatio(s string) (Ratio, bool) {
 	for i := range len(s) {
 		if s[i] == '=' {

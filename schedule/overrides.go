@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// overrides are the multipliers that the metadata of a set of aggregates overrides.
-// Sets with the same ones share them: hosts with equal overrides are of one class in
-// every query, however different their aggregates are else.
+// overrides are the multipliers in the metadata of a set of aggregates. Sets with equal overrides share one object,
+// so their hosts are of one class in every query, whatever their aggregates.
 type overrides struct {
 	id  int
 	own []override
-	// bad: some value is no number.
+	// bad: some value is not a number.
 	bad bool
 }
 
-// override is one of them, by its key; see aggregateSet.least.
+// override is one multiplier, by its key; see aggregateSet.least.
 type override struct {
 	key string
 	number64
@@ -33,7 +32,7 @@ func (o *overrides) find(key string) *override {
 	return nil
 }
 
-// overridesOf gives a set's, the same for all sets with equal ones.
+// overridesOf gives a set's overrides; equal ones are shared.
 func (c *catalog) overridesOf(a *aggregateSet, owner uint64) *overrides {
 	o := &overrides{}
 	for k, n := range a.numbers {
@@ -49,7 +48,7 @@ func (c *catalog) overridesOf(a *aggregateSet, owner uint64) *overrides {
 		if o.own[i].ok {
 			content = append(content, 1)
 		}
-		// All bits: -0 is not 0 when weights are compared to the bit.
+		// All bits: -0 and 0 differ when weights are compared bit by bit.
 		content = append(binary.BigEndian.AppendUint64(content, math.Float64bits(o.own[i].least)), 0)
 	}
 	if known, ok := c.overrides.get(name(content)); ok {

@@ -2,7 +2,7 @@ package schedule
 
 import "math/bits"
 
-// PackedClasses are the classes that Packing counts, of root providers.
+// PackedClasses are the classes of root providers that Packing counts.
 var PackedClasses = [...]string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 
 // Shape is what an instance takes of each of PackedClasses; 0 for nothing.
@@ -10,23 +10,23 @@ type Shape [len(PackedClasses)]int64
 
 // Packing says how well instances are packed on the hosts of a table.
 type Packing struct {
-	// Empty hosts take instances and have none.
+	// Empty is how many hosts accept instances and have none.
 	Empty int
-	// Used and Capacity are of all hosts that have an instance, by class.
+	// Used and Capacity are sums over all hosts that have an instance, by class.
 	Used, Capacity [len(PackedClasses)]int64
-	// Rooms are of the shapes that were asked for, in their order.
+	// Rooms are the rooms for the requested shapes, in their order.
 	Rooms []Room
 }
 
-// Room is how many instances of a shape the hosts that take instances hold besides those they have. Only amounts count.
+// Room is how many more instances of a shape fit on the hosts that accept instances. Only amounts count.
 type Room struct {
-	// Fits are the instances that fit host by host.
+	// Fits is the sum of the instances that fit on each host.
 	Fits int64
-	// Pooled are those that would fit if one host had all that is free: what Fits lacks of it is fragmentation.
+	// Pooled is how many would fit if one host had everything that is free. Pooled - Fits is lost to fragmentation.
 	Pooled int64
 }
 
-// Packing counts the hosts' packing, and the room for shapes. Each shape has an amount above 0.
+// Packing measures how well the hosts are packed, and the room for shapes. Each shape must have an amount above 0.
 func (t *Table) Packing(shapes []Shape) *Packing {
 	out := &Packing{Rooms: make([]Room, len(shapes))}
 	var pool [len(PackedClasses)]int64
@@ -70,7 +70,7 @@ func (t *Table) Packing(shapes []Shape) *Packing {
 	return out
 }
 
-// fits gives how many of the shape a host holds that has so much free.
+// fits gives how many instances of the shape a host with this free capacity holds.
 func (s *Shape) fits(of *[len(PackedClasses)]*Resource, free *[len(PackedClasses)]int64) int64 {
 	for k, n := range s {
 		if r := of[k]; n > 0 && (r == nil || n < r.MinUnit || n > r.MaxUnit || r.StepSize > 1 && n%r.StepSize != 0) {
@@ -80,7 +80,7 @@ func (s *Shape) fits(of *[len(PackedClasses)]*Resource, free *[len(PackedClasses
 	return s.times(free)
 }
 
-// times gives how often the shape is in amounts.
+// times gives how often the shape is contained in amounts.
 func (s *Shape) times(in *[len(PackedClasses)]int64) int64 {
 	least := int64(-1)
 	for k, n := range s {

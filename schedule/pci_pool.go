@@ -8,17 +8,17 @@ import (
 	"cellgate/internal/python"
 )
 
-// pciPool is what the devices of a pool share (nova/pci/stats.py).
+// pciPool is what the devices of a pool have in common (nova/pci/stats.py).
 type pciPool struct {
-	// properties have their values in lower case; None where Nova has none.
+	// properties have lower-case values; None where the value is None in Nova.
 	properties []PCIProperty
 	node       int64
 	hasNode    bool
-	// kind of device: type-PF and type-vdpa are only given to who asks for them,
-	// and so are those managed remotely.
+	// kind is the type of device. Devices of type-PF and vdpa, and remotely managed ones, are only given to requests
+	// for them.
 	kind   string
 	remote bool
-	// provider is the uuid of the one that stands for the devices in Placement; empty for none.
+	// provider is the uuid of the devices' provider in Placement; empty for none.
 	provider string
 }
 
@@ -27,19 +27,19 @@ const (
 	pciCount  = "count"
 	pciType   = "dev_type"
 	pciRemote = "remote_managed"
-	// pciProvider is the uuid of the provider that stands for the devices in Placement.
+	// pciProvider is the uuid of the devices' provider in Placement.
 	pciProvider = "rp_uuid"
 
 	physicalFunction = "type-PF"
 	vdpaDevice       = "vdpa"
 )
 
-// readPools reads a serialized PciDevicePoolList, or the dictionaries from before
-// it, in the order in which Nova tries them: by how many properties they have.
+// readPools parses a serialized PciDevicePoolList, or the older list of dictionaries. Pools are in the order in which
+// Nova tries them: by the number of their properties.
 func readPools(text string) (pools []pciPool, free []int64, problem string) {
 	v, err := parseJSON(text)
 	if err != nil {
-		return nil, nil, "" // What is no JSON has no pools, in Nova as well.
+		return nil, nil, "" // Text that is not JSON has no pools, in Nova as well.
 	}
 	objects := []value{v}
 	if v.kind == list {
@@ -136,7 +136,7 @@ func (v *value) tags() map[string]value {
 	return v.dict.v
 }
 
-// text gives a property in its own case.
+// text gives a property without change of case.
 func (p *pciPool) text(d *dict, key string) string {
 	tags := d.get("tags")
 	if v, ok := tags.tags()[key]; ok {
@@ -150,7 +150,7 @@ func boolFromString(s string) bool {
 	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, python.Strip(s))
 }
 
-// matches reports whether the devices of the pool meet one of the specs.
+// matches reports whether the pool's devices meet one of the specs.
 func (p *pciPool) matches(specs []PCISpec) bool {
 	return slices.ContainsFunc(specs, func(spec PCISpec) bool {
 		for i := range spec {
@@ -165,7 +165,7 @@ func (p *pciPool) matches(specs []PCISpec) bool {
 func (p *pciPool) has(want *PCIProperty) bool {
 	switch want.Key {
 	case pciNode:
-		return want.None && !p.hasNode // Nova compares a number with text.
+		return want.None && !p.hasNode // Nova compares a number with text, which are never equal.
 	case pciCount:
 		return false
 	}
@@ -176,7 +176,7 @@ func (p *pciPool) has(want *PCIProperty) bool {
 	return !want.None && (got.Value == want.Value || strings.EqualFold(got.Value, want.Value))
 }
 
-// property gives what the pool has under a key; nil for nothing.
+// property gives the pool's property of a key; nil for none.
 func (p *pciPool) property(key string) *PCIProperty {
 	for i := range p.properties {
 		if p.properties[i].Key == key {
@@ -186,7 +186,7 @@ func (p *pciPool) property(key string) *PCIProperty {
 	return nil
 }
 
-// given counts the devices of the pool that Placement gave to a request.
+// given counts the pool's devices that Placement gave to a request.
 func (p *pciPool) given(r *PCIRequest) (n int64) {
 	for _, id := range r.Providers {
 		if id == p.provider {
@@ -213,8 +213,7 @@ func (r *PCIRequest) asksFor(kind string) bool {
 	})
 }
 
-// AsksRemoteManaged reports whether a spec asks for devices of a SmartNIC that is managed
-// remotely.
+// AsksRemoteManaged reports whether a spec asks for remotely managed devices of a SmartNIC.
 func (r *PCIRequest) AsksRemoteManaged() bool {
 	return slices.ContainsFunc(r.Specs, func(spec PCISpec) bool {
 		return slices.ContainsFunc(spec, func(p PCIProperty) bool {

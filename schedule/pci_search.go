@@ -2,24 +2,23 @@ package schedule
 
 import "slices"
 
-// pciSearch gives devices to requests (nova/pci/stats.py, PciDeviceStats). It may
-// be used again.
+// pciSearch assigns devices to requests (nova/pci/stats.py, PciDeviceStats). It is reusable.
 type pciSearch struct {
 	free  []int64 // left in each pool
-	pools []int   // that will do, by index, in the order they are taken from
+	pools []int   // pools that suit the request, by index, in the order of use
 	rest  []int
 	nodes []int64
 }
 
-// support reports whether all requests can be met together. ids are the host
-// cells that the guest is on; none for a guest without a topology.
+// support reports whether all requests can be met together. ids are the host cells that the guest is on; empty
+// without a topology.
 func (s *pciSearch) support(hw *hardware, requests []PCIRequest, ids []int64) (bool, *pyError) {
 	s.free = append(s.free[:0], hw.free...)
 	return s.apply(hw, requests, ids)
 }
 
-// apply takes the devices from s.free. When it fails it has taken those of the
-// requests before.
+// apply takes the devices from s.free. On failure the devices of the requests before the failed one are already
+// taken.
 func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (bool, *pyError) {
 	for i := range requests {
 		r := &requests[i]
@@ -42,8 +41,7 @@ func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (boo
 	return true, nil
 }
 
-// filter sets s.pools to those that can meet a request together; false when they
-// cannot.
+// filter sets s.pools to the pools that together can meet a request; false if they cannot.
 func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyError) {
 	s.pools = s.pools[:0]
 	for i := range hw.pools {
@@ -62,10 +60,10 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 }
 
 // allocated keeps the pools whose devices are of the providers that the request's groups got. It reports whether each
-// provider's pool is among them, with as many devices left as Placement gave (nova/pci/stats.py,
-// _filter_pools_based_on_placement_allocation; since 2024.1 also _assert_one_pool_per_rp_uuid). Nova also passes a host on
-// which a pool has devices to spare for a provider whose own pool is not among them; its compute then gives the instance
-// fewer devices.
+// provider's pool is among them, with enough devices left for what Placement gave (nova/pci/stats.py,
+// _filter_pools_based_on_placement_allocation; since 2024.1 also _assert_one_pool_per_rp_uuid). Nova also passes a
+// host if a provider's own pool is not among them but another pool has devices to spare; the compute then gives the
+// instance fewer devices.
 func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
 	if hw.split {
 		return false
@@ -82,7 +80,7 @@ func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
 	return found == r.Count && int64(len(r.Providers)) == r.Count
 }
 
-// spared: the devices are only for those that ask for them by kind.
+// spared reports whether the pool's devices are only for requests that ask for their kind, and this one does not.
 func (p *pciPool) spared(r *PCIRequest) bool {
 	return p.kind == physicalFunction && !r.asksFor(physicalFunction) || p.kind == vdpaDevice && !r.asksFor(vdpaDevice) ||
 		p.remote && !r.AsksRemoteManaged()
@@ -95,8 +93,8 @@ func (s *pciSearch) left() (n int64) {
 	return n
 }
 
-// near keeps the pools whose place suits the request's policy; the strictest
-// that has enough devices counts.
+// near keeps the pools whose NUMA nodes suit the request's policy: the nearest ones, if they have enough devices,
+// else those that the policy also allows.
 func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *pyError {
 	if len(ids) == 0 {
 		return nil
@@ -123,7 +121,7 @@ func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *pyError {
 		keep(func(p *pciPool) bool { return p.hasNode && slices.Contains(s.nodes, p.node) })
 		return nil
 	}
-	// Devices whose place nobody knows count as near.
+	// Devices without a known node count as near.
 	suits := func(p *pciPool) bool { return on(p) || !p.hasNode }
 	keep(suits)
 	if r.Policy != PCIPreferred || s.left() >= r.Count {
@@ -137,8 +135,8 @@ func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *pyError {
 	return nil
 }
 
-// sockets sets s.nodes to the host cells on the sockets of those given; none when
-// some cell does not say on which it is.
+// sockets sets s.nodes to the host cells on the same sockets as the given ones; none if some cell does not report its
+// socket.
 func (s *pciSearch) sockets(h *hostNUMA, ids []int64) *pyError {
 	s.nodes = s.nodes[:0]
 	switch {
