@@ -7,36 +7,29 @@ import (
 	"slices"
 )
 
-// Plan merges the cells' proposals into exactly the picks that one scheduler
-// over all hosts would make, one after the other, whatever the split into
-// cells. It does no IO: the caller performs the asks that Next returns, at once
-// if it likes, hands back each answer or loss, and calls Next again, until it
-// returns none.
+// Plan merges the cells' proposals into exactly the picks that one scheduler over all hosts would make, one after the
+// other, whatever the split into cells. It does no I/O. The caller calls Next, performs the asks that it returns, all
+// at once if it likes, reports each answer or loss, and calls Next again, until Next returns none.
 //
-// The simple way would be to fetch every host that passed. A plan instead lets
-// each cell rank by the bounds that are likely right (the expected ones; else its own),
-// joins the bounds that come back, weighs the candidates anew under the joined
-// ones, and asks again only those cells of which it cannot prove that no host
-// they did not name comes before the pick (answer.below). A pick changes its own
-// host only, so before the next one just its cell is asked, with the takes, and not
-// even that when the cell has foretold the pick (Forecast); the
-// others only when what is known of all cells has moved too far, or when hard
-// affinity's group hosts have.
+// The simple way would be to fetch every host that passed. A plan instead lets each cell rank by the bounds that are
+// likely right: the expected ones, else its own. It joins the returned bounds, and weighs the candidates again under
+// them. Then it asks a cell again only if it cannot prove that every host that the cell did not list ranks after the
+// pick (answer.below). A pick changes only its own host. So before the next pick only its cell is asked, with the
+// pick, and not even that if the cell's Forecast has the pick. The other cells are asked only if the joined
+// statistics, or hard affinity's group hosts, changed too much.
 //
-// Answers of one cell must be of one version of its table; else the plan may
-// not come to rest, and gives up exactness after MaxRounds.
+// All answers of one cell must be of one version of its table. Else the plan may not converge, and gives up exactness
+// after MaxRounds.
 type Plan struct {
 	cfg      PlanConfig
 	weighers *multipliers
-	// affinity: the hard affinity filter runs, so that group hosts anywhere
-	// decide who passes.
+	// affinity: the hard affinity filter runs, so group hosts in any cell decide which hosts pass.
 	affinity bool
 	cells    []planCell
 	picks    []Pick
 	phase    phase
 	failed   int
-	// open is how many asks are; rounds how many of them the pick being made
-	// took.
+	// open is the number of open asks; rounds is how many rounds of asks the current pick took.
 	open   int
 	rounds int
 	// restart: a cell with picks was lost.
@@ -44,22 +37,22 @@ type Plan struct {
 	result  Result
 }
 
-// PlanConfig is what to plan.
+// PlanConfig is the input of a Plan.
 type PlanConfig struct {
 	Request *Request
 	Rules   *Rules
 	Seed    uint64
 	// Instances to place, one pick each, in this order.
 	Instances []ID
-	// Cells is how many there are; they are named 0..Cells-1.
+	// Cells is the number of cells; their indexes are 0..Cells-1.
 	Cells int
-	// Alternates wanted for each pick, at most.
+	// Alternates is the greatest number of alternates for each pick.
 	Alternates int
-	// Expected is what was last known of this shape (Result.Known), or nil. A wrong
-	// one costs a round and changes no result.
+	// Expected are the last known statistics of this shape (Result.Known), or nil. Wrong ones cost a round, but do
+	// not change the result.
 	Expected *GlobalStats
-	// MaxRounds of asks for one pick; below 1 means 4. A still table needs two,
-	// with hard affinity three.
+	// MaxRounds of asks for one pick; below 1 means 4. If tables do not change, two suffice, with hard affinity
+	// three.
 	MaxRounds int
 }
 
@@ -69,35 +62,31 @@ type Ask struct {
 	Query Query
 }
 
-// Result is what was planned. Its slices may be shared with the plan.
+// Result is the result of a plan. Its slices may be shared with the plan.
 type Result struct {
-	// Picks in instance order; they stop before the first that found no host.
+	// Picks are in instance order; they end before the first instance that found no host.
 	Picks []Pick
-	// Failed is the index of the instance that found none; -1: all were picked.
+	// Failed is the index of the instance that found no host; -1: all were picked.
 	Failed int
-	// GroupHosts are, with Failed, what hard affinity bound that instance to: the service hosts of all members, those
-	// picked before it included. Empty: to none, or there is no such filter.
+	// GroupHosts, with Failed, are the service hosts to which hard affinity bound that instance: those of all
+	// members, including the instances picked before it. Empty: it was bound to none.
 	GroupHosts []string
-	// unbound: hard affinity binds the instances, and no member bound the first.
+	// unbound: hard affinity binds the instances, but no member bound the first one.
 	unbound bool
-	// Exact: each pick is what one scheduler over the hosts of the cells not
-	// lost by then would pick.
+	// Exact: each pick is what one scheduler over the hosts of all cells not lost by then would pick.
 	Exact bool
-	// Rounds of asks the first pick took.
+	// Rounds is the number of rounds of asks for the first pick.
 	Rounds int
-	// First is, by cell, the proposal the first pick was decided on; Last the
-	// newest. Nil when the cell is lost.
+	// First are, by cell, the proposals that decided the first pick; Last are the newest. Nil if the cell is lost.
 	First []*Proposal
 	Last  []*Proposal
-	// Known is what the cells knew together at the first pick: what the next plan
-	// for this shape expects.
+	// Known are the joined statistics at the first pick, which the next plan of this shape should expect.
 	Known GlobalStats
-	// Leaders are the best hosts of the first pick, best first: those of which the answers prove that no host
-	// stands before or between them, five at most. The pick is among them, unless it is drawn from more than
-	// five (Options.SubsetSize).
+	// Leaders are the best hosts of the first pick, best first, five at most. They end where the answers no longer
+	// prove that no host ranks in between. The pick is among them, unless it is drawn from more than five
+	// (Options.SubsetSize).
 	Leaders []Leader
-	// NovaException is what Nova raises instead of an answer, with
-	// Options.StrictNova: there are no picks then.
+	// NovaException is what Nova raises instead of an answer, with Options.StrictNova. Then there are no picks.
 	NovaException *NovaException
 }
 
@@ -112,29 +101,29 @@ type Leader struct {
 type Pick struct {
 	Cell      int
 	Candidate Candidate
-	// Alternates are of the same cell and picked for no instance, best first:
-	// with one instance the runners-up, with several the best after all picks.
+	// Alternates are hosts of the same cell that no instance was picked for, best first. For one instance they are
+	// the runners-up, for several the best after all picks.
 	Alternates []Candidate
 }
 
-// planCell is what the plan holds of a cell.
+// planCell is the plan's state of a cell.
 type planCell struct {
 	lost bool
-	// group: the members' hosts that a lost cell had reported.
+	// group are the members' hosts that a lost cell had reported.
 	group []GroupHost
 	takes []TentativePlacement
 	// open is the ask that is neither answered nor lost.
 	open *Ask
-	// answer is the newest; first the one the first pick was decided on.
+	// answer is the newest answer; first is the one that decided the first pick.
 	answer *answer
 	first  *answer
-	// list is the answer's candidates as ranked under scale last.
+	// list are the answer's candidates as last ranked, under scale.
 	list   []Candidate
 	listed *answer
 	scale  scale
 }
 
-// phase is what a plan is about.
+// phase is what a plan currently decides.
 type phase int
 
 const (
@@ -143,7 +132,7 @@ const (
 	done
 )
 
-// NewPlan starts a plan; the first asks are open.
+// NewPlan starts a plan, with the first asks open.
 func NewPlan(cfg PlanConfig) *Plan {
 	if cfg.MaxRounds < 1 {
 		cfg.MaxRounds = 4
@@ -161,8 +150,8 @@ func NewPlan(cfg PlanConfig) *Plan {
 	return p
 }
 
-// Next returns the asks that are open: not answered and not lost yet. When all
-// of a round are closed it returns the next round's; none when the result is final.
+// Next returns the open asks: neither answered nor lost. When all asks of a round are closed, it returns those of the
+// next round, or none if the result is final.
 func (p *Plan) Next() []Ask {
 	var asks []Ask
 	for c := range p.cells {
@@ -173,8 +162,8 @@ func (p *Plan) Next() []Ask {
 	return asks
 }
 
-// Answer closes a cell's ask. An error means that the proposal does not answer
-// it; the ask stays open, to be answered again or lost.
+// Answer closes a cell's ask. If the proposal cannot be an answer to the ask, it returns an error. The ask then stays
+// open, to be answered again or lost.
 func (p *Plan) Answer(cell int, pr *Proposal) error {
 	if cell < 0 || cell >= len(p.cells) || p.cells[cell].open == nil {
 		return fmt.Errorf("cell %d was not asked", cell)
@@ -197,7 +186,7 @@ func (p *Plan) Answer(cell int, pr *Proposal) error {
 	return nil
 }
 
-// affinityHosts are the hosts by which a cell filtered that had k of the ask.
+// affinityHosts are the hosts by which a cell filtered, if k is Known of its query.
 func affinityHosts(g *Group, k *GlobalStats, pr *Proposal) []string {
 	if k != nil && k.GroupHostsKnown {
 		return k.GroupHosts
@@ -210,7 +199,7 @@ func affinityHosts(g *Group, k *GlobalStats, pr *Proposal) []string {
 	return slices.Compact(hosts)
 }
 
-// fits says why pr cannot be an answer to q.
+// fits returns an error if pr cannot be an answer to q.
 func (p *Plan) fits(q *Query, pr *Proposal) error {
 	switch {
 	case pr == nil:
@@ -253,7 +242,7 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 	return nil
 }
 
-// foretells says what is wrong with a proposal's forecast.
+// foretells returns an error if a proposal's forecast is invalid.
 func (p *Plan) foretells(pr *Proposal) error {
 	if pr.Forecast == nil {
 		return nil
@@ -275,7 +264,7 @@ func (p *Plan) foretells(pr *Proposal) error {
 	return nil
 }
 
-// multipliersFit says what is wrong with a candidate's own multipliers.
+// multipliersFit returns an error if a candidate's own multipliers are invalid.
 func (pr *Proposal) multipliersFit(i int) error {
 	own := pr.Candidates[i].Multipliers
 	if own == nil {
@@ -296,10 +285,9 @@ func finite(b Bounds) bool {
 	return b.Min <= b.Max && !math.IsInf(b.Min, 0) && !math.IsInf(b.Max, 0)
 }
 
-// Lost says that a cell does not answer. The plan goes on without it; the group
-// members it reported still bind hard affinity. When instances were already
-// picked on it, the plan starts again without it; that holds after the last answer
-// too: Next may then return asks again.
+// Lost reports that a cell does not answer. The plan goes on without it; its reported group members still bind hard
+// affinity. If instances were already picked in it, the plan starts again without it. This is possible after the last
+// answer too: Next may then return asks again.
 func (p *Plan) Lost(cell int) {
 	if cell < 0 || cell >= len(p.cells) || p.cells[cell].lost {
 		return
@@ -318,7 +306,7 @@ func (p *Plan) Lost(cell int) {
 	p.advance()
 }
 
-// Result is what is planned so far; final when Next asks for nothing more.
+// Result is the current result; it is final when Next returns no asks.
 func (p *Plan) Result() *Result {
 	r := p.result
 	r.Picks, r.Failed = p.picks, p.failed
@@ -334,8 +322,8 @@ func (p *Plan) Result() *Result {
 	return &r
 }
 
-// NearMissQuery is q asked of a cell after the failed plan for some instances: for what keeps its hosts from the one that
-// found none, and where there are several, for openings for those without a host.
+// NearMissQuery makes q the query of a cell after the plan failed. It asks what keeps the cell's hosts from the
+// instance that found none. If there are several instances, it also asks for openings for those without a host.
 func (r *Result) NearMissQuery(q Query, cell int, instances []ID) Query {
 	for i, pick := range r.Picks {
 		if pick.Cell == cell {

@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// askMissing asks the cells that never answered, under what is expected.
+// askMissing asks the cells that never answered, under the expected statistics.
 func (p *Plan) askMissing() bool {
 	var missing []int
 	for c := range p.cells {
@@ -14,24 +14,23 @@ func (p *Plan) askMissing() bool {
 	return len(missing) > 0
 }
 
-// askStale asks the cells whose answers are not true of the state after the
-// picks: they lack takes, or were filtered by other affinity hosts. What they
-// will be ranked by is k, the best guess there is.
+// askStale asks the cells whose answers are out of date after the picks: they lack picks, or were filtered by other
+// affinity hosts. k, the best guess, is what they rank by.
 func (p *Plan) askStale(k *GlobalStats) bool {
 	stale := p.cellsWhere(func(c int) bool {
 		at := &p.cells[c]
 		if at.answer.takes != len(at.takes) || p.affinity && !slices.Equal(at.answer.affinity, k.GroupHosts) {
 			return true
 		}
-		// Named too few for the alternates: spares a round of its own.
+		// It listed too few candidates for the alternates: asking now saves a round.
 		return p.phase == choosingAlternates && len(at.takes) > 0 &&
 			!at.answer.complete() && len(at.answer.Candidates) < p.needed(c)
 	})
 	return p.askAgain(stale, k)
 }
 
-// askAgain asks cells under k, unless there are none or the rounds are used up;
-// then the plan makes do with what it has.
+// askAgain asks cells under k. It does nothing if there are none or the rounds are used up; then the plan goes on
+// with the answers that it has, and is no longer Exact.
 func (p *Plan) askAgain(cells []int, k *GlobalStats) bool {
 	if len(cells) == 0 {
 		return false
@@ -59,17 +58,17 @@ func (p *Plan) ask(cells []int, known *GlobalStats) {
 			Limit:               p.needed(c) + spare + forecast,
 			Known:               known,
 			TentativePlacements: takes[:len(takes):len(takes)],
-			// The picks are likely to be spread over the cells asked.
+			// The picks are probably spread over the cells asked.
 			Forecast: forecast,
 		}}
 	}
 	p.open = len(cells)
 }
 
-// mostForetold bounds what one ask has a cell foretell.
+// mostForetold bounds the picks in one forecast.
 const mostForetold = 16
 
-// forecast is how many picks each of so many cells is to foretell: its share of those that are left, and one more.
+// forecast is how many picks each of so many cells should forecast: its share of those left, and one more.
 func (p *Plan) forecast(cells int) int {
 	left := len(p.cfg.Instances) - len(p.picks)
 	if left < 2 || p.phase != picking || p.cfg.Request.Group != nil {
@@ -78,8 +77,8 @@ func (p *Plan) forecast(cells int) int {
 	return min(left, (left+cells-1)/cells+1, mostForetold)
 }
 
-// needed is how many of a cell's best decide: the pick and its alternates; after
-// several picks the alternates and the picked hosts that may stand before them.
+// needed is how many of a cell's best hosts matter: the pick and its alternates. After several picks it is the
+// alternates, and the picked hosts that may rank before them.
 func (p *Plan) needed(c int) int {
 	switch {
 	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
@@ -90,11 +89,11 @@ func (p *Plan) needed(c int) int {
 	return p.subset()
 }
 
-// subset is of how many of the best one is picked (Nova's host_subset_size).
+// subset is the number of best hosts from which one is picked (Nova's host_subset_size).
 func (p *Plan) subset() int { return max(1, p.cfg.Rules.options().SubsetSize) }
 
-// statsForCells is the part of k that asks of cells have; nil for none. With one host in
-// all, or none, its bounds say nothing about those of others.
+// statsForCells is the part of k that asks include; nil for nothing. If at most one host passed in all, the bounds
+// say nothing about others.
 func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 	var t GlobalStats
 	if k.Passed > 1 && len(k.Bounds) == len(p.weighers.rules) {
@@ -109,8 +108,7 @@ func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 	return &t
 }
 
-// expected is what the first asks of cells have: what the caller expects, as far as it could be
-// true.
+// expected is what the first asks include: the caller's expectation, as far as it is plausible.
 func (p *Plan) expected() *GlobalStats {
 	if p.cfg.Expected == nil {
 		return nil

@@ -2,19 +2,19 @@ package schedule
 
 import "slices"
 
-// spare is how many candidates are asked beyond those needed: the last one
-// named then lies further behind, and proves more (answer.below).
+// spare is the number of candidates requested beyond those needed: a lower last candidate proves more about the hosts
+// that were not returned (answer.below).
 const spare = 3
 
-// advance goes on for as long as no ask is open:
+// advance runs the plan while no ask is open:
 //
-//  1. Cells that never answered are asked under what is expected.
-//  2. Cells whose answer lacks takes, or was filtered by other affinity hosts
-//     than those now known, are asked under what is known.
-//  3. All answers are true now, and so is what they say together. The best
-//     candidate under it is the pick, unless a cell may hold a better one that
-//     it did not name: such cells are asked again, under what is now known.
-//  4. The pick's host is taken, and the next instance starts at 2.
+//  1. Cells that never answered are asked under the expected statistics.
+//  2. Cells whose answers lack picks, or were filtered by other affinity hosts
+//     than are now known, are asked under the joined statistics.
+//  3. Now all answers, and so the joined statistics, are up to date. The best
+//     candidate under them is the pick. If a cell may hold a better host that
+//     it did not list, it is asked again under these statistics first.
+//  4. The pick takes its host, and the next instance starts at 2.
 //  5. With several instances, alternates are chosen after all picks, in the
 //     same way.
 func (p *Plan) advance() {
@@ -34,7 +34,7 @@ func (p *Plan) advance() {
 	}
 }
 
-// startAgain drops all picks. The answers from before the first one still hold.
+// startAgain drops all picks. The answers from before the first pick are still valid.
 func (p *Plan) startAgain() {
 	for c := range p.cells {
 		at := &p.cells[c]
@@ -44,7 +44,7 @@ func (p *Plan) startAgain() {
 	p.result.Exact = true
 }
 
-// stepPick asks what the next pick needs, or makes it.
+// stepPick asks for what the next pick needs, or makes the pick.
 func (p *Plan) stepPick() {
 	k := p.join()
 	if p.askStale(&k) {
@@ -63,11 +63,11 @@ func (p *Plan) stepPick() {
 	again := p.cellsWhere(func(c int) bool {
 		a := p.cells[c].answer
 		if len(best) == 0 {
-			// The cells themselves say why no host is left after the picks; a forecast does not.
+			// The cells themselves must say why no host is left after the picks; a forecast does not.
 			return a.passed > 0 || a.depth != nil
 		}
 		if len(best) < p.subset() && !a.complete() {
-			// Fewer than wanted are known, so that it may hold any of them.
+			// Fewer hosts are known than wanted, so any of its hosts may be among them.
 			return true
 		}
 		last := &lists[best[len(best)-1].cell][best[len(best)-1].at]
@@ -77,7 +77,7 @@ func (p *Plan) stepPick() {
 		if alternates == 0 || c != p.chosen(best).cell {
 			return false
 		}
-		// The pick stands before them, wherever it was among the best.
+		// The picked host is removed from the list before alternates are chosen, whatever its rank.
 		if need := max(alternates, p.chosen(best).at); len(lists[c]) <= need {
 			return !a.complete()
 		}
@@ -89,7 +89,7 @@ func (p *Plan) stepPick() {
 	p.pick(best, lists, alternates, &k)
 }
 
-// spot is a candidate: the one at a place of a cell's list.
+// spot is the position of a candidate in a cell's list.
 type spot struct{ cell, at int }
 
 // best gives the n best candidates of all lists, in order.
@@ -115,7 +115,7 @@ func best(lists [][]Candidate, n int) []spot {
 // mostLeaders bounds Result.Leaders.
 const mostLeaders = 5
 
-// leaders gives the best of all lists as far as the answers prove their order.
+// leaders gives the best of all lists, as far as the answers prove their order.
 func (p *Plan) leaders(lists [][]Candidate, s scale) []Leader {
 	leaders := make([]Leader, 0, mostLeaders)
 	for _, x := range best(lists, mostLeaders) {
@@ -128,9 +128,8 @@ func (p *Plan) leaders(lists [][]Candidate, s scale) []Leader {
 	return leaders
 }
 
-// chosen is the one of the best that is picked: Nova's random choice, made by
-// the seed and the instance's number, so that it is the same from any split into
-// cells.
+// chosen is the one of the best that is picked: Nova's random choice. It depends on the seed and the instance's
+// index, so it is the same for any split into cells.
 func (p *Plan) chosen(best []spot) spot {
 	if len(best) == 1 {
 		return best[0]
@@ -139,7 +138,7 @@ func (p *Plan) chosen(best []spot) spot {
 	return best[draw%uint64(len(best))]
 }
 
-// raises ends the plan when Nova would raise an exception instead of picking.
+// raises ends the plan if Nova would raise an exception instead of picking.
 func (p *Plan) raises(k *GlobalStats) bool {
 	for c := range p.cells {
 		a := p.cells[c].answer
@@ -157,11 +156,10 @@ func (p *Plan) raises(k *GlobalStats) bool {
 	return true
 }
 
-// stages in the order Nova goes through them.
+// stages are in the order in which Nova passes through them.
 var stages = map[string]int{StageHostStates: 0, StageFilter: 1, StageWeigh: 2}
 
-// pick takes one of the best candidates; when there are none, the instance finds
-// no host.
+// pick picks one of the best candidates; if there are none, the instance finds no host.
 func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalStats) {
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
@@ -202,7 +200,7 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 	}
 }
 
-// stepAlternates asks what the alternates of all picks need, or chooses them.
+// stepAlternates asks for what the alternates of all picks need, or chooses them.
 func (p *Plan) stepAlternates() {
 	k := p.join()
 	if p.askStale(&k) {
@@ -227,8 +225,7 @@ func (p *Plan) stepAlternates() {
 	p.phase = done
 }
 
-// lacksAlternates reports whether a host that cell c did not name could be
-// among its alternates.
+// lacksAlternates reports whether a host that cell c did not list could be among its alternates.
 func (p *Plan) lacksAlternates(c int, list []Candidate, s scale) bool {
 	a := p.cells[c].answer
 	free := p.unpicked(c, list)
@@ -238,7 +235,7 @@ func (p *Plan) lacksAlternates(c int, list []Candidate, s scale) bool {
 	return !a.below(&free[p.cfg.Alternates-1], s)
 }
 
-// unpicked are the candidates of cell c that no instance was picked for.
+// unpicked are the candidates of cell c that were not picked for any instance.
 func (p *Plan) unpicked(c int, list []Candidate) []Candidate {
 	picked := p.picked(c)
 	return slices.DeleteFunc(slices.Clone(list), func(x Candidate) bool { return picked[x.Host] })
@@ -263,7 +260,7 @@ func (p *Plan) lists(s scale, k *GlobalStats) [][]Candidate {
 	return lists
 }
 
-// cellsWhere lists the cells that answered and of which f is true.
+// cellsWhere lists the cells that answered and for which f is true.
 func (p *Plan) cellsWhere(f func(c int) bool) []int {
 	var cells []int
 	for c := range p.cells {

@@ -8,25 +8,25 @@ import (
 	"weak"
 )
 
-// hostPlatform is what is read of HypervisorType, CPUInfo and SupportedInstances. Hosts of the same
-// machine share one: it is most of what facts take.
+// hostPlatform is what is parsed of HypervisorType, CPUInfo and SupportedInstances. Hosts with equal texts share one,
+// because it is the largest part of Facts.
 type hostPlatform struct {
-	// key has the texts, by which it is interned.
+	// key joins the texts.
 	key       string
-	cpuInfo   value // absent when there is none or it is no JSON
+	cpuInfo   value // absent if there is none, or it is not JSON
 	supported [][3]string
 	instances value // supported, as Nova's list of lists
-	// failed says why SupportedInstances cannot be read; "" when it can.
+	// failed says why SupportedInstances cannot be read; "" if it can.
 	failed string
 }
 
-// platforms are those in use.
+// platforms are those in use, by key.
 var platforms struct {
 	sync.Mutex
 	byKey map[string]weak.Pointer[hostPlatform]
 }
 
-// platformOf reads the platform, or gives one that was read of the same texts.
+// platformOf gives the platform of these texts; it parses them only if no host in use has the same.
 func platformOf(t FactTexts) *hostPlatform {
 	key := strings.Join([]string{t.HypervisorType, t.CPUInfo, t.SupportedInstances}, "\x00")
 	platforms.Lock()
@@ -36,7 +36,7 @@ func platformOf(t FactTexts) *hostPlatform {
 	}
 	p := &hostPlatform{key: key}
 	if t.CPUInfo != "" {
-		// A text that is no JSON is still a capability, as text.
+		// CPUInfo that is not JSON is still a capability, as text.
 		p.cpuInfo, _ = parseJSON(t.CPUInfo)
 	}
 	p.readSupported(t.SupportedInstances)
@@ -48,17 +48,16 @@ func platformOf(t FactTexts) *hostPlatform {
 	return p
 }
 
-// forgetPlatform forgets a platform that is no longer used.
+// forgetPlatform removes a platform that is no longer used.
 func forgetPlatform(key string) {
 	platforms.Lock()
 	defer platforms.Unlock()
-	if platforms.byKey[key].Value() == nil { // else it was read again
+	if platforms.byKey[key].Value() == nil { // else the texts were parsed again
 		delete(platforms.byKey, key)
 	}
 }
 
-// readSupported reads [[architecture, hypervisor, mode], …] and canonicalises the
-// names (nova/objects/hv_spec.py).
+// readSupported parses [[architecture, hypervisor, mode], …] and canonicalizes the names (nova/objects/hv_spec.py).
 func (p *hostPlatform) readSupported(in string) {
 	p.instances = value{kind: list}
 	if in == "" {

@@ -6,26 +6,25 @@ import (
 	"slices"
 )
 
-// pmap is a persistent map: a hash trie whose set and del give a new map and
-// leave the old one as it was, at the cost of one path. The zero pmap is empty.
+// pmap is a persistent map: a hash trie. set and del give a new map that shares all but one path with the old one,
+// which does not change. The zero pmap is empty.
 //
-// An owner above 0 names the edit that writes: nodes made by the same edit are
-// written in place, since no other map can hold them yet. Owners grow along a
-// lineage of maps, so an older map never holds a node of a newer owner.
+// An owner above 0 identifies the edit that writes. Nodes made by the same edit are written in place, since no other
+// map can share them yet. Owners increase along a lineage of maps, so an older map never holds a node of a newer
+// owner.
 type pmap[K pkey[K], V any] struct {
 	root *pnode[K, V]
 	n    int
 }
 
-// pkey is a key: comparable, with a well mixed hash.
+// pkey is a comparable key with a well mixed hash.
 type pkey[K any] interface {
 	comparable
 	hash() uint64
 }
 
-// pnode holds entries and children of 32 slots, each kind packed in the order
-// of its bitmap. Below the last level of hash bits entries is a plain list and
-// the bitmaps are unused.
+// pnode holds the entries and children of 32 slots, each kind packed in the order of its bitmap. Below the last level
+// of hash bits, entries is a plain list and the bitmaps are unused.
 type pnode[K pkey[K], V any] struct {
 	owner    uint64
 	leaves   uint32
@@ -41,7 +40,7 @@ type pentry[K pkey[K], V any] struct {
 
 const (
 	pmapBits  = 5
-	pmapDepth = 60 // shift from which no full set of hash bits is left
+	pmapDepth = 60 // the shift at which fewer than pmapBits hash bits are left
 )
 
 func (m pmap[K, V]) get(k K) (v V, ok bool) {
@@ -119,7 +118,7 @@ func (n *pnode[K, V]) find(k K) int {
 	return slices.IndexFunc(n.entries, func(e pentry[K, V]) bool { return e.key == k })
 }
 
-// own gives a node this owner may write.
+// own gives a node that this owner may write.
 func (n *pnode[K, V]) own(owner uint64) *pnode[K, V] {
 	if owner != 0 && n.owner == owner {
 		return n
@@ -154,7 +153,7 @@ func (n *pnode[K, V]) set(k K, v V, h uint64, shift int, owner uint64) (_ *pnode
 		n.entries[leaf].val = v
 		return n, false
 	}
-	// Two keys in one slot: both move a level down.
+	// Two keys in one slot: both move down one level.
 	old := n.entries[leaf]
 	sub := &pnode[K, V]{owner: owner}
 	sub, _ = sub.set(old.key, old.val, old.key.hash(), shift+pmapBits, owner)
@@ -166,8 +165,8 @@ func (n *pnode[K, V]) set(k K, v V, h uint64, shift int, owner uint64) (_ *pnode
 	return n, true
 }
 
-// del removes a key that is there. A child left with one entry and no children
-// moves up, so that the trie's shape depends on its keys alone.
+// del removes an existing key. A child left with one entry and no children moves up, so that the shape of the trie
+// depends on its keys alone.
 func (n *pnode[K, V]) del(k K, h uint64, shift int, owner uint64) *pnode[K, V] {
 	n = n.own(owner)
 	if shift >= pmapDepth {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Propose answers a query: which hosts pass, who rejected the others, what the
-// raw weights span, and the best hosts. An error means a bad
-// query (*QueryError), one that was stopped (ErrStopped), or one that costs too much (ErrCostly); that no host passes is an answer. Tentative placements on hosts that are not in the
-// table are other tables' business.
+// Propose answers a query: which hosts pass, which checks reject the others, the bounds of the raw weights, and the
+// best hosts. If no host passes, that is an answer, not an error. Errors are *QueryError for an invalid query,
+// ErrStopped, and ErrCostly. Tentative placements on hosts that are not in the table are ignored.
 //
 // In principle: ask every filter about every host, weigh each host that passed,
 // sort, cut. Here:

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// QueryError says what is wrong with a query.
+// QueryError describes an invalid query.
 type QueryError struct {
-	// Field is the path in Query, in Go's names: "Request.Resources[1].N".
+	// Field is the path in Query, with Go's names: "Request.Resources[1].N".
 	Field string
 	// Problem is a clause: "must be above 0".
 	Problem string
@@ -20,8 +20,7 @@ func bad(field, format string, args ...any) error {
 	return &QueryError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// check reports what is wrong with a query, apart from names of filters and
-// weighers.
+// check returns an error if the query is invalid; it does not check names of filters and weighers.
 func (q *Query) check() error {
 	switch {
 	case q == nil:
@@ -68,7 +67,7 @@ func (q *Query) check() error {
 		return bad("Known.Bounds", "has %d, must have one for each of %d weighers", n, len(weighers))
 	}
 	for i, b := range q.Known.Bounds {
-		// NoBounds has infinities, but as Min > Max.
+		// NoBounds has infinities, but with Min > Max.
 		if math.IsNaN(b.Min) || math.IsNaN(b.Max) || b.Min <= b.Max && math.IsInf(b.Max-b.Min, 0) {
 			return bad(fmt.Sprintf("Known.Bounds[%d]", i), "are [%v, %v], must be finite", b.Min, b.Max)
 		}
@@ -86,7 +85,7 @@ func (r *Rules) weighers() []Weigher {
 	return r.Weighers
 }
 
-// filters gives the configured order, HostFilter before it when it is not named.
+// filters gives the filters in the configured order, with HostFilter first if it is not among them.
 func (r *Rules) filters() []string {
 	switch {
 	case r.Filters == nil:

@@ -13,10 +13,9 @@ type memberCount struct {
 	n    int
 }
 
-// countMembers gives the hosts with members of the request's group, by slot:
-// consumers with a claim in the group, those that stand in Members, and the
-// takes (with MembersExact: those that stand in Members). Under affinity the
-// instance that is being moved is none of them.
+// countMembers counts the members of the request's group on hosts, by slot: consumers with a claim in the group,
+// instances in Members, and tentative placements (with MembersExact only those in Members). Under affinity the moving
+// instance does not count.
 func (t *Table) countMembers(q *Query) []memberCount {
 	g := q.Request.Group
 	if g == nil {
@@ -69,7 +68,7 @@ func (t *Table) countMembers(q *Query) []memberCount {
 	return list
 }
 
-// placesOf gives the list of an instance's places; nil when it is nowhere.
+// placesOf gives the list of an instance's places; nil for none.
 func (t *Table) placesOf(instance ID) *place {
 	p, ok := t.consumers.get(instance)
 	if !ok {
@@ -78,7 +77,7 @@ func (t *Table) placesOf(instance ID) *place {
 	return &p
 }
 
-// membersIn gives the part of the counts that is in a chunk.
+// membersIn gives the part of the counts for a chunk.
 func (s *scan) membersIn(chunk int) []memberCount {
 	if len(s.members) == 0 {
 		return nil
@@ -92,9 +91,8 @@ func (s *scan) membersIn(chunk int) []memberCount {
 	return s.members[lo:hi]
 }
 
-// affinityHosts are the service hosts an affinity group is bound to; empty:
-// none yet. A taken host is always one, whoever its instance is, as in Nova's
-// _consume_selected_host (manager.py).
+// affinityHosts are the service hosts that an affinity group is bound to; empty if it is not bound yet. The host of a
+// tentative placement always counts, whatever its instance, as in Nova's _consume_selected_host (manager.py).
 func (s *scan) affinityHosts() []string {
 	var hosts []string
 	if k := s.q.Known; k != nil && k.GroupHostsKnown {
@@ -114,7 +112,7 @@ func (s *scan) affinityHosts() []string {
 	return slices.Compact(hosts)
 }
 
-// onServices gives the slots of service hosts, by exact name or without case.
+// onServices gives the slots of service hosts, by exact name or, with fold, without case.
 func (t *Table) onServices(hosts []string, fold bool) slotWords {
 	var all slotWords
 	for _, h := range hosts {
@@ -135,7 +133,7 @@ func (t *Table) onServices(hosts []string, fold bool) slotWords {
 	return all.sorted()
 }
 
-// named keeps the slots whose service host is exactly this.
+// named keeps the slots with exactly this service host.
 func (c *chunk) named(m uint64, service string) uint64 {
 	for i, r := range c.rows.v {
 		if m>>i&1 != 0 && r.host.ServiceHost != service {

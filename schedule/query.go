@@ -6,33 +6,32 @@ import "errors"
 type Query struct {
 	Request *Request
 	Rules   *Rules
-	// Seed decides among equal weights: see Tie.
+	// Seed orders hosts of equal weight: see Tie.
 	Seed uint64
-	// Limit is how many candidates are wanted at most; at least 1.
+	// Limit bounds the number of candidates; at least 1.
 	Limit int
-	// Known is what is known over all cells; nil means nothing.
+	// Known are the statistics over all cells; nil if not known.
 	Known *GlobalStats
-	// TentativePlacements are the picks already made on this table for this request, in
-	// order. The answer is as if the hosts were already used so. Those on hosts
-	// the table does not have are not its business.
+	// TentativePlacements are the picks already made for this request, in order. The answer is as if the instances
+	// were on these hosts. Picks on hosts that are not in the table are ignored.
 	TentativePlacements []TentativePlacement
-	// Forecast, above 0, asks for Proposal.Forecast too: of so many picks at most.
+	// Forecast, if above 0, asks for Proposal.Forecast, of at most that many picks.
 	Forecast int
-	// NearMisses, above 0, asks for Proposal.NearMisses too, so many at most.
+	// NearMisses, if above 0, asks for Proposal.NearMisses, at most that many.
 	NearMisses int
-	// Openings, above 0 and with NearMisses, asks for NearMisses.Openings too, of so many instances that are still to be
-	// placed. Together is how many the request has in all if hard affinity binds them to one host and none is bound by
-	// members from before; else 0.
+	// Openings, if above 0 and with NearMisses, asks for NearMisses.Openings, for that many instances that still need
+	// a host. Together is the number of all instances of the request if hard affinity binds them to one host and no
+	// earlier member does; else 0.
 	Openings, Together int
-	// Stop is asked now and then, and true ends the query with ErrStopped: nobody
-	// waits for the answer any more. Nil: never.
+	// Stop is called now and then. If it gives true, because the caller no longer waits, the query ends with
+	// ErrStopped. Nil: never.
 	Stop func() bool
 }
 
 // ErrStopped is the error of a query that its Stop ended.
 var ErrStopped = errors.New("the query was stopped")
 
-// stopEvery is after how many chunks Stop is asked.
+// stopEvery is the number of chunks between calls of Stop.
 const stopEvery = 16
 
 func (q *Query) stopped(chunk int) bool {
@@ -45,26 +44,23 @@ type TentativePlacement struct {
 	Instance ID
 }
 
-// GlobalStats is what a table must know of the other cells to rank as one
-// scheduler over all hosts would.
+// GlobalStats is what a table must know of the other cells to rank as one scheduler over all hosts would.
 type GlobalStats struct {
 	// Bounds has one for each of Rules.Weighers. Empty: rank by own bounds.
 	Bounds []Bounds
 	// Passed is how many hosts passed in all cells. Nova weighs nothing when
 	// only one passes: every weight is then 0.
 	Passed int64
-	// GroupHosts are the service hosts that hold members of the group in all
-	// cells, those of Request.Group.Hosts included; sorted, no doubles. Only
-	// meaningful with GroupHostsKnown; without it a table uses what it holds
-	// itself and Request.Group.Hosts.
+	// GroupHosts are the service hosts with members of the group in all cells, including Request.Group.Hosts; sorted,
+	// without duplicates. Only valid with GroupHostsKnown. Without it a table uses its own members' hosts and
+	// Request.Group.Hosts.
 	GroupHosts      []string
 	GroupHostsKnown bool
 }
 
-// Bounds are the least and greatest raw weight over the hosts that passed,
-// after clamping to the weigher's minimum. A weigher with a minimum of its own
-// (RAM, CPU, disk, io_ops: 0) has Min at that value always, as in Nova's
-// normalisation. None passed: Min > Max (NoBounds).
+// Bounds are the least and greatest raw weight over the hosts that passed, after clamping to the weigher's minimum.
+// If a weigher has a minimum (RAM, CPU, disk, io_ops: 0), Min is always that value, as in Nova's normalization. If no
+// host passed, Min > Max (NoBounds).
 type Bounds struct {
 	Min float64
 	Max float64
@@ -72,56 +68,50 @@ type Bounds struct {
 
 // Proposal is a table's answer.
 type Proposal struct {
-	// Hosts looked at: every host of the table.
+	// Hosts is the number of hosts in the table, Passed how many passed.
 	Hosts  int
 	Passed int
-	// Rejects has every check that rejected a host, in filter order; the sum
-	// of their Hosts is Hosts - Passed.
+	// Rejects are the checks that rejected a host, in filter order. The sum of their Hosts is Hosts - Passed.
 	Rejects []Reject
 	// Bounds are this table's own, one for each of Rules.Weighers.
 	Bounds []Bounds
-	// GroupHosts are the hosts of this table that hold members of the group,
-	// by service host; nil without a group.
+	// GroupHosts are the hosts of this table with members of the group, by service host; nil without a group.
 	GroupHosts []GroupHost
 	// Candidates, best first: greater weight, then greater Tie, then lesser
 	// uuid. At most Limit.
 	Candidates []Candidate
-	// Multipliers are the least and greatest that hosts which passed have of
-	// their own, one for each of Rules.Weighers; nil when the rules' hold for
-	// all.
+	// Multipliers are the least and greatest multipliers of the hosts that passed, one for each of Rules.Weighers;
+	// nil if the rules' apply to all.
 	Multipliers []Bounds
 	// Warnings by key.
 	Warnings []Warning
-	// NovaException is what Nova raises instead of an answer; only with
-	// Options.StrictNova. Of the stage weigh it counts only when more than one
-	// host passed in all cells: Nova weighs no single host.
+	// NovaException is what Nova raises instead of an answer; only with Options.StrictNova. At the stage weigh it
+	// only counts if more than one host passed in all cells: Nova does not weigh a single host.
 	NovaException *NovaException
-	// NearMisses are set when the query asked for them.
+	// NearMisses are set if the query asks for them.
 	NearMisses *NearMisses
-	// Forecast is set when the query asked for it and there is one.
+	// Forecast is set if the query asks for it and the table can give one.
 	Forecast *Forecast
 }
 
-// Reject counts the hosts a check was the first to reject. Detail says what of
-// the filter: a resource class, a trait. It may be empty.
+// Reject counts the hosts that a check was the first to reject. Detail names the condition of the filter, such as a
+// resource class or a trait; it may be empty.
 type Reject struct {
 	Filter string
 	Detail string
 	Hosts  int
-	// Example is a service host, where the detail is Unreadable; Class and Message are
-	// of the exception that Nova raises for it, the message cut to 512 bytes.
+	// Example is a service host, if the detail is Unreadable. Class and Message are of the exception that Nova raises
+	// for it, the message cut to 512 bytes.
 	Example, Class, Message string
 }
 
-// Warning is something that hosts say and that cannot be used, so that an option
-// counts instead.
+// Warning is a value that hosts report and that cannot be used, so that an option applies instead.
 type Warning struct {
-	// Key of the aggregates' metadata whose value is no number, or a weigher
-	// that lacks what it reads.
+	// Key is a metadata key of aggregates whose value is not a number, or a weigher that lacks its input.
 	Key   string
 	Hosts int
-	// Example is a service host; Class and Message are of the exception that Nova
-	// raises for it, the message cut to 512 bytes. Empty where it raises none.
+	// Example is a service host. Class and Message are of the exception that Nova raises for it, the message cut to
+	// 512 bytes; empty if Nova raises none.
 	Example, Class, Message string
 }
 
@@ -141,23 +131,23 @@ type Candidate struct {
 	Zone string
 	// Raw has one for each of Rules.Weighers, after clamping.
 	Raw []float64
-	// Multipliers of the host's own, one for each of Rules.Weighers: aggregates
-	// override the rules'. Nil: those of the rules.
+	// Multipliers are the host's own, one for each of Rules.Weighers, if its aggregates override the rules'. Nil: the
+	// rules'.
 	Multipliers []float64
 	// Weight is the sum of multiplier * normalised over the weighers, in
 	// their order, under the bounds of the query (or the table's own).
 	Weight float64
 	// Tie is Tie(seed, host).
 	Tie uint64
-	// Allocation is what the instance takes of the host; nil: the request's
-	// Resources, of the root provider. It is never changed.
+	// Allocation is what the instance takes of the host. Nil: the request's Resources of the root provider. It is
+	// never changed.
 	Allocation *Allocation
-	// Limits that filters set of the host; nil: none. They are never changed.
+	// Limits are those that filters set for the host; nil for none. They are never changed.
 	Limits *Limits
 }
 
-// Better reports whether a comes before b: greater weight, then greater Tie,
-// then lesser uuid. It is a total order over different hosts.
+// Better reports whether a ranks before b: greater weight, then greater Tie, then lesser uuid. It is a total order of
+// different hosts.
 func (a *Candidate) Better(b *Candidate) bool {
 	if a.Weight != b.Weight {
 		return a.Weight > b.Weight

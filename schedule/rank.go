@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// words is room for one word a chunk, reused from query to query.
+// words is a reusable buffer with one word for each chunk.
 type words struct{ v []uint64 }
 
 var wordsPool = sync.Pool{New: func() any { return new(words) }}
 
-// rankBy sets the bounds to rank by. A weigher whose bounds are one value, or
-// none, normalises to 0; with only one host nothing is weighed (Nova,
-// weights.py). Such weighers would add 0 and are left out, as are those whose
-// multiplier is 0 for all hosts.
+// rankBy sets the bounds to rank by. A weigher whose bounds are one value, or empty, normalizes to 0. If only one
+// host passed, nothing is weighed (Nova, weights.py). Such weighers would add 0, so they are left out, like those
+// whose multiplier is 0 for all hosts.
 func (s *scan) rankBy(bounds []Bounds, single bool) {
 	for i := range s.weighers {
 		w, b := &s.weighers[i], bounds[i]
@@ -27,7 +26,7 @@ func (s *scan) rankBy(bounds []Bounds, single bool) {
 	}
 }
 
-// weight is Nova's sum for one slot, to the bit.
+// weight is Nova's sum for one slot, bit by bit.
 func (s *scan) weight(i int, of *class) float64 {
 	sum := 0.0
 	for k := range of.active {
@@ -37,24 +36,23 @@ func (s *scan) weight(i int, of *class) float64 {
 	return sum
 }
 
-// slack is a bound on the relative error of an estimate, generous: a few units
-// in the last place for each weigher. tiny covers products that underflow.
+// slack bounds the relative error of an estimate, generously: a few units in the last place for each weigher. tiny
+// covers products that underflow.
 const (
 	slack = 1.0 / (1 << 44)
 	tiny  = 1e-290
 )
 
-// term is an active weigher's part of the estimates in the chunk at hand.
+// term is an active weigher's part of the estimates in the current chunk.
 type term struct {
 	slope float64
 	v     *[chunkSize]float64
 }
 
-// fewClasses: from so many classes of multipliers in a chunk on, weighing its
-// hosts exactly is less work than estimating them class by class.
+// fewClasses: if a chunk has more classes of multipliers, exact weights cost less than an estimate for each class.
 const fewClasses = 8
 
-// rank offers a chunk's hosts m to the best.
+// rank offers the hosts m of a chunk to the best.
 func (s *scan) rank(at int, c *chunk, m uint64) {
 	for k, i := range s.active {
 		s.columns[k] = s.weighers[i].in(at, c)
@@ -78,14 +76,12 @@ func (s *scan) rank(at int, c *chunk, m uint64) {
 	}
 }
 
-// rankClass ranks hosts of one class. A division a weigher and host would be most
-// of the work, so once the heap is full hosts are first estimated (slope*x +
-// intercept) and only those that could get in, by the estimate and a bound on its
-// error, are weighed exactly: the answer is that of weighing all.
+// rankClass ranks hosts of one class. Divisions by weigher and host would be most of the work. So once the heap is
+// full, hosts are first estimated (slope*x + intercept). Only those that could be among the best, by the estimate and
+// a bound on its error, are weighed exactly. The result equals that of weighing all.
 func (s *scan) rankClass(at int, c *chunk, m uint64, k int) {
-	// same is the part of the estimate that is the same for all hosts of the
-	// chunk, top the most the rest can add, size bounds the absolute values
-	// of all that is added up.
+	// same is the part of the estimate that all hosts of the chunk share. top is the most that the rest can add. size
+	// bounds the absolute values of all summands.
 	same, top, size := 0.0, 0.0, 0.0
 	s.terms = s.terms[:0]
 	of := s.prepare(k)
@@ -102,7 +98,7 @@ func (s *scan) rankClass(at int, c *chunk, m uint64, k int) {
 		s.terms = append(s.terms, term{slope, &col.v})
 	}
 	if s.best.full() {
-		// NaN (no bound) compares false and so leads to exact weighing.
+		// A NaN (no bound) compares false, so the hosts are weighed exactly.
 		least := s.best.v[0].weight - size*slack - tiny
 		if same+top < least {
 			return

@@ -1,66 +1,59 @@
 package schedule
 
-// Request is what an instance needs: everything of a request that filters and
-// weighers read, and nothing else (its shape, together with Rules). All
-// instances of one request have the same needs.
+// Request is what an instance needs: exactly the parts of a request that filters and weighers read. Together with
+// Rules it is the request's shape. All instances of one request have the same needs.
 type Request struct {
-	// Resources are asked of the root provider. Amounts are above 0; a class
-	// stands once.
+	// Resources are amounts of the root provider, above 0. Each class is listed once.
 	Resources []Amount
-	// Required traits, all; Forbidden, none; AnyOf, at least one of each set.
+	// Required: all of these traits; Forbidden: none; AnyOf: at least one of each set.
 	Required  []string
 	Forbidden []string
 	AnyOf     [][]string
-	// Fallback, when not nil, is asked of the hosts that do not pass Resources,
-	// Required and Forbidden.
+	// Fallback, unless nil, applies to the hosts that do not pass Resources, Required and Forbidden.
 	Fallback *Fallback
-	// Tree is what is asked of child providers too; nil for nothing.
+	// Tree is what child providers may provide too; nil for nothing.
 	Tree *Tree
-	// MemberOf: in at least one aggregate of each set (uuids). Forbidden: in
-	// none.
+	// MemberOf: the host is in at least one aggregate of each set (uuids). ForbiddenAggregates: in none.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
-	// Tenant, when not empty: the host is in an aggregate that is named for this
-	// project (see TenantsOf).
+	// Tenant, unless empty: the host is in an aggregate reserved for this project (see TenantsOf).
 	Tenant string
-	// Isolated, when not nil: the host is in no aggregate that is for others.
+	// Isolated, unless nil: the host is in no aggregate that is reserved for other requests.
 	Isolated *Isolation
-	// AvailabilityZone, when not empty: the host is in it. A host that is in no
-	// zone counts as in Rules.DefaultAvailabilityZone.
+	// AvailabilityZone, unless empty: the host is in it. A host in no zone counts as in
+	// Rules.DefaultAvailabilityZone.
 	AvailabilityZone string
-	// IgnoreHosts and ForceHosts are service hosts and compare without case;
-	// ForceNodes are hypervisor nodes and compare exactly (Nova,
-	// host_manager.py). When either force list is set, only the filters that
-	// Placement would apply run: see Forced.
+	// IgnoreHosts and ForceHosts are service hosts, compared without case. ForceNodes are hypervisor nodes, compared
+	// exactly (Nova, host_manager.py). If a force list is set, only the filters that Placement would apply run: see
+	// Forced.
 	IgnoreHosts []string
 	ForceHosts  []string
 	ForceNodes  []string
-	// IgnoreUUIDs are hosts that are left out, of whatever service host.
+	// IgnoreUUIDs are hosts that are left out, whatever their service host.
 	IgnoreUUIDs []ID
 	Destination *Destination
 	Group       *Group
-	// Moving is the instance that is being moved; zero for none. Under affinity the
-	// places that it has are not the group's; under anti-affinity a host that it is
-	// on passes. The soft policies count it like any other, as Nova does.
+	// Moving is the instance that is being moved; zero for none. Under affinity its places do not count as the
+	// group's; under anti-affinity a host that it is on passes. The soft policies count it like any other instance,
+	// as Nova does.
 	Moving ID
 	// CheckForced runs every filter on forced hosts too (Nova's
 	// _nova_check_type hint).
 	CheckForced bool
-	// Consume is what a pick takes from the Nova view of its host.
+	// Consume is what a pick changes in its host's Nova view.
 	Consume Consumption
-	// Expression, when not nil, is asked of the hosts that pass everything else, forced
-	// ones too, but not on a rebuild.
+	// Expression, unless nil, applies to the hosts that pass everything else, also to forced ones, but not on a
+	// rebuild.
 	Expression Expression
-	// Weigh, when not nil, gives hosts that passed the weight of ExpressionWeigher.
+	// Weigh, unless nil, gives hosts that passed the raw weight of ExpressionWeigher.
 	Weigh WeighExpression
 	// Nova is what only Nova's own filters and weighers read; nil for nothing.
 	Nova *NovaRequest
 }
 
-// Forced reports whether the request names its hosts and so skips Nova's
-// filters. Resources, traits, aggregates, the zone and a host's disabled state
-// are Placement's business in Nova (allocation candidates, request filters) and
-// are checked all the same; a host that is down passes.
+// Forced reports whether the request names its hosts and so skips Nova's filters. Resources, traits, aggregates, the
+// zone and a host's disabled state belong to Placement in Nova (allocation candidates, request filters), and are
+// checked all the same. A host that is down passes.
 func (r *Request) Forced() bool {
 	return (len(r.ForceHosts) > 0 || len(r.ForceNodes) > 0) && !r.CheckForced
 }
@@ -71,8 +64,7 @@ type Amount struct {
 	N     int64
 }
 
-// Destination narrows to a host, node or cell (uuid); empty means any. Compared
-// exactly.
+// Destination restricts to a host, node or cell (uuid); empty means any. They compare exactly.
 type Destination struct {
 	Host               string
 	Node               string
@@ -91,18 +83,16 @@ const (
 	SoftAntiAffinity Policy = "soft-anti-affinity"
 )
 
-// Group is a server group. A host's members are the consumers on it that hold a
-// claim in the group or stand in Members, and the instances picked for it
-// earlier in the same request (with MembersExact: only those of them that stand
-// in Members, as Nova does).
+// Group is a server group. A host's members are the consumers on it that have a claim in the group or are in Members,
+// and the instances picked for it earlier in the same request. With MembersExact, picked instances only count if they
+// are in Members, as in Nova.
 type Group struct {
 	UUID   ID
 	Policy Policy
 	// MaxPerHost is anti-affinity's limit; below 1 means 1.
 	MaxPerHost int
 	Members    []ID
-	// Hosts are service hosts known from elsewhere to hold members. Affinity
-	// joins them with those the cells hold.
+	// Hosts are service hosts that the caller knows to have members. Affinity adds them to those that the cells know.
 	Hosts        []string
 	MembersExact bool
 }
@@ -114,23 +104,21 @@ type Consumption struct {
 	DiskMB int64
 }
 
-// Rules are what to decide by. They travel with every query, so that all cells
-// decide alike.
+// Rules are the configuration of a decision. They travel with every query, so that all cells decide alike.
 type Rules struct {
-	// Filters by name, in the configured order: reject counts go to the first
-	// that rejects. DefaultFilters when nil.
+	// Filters by name, in the configured order: a host counts as rejected by the first one that rejects it.
+	// DefaultFilters if nil.
 	Filters []string
-	// Weighers in the order their scores are added. A weigher not named does
-	// not count. DefaultWeighers when nil.
+	// Weighers, in the order in which their scores are added. A weigher that is not named does not count.
+	// DefaultWeighers if nil.
 	Weighers                []Weigher
 	DefaultAvailabilityZone string
-	// Options of filters and weighers; DefaultOptions when nil.
+	// Options of filters and weighers; DefaultOptions if nil.
 	Options *Options
-	// Expression, when not nil, is asked by ConfiguredExpressionFilter: of the hosts that
-	// pass everything else but the request's own, neither of forced ones nor on a rebuild,
-	// as with Nova's filters.
+	// Expression, unless nil, is the condition of ConfiguredExpressionFilter. It applies to the hosts that pass
+	// everything else but the request's own expression; as with Nova's filters, not to forced hosts nor on a rebuild.
 	Expression Expression
-	// Weigh, when not nil, gives hosts that passed the weight of ConfiguredExpressionWeigher.
+	// Weigh, unless nil, gives hosts that passed the raw weight of ConfiguredExpressionWeigher.
 	Weigh WeighExpression
 }
 
@@ -140,10 +128,9 @@ type Weigher struct {
 	Multiplier float64
 }
 
-// The filters there are, by name. Those Nova has keep Nova's names; ResourceFilter,
-// TraitFilter and AggregateFilter do what Nova leaves to Placement, and
-// HostFilter is the request's own restriction (ignored and forced hosts,
-// destination).
+// The basic filters, by name. Filters that Nova has keep Nova's names. ResourceFilter, TraitFilter and
+// AggregateFilter do what Nova leaves to Placement. HostFilter is the request's own restriction (ignored and forced
+// hosts, destination).
 const (
 	HostFilter         = "HostFilter"
 	ComputeFilter      = "ComputeFilter"
@@ -155,8 +142,7 @@ const (
 	AffinityFilter     = "ServerGroupAffinityFilter"
 )
 
-// DefaultFilters is the configured order when there is none: the request's own
-// restriction first, which always runs.
+// DefaultFilters are the filters if none are configured. HostFilter is first, and always runs.
 func DefaultFilters() []string {
 	return []string{
 		HostFilter, ComputeFilter, ZoneFilter, AggregateFilter, TraitFilter,
@@ -164,7 +150,7 @@ func DefaultFilters() []string {
 	}
 }
 
-// The weighers there are, by Nova's names.
+// Weighers, by Nova's names.
 const (
 	RAMWeigher               = "RAMWeigher"
 	CPUWeigher               = "CPUWeigher"

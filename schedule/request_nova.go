@@ -1,25 +1,25 @@
 package schedule
 
-// NovaRequest is what only Nova's own filters and weighers read of a request. Its
-// lists are in a canonical order, so that equal requests have equal shapes.
+// NovaRequest is what only Nova's own filters and weighers read of a request. Its lists are in canonical order, so
+// that equal requests have equal shapes.
 type NovaRequest struct {
 	Flavor    Flavor
 	Image     *Image
 	Hints     []Hint
 	ProjectID string
-	// Retry are the hosts and nodes tried before; RetryFilter leaves them out.
+	// Retry are the hosts and nodes that were already tried; RetryFilter leaves them out.
 	Retry []RetryHost
-	// Rebuild: the instance stays where it is, so that only filters run that
-	// Nova runs on a rebuild (RUN_ON_REBUILD).
+	// Rebuild: the instance stays on its host, so only the filters that Nova runs on a rebuild are run
+	// (RUN_ON_REBUILD).
 	Rebuild bool
 	// NUMA is the guest's topology; nil for none.
 	NUMA *InstanceNUMA
-	// PCI are the devices asked for.
+	// PCI are the requested devices.
 	PCI []PCIRequest
-	// Networks that NUMA cells are to be near; nil for none.
+	// Networks that the NUMA cells must be near; nil for none.
 	Networks *NetworkNeeds
-	// NeedThreads: dedicated CPUs under the thread policy require, by flavor or
-	// image, so that a host whose topology shows no sibling threads will not do.
+	// NeedThreads: flavor or image ask for dedicated CPUs under the thread policy require. A host whose topology has
+	// no sibling threads is then rejected.
 	NeedThreads bool
 }
 
@@ -32,8 +32,7 @@ type Flavor struct {
 	RootGB      int64
 	EphemeralGB int64
 	SwapMB      int64
-	// ExtraSpecs are looked at in this order; it shows only in which of several
-	// errors is raised.
+	// ExtraSpecs are checked in this order; it only affects which of several errors is raised.
 	ExtraSpecs []Pair
 }
 
@@ -45,18 +44,16 @@ type Pair struct {
 
 // Image is the image a request boots from.
 type Image struct {
-	// ID is empty when the image has none: it is then in no list of images.
+	// ID is empty if the image has none; it is then in no list of images.
 	ID         string
 	Properties []Property
 }
 
-// Property is a property of an image that ImageMetaProps knows; Text is what
-// Python's str makes of its value.
+// Property is an image property that ImageMetaProps knows; Text is Python's str of its value.
 type Property struct {
 	Name string
 	Text string
-	// Zero: the value is 0, false or empty, which a filter that compares
-	// properties takes for not set.
+	// Zero: the value is 0, false or empty. A filter that compares properties treats it as not set.
 	Zero bool
 }
 
@@ -73,8 +70,7 @@ func (n *NovaRequest) property(name string) *Property {
 	return nil
 }
 
-// Hint is a scheduler hint with its values; one value is that value itself, any
-// other number of them is a list.
+// Hint is a scheduler hint with its values. A single value stands for itself; any other number of values is a list.
 type Hint struct {
 	Name   string
 	Values []string
@@ -90,13 +86,13 @@ func (n *NovaRequest) hint(name string) []string {
 	return nil
 }
 
-// RetryHost is a service host and node. They compare exactly.
+// RetryHost is a service host and node, compared exactly.
 type RetryHost struct {
 	Host string
 	Node string
 }
 
-// nova is the request's part for Nova's own filters, empty when there is none.
+// nova is the request's NovaRequest, an empty one if it has none.
 func (r *Request) nova() *NovaRequest {
 	if r.Nova == nil {
 		return &NovaRequest{}

@@ -2,8 +2,7 @@ package schedule
 
 import "slices"
 
-// The policies of dedicated CPUs by Nova's names. Shared is what an empty policy
-// means, too.
+// The CPU and thread policies, by Nova's names. An empty CPU policy means shared.
 const (
 	CPUShared    = "shared"
 	CPUDedicated = "dedicated"
@@ -14,34 +13,32 @@ const (
 	ThreadRequire = "require"
 )
 
-// Page sizes that are no number of KiB.
+// Page sizes that are not a number of KiB.
 const (
 	PageSmall int64 = -1
 	PageLarge int64 = -2
 	PageAny   int64 = -3
 )
 
-// InstanceNUMA is the guest's NUMA topology, resolved: what InstanceNUMATopology
-// has. It has at least one cell.
+// InstanceNUMA is the guest's NUMA topology with all values resolved, like an InstanceNUMATopology. It has at least
+// one cell.
 type InstanceNUMA struct {
 	Cells []InstanceCell `json:"cells"`
-	// IsolateEmulator: one more dedicated CPU beside the first cell, for the
-	// emulator's threads.
+	// IsolateEmulator: the first cell needs one more dedicated CPU, for the emulator's threads.
 	IsolateEmulator bool `json:"isolate_emulator,omitempty"`
-	// Release is the first number of the versions of the Nova by whose rules cells fit;
-	// 0 stands for those up to 27.
+	// Release is the major version of the Nova whose rules decide how cells fit; 0 stands for 27 and older.
 	Release int32 `json:"release,omitempty"`
 }
 
 // InstanceCell is one NUMA cell of a guest.
 type InstanceCell struct {
-	// ID as the request has it. Nova's search for a fit reads it.
+	// ID is the request's number of the cell. Nova's search for a fit reads it.
 	ID int64 `json:"id"`
-	// CPUs float over the host cell's shared CPUs; Dedicated ones are pinned.
+	// CPUs share the host cell's shared CPUs; Dedicated ones are pinned.
 	CPUs      int   `json:"cpus,omitempty"`
 	Dedicated int   `json:"dedicated,omitempty"`
 	MemoryMB  int64 `json:"memory_mb,omitempty"`
-	// PageSize in KiB, or one of PageSmall, PageLarge, PageAny; 0 for none asked.
+	// PageSize is in KiB, or PageSmall, PageLarge or PageAny; 0 if not requested.
 	PageSize int64 `json:"page_size,omitempty"`
 	// Policy is empty or one of CPUShared, CPUDedicated, CPUMixed.
 	Policy string `json:"policy,omitempty"`
@@ -53,8 +50,7 @@ func (c *InstanceCell) pinned() bool { return c.Policy == CPUDedicated || c.Poli
 
 func (c *InstanceCell) shared() bool { return c.Policy != CPUDedicated }
 
-// The NUMA affinity policies of devices, by Nova's names. Legacy is what an empty
-// policy means, too.
+// The NUMA affinity policies of devices, by Nova's names. An empty policy means legacy.
 const (
 	PCIRequired  = "required"
 	PCIPreferred = "preferred"
@@ -62,22 +58,22 @@ const (
 	PCISocket    = "socket"
 )
 
-// PCIRequest asks for devices: an alias, or a port's.
+// PCIRequest asks for devices, of an alias or for a port.
 type PCIRequest struct {
 	// Count is at least 1.
 	Count int64 `json:"count"`
-	// Specs: a device matches one of them. Each has its keys in order.
+	// Specs: a device must match one of them. Each has its keys in order.
 	Specs []PCISpec `json:"specs,omitempty"`
 	// Policy is empty or one of PCIRequired, PCIPreferred, PCILegacy, PCISocket.
 	Policy string `json:"policy,omitempty"`
-	// Groups are the suffixes of the request groups that ask Placement for the devices, one for each device; nil where
-	// Placement is not asked. A suffix may stand several times.
+	// Groups are the suffixes of the request groups that ask Placement for the devices, one for each device. A suffix
+	// may be repeated. Nil: Placement is not asked.
 	Groups []string `json:"groups,omitempty"`
-	// Providers are the uuids of the providers that the groups got, in the order of Groups; nil before they got any.
+	// Providers are the uuids of the groups' providers, in the order of Groups; nil before an allocation.
 	Providers []string `json:"providers,omitempty"`
 }
 
-// On gives the request with the providers that an allocation gives the groups of its devices.
+// On gives the request with the providers that an allocation assigns to the groups of its devices.
 func (n *NovaRequest) On(mappings []Mapping) *NovaRequest {
 	if !n.mapsDevices() {
 		return n
@@ -101,18 +97,17 @@ func (n *NovaRequest) mapsDevices() bool {
 	return slices.ContainsFunc(n.PCI, func(r PCIRequest) bool { return len(r.Groups) > 0 })
 }
 
-// PCISpec is what a device has under some keys. Texts compare without case.
+// PCISpec is a list of properties that a device must have. Values compare without case.
 type PCISpec []PCIProperty
 
-// PCIProperty is one of them. None: the device has nothing under the key.
+// PCIProperty is a property of a device. None: the device has no value for the key.
 type PCIProperty struct {
 	Key   string `json:"key"`
 	Value string `json:"value,omitempty"`
 	None  bool   `json:"none,omitempty"`
 }
 
-// NetworkNeeds are the networks that guests of a NUMA topology want near: what
-// NetworkMetadata has.
+// NetworkNeeds are the networks that a guest's NUMA cells must be near, as in NetworkMetadata.
 type NetworkNeeds struct {
 	Physnets []string `json:"physnets,omitempty"`
 	Tunneled bool     `json:"tunneled,omitempty"`

@@ -1,9 +1,9 @@
 package schedule
 
-// Score is what a weigher adds to a candidate's weight.
+// Score is a weigher's contribution to a candidate's weight.
 type Score struct {
 	Weigher string
-	// Multiplier is the rule's or the host's own, with the weigher's sign.
+	// Multiplier is the rules' or the host's own, with the weigher's sign.
 	Multiplier float64
 	Raw        float64
 	// Normalized is Raw within the bounds of all hosts that passed: 0 to 1.
@@ -12,8 +12,8 @@ type Score struct {
 	Value float64
 }
 
-// Scores gives the parts of a candidate's weight under what is known of all cells, by weigher in the rules' order.
-// Added up in this order they are its weight exactly.
+// Scores gives the parts of a candidate's weight under the statistics of all cells, by weigher in the rules' order.
+// Added in this order, they are exactly its weight.
 func Scores(rules *Rules, known *GlobalStats, c *Candidate) []Score {
 	weighers := rules.weighers()
 	s := scale{multipliers: multipliersOf(weighers), bounds: known.Bounds, flat: known.Passed <= 1}
@@ -29,19 +29,19 @@ func Scores(rules *Rules, known *GlobalStats, c *Candidate) []Score {
 	return list
 }
 
-// ScoreColumns are what the scores of candidates follow from, in columns.
+// ScoreColumns are the inputs of candidates' scores, in columns.
 type ScoreColumns struct {
-	// By weigher. Multipliers have the weigher's sign. Weighers whose raw values are the same on all hosts that passed
-	// are left out: they add nothing to any.
+	// By weigher. Multipliers have the weigher's sign. Weighers whose raw weights are equal on all hosts that passed
+	// are left out: they add nothing.
 	Weighers              []string
 	Multipliers, Min, Max []float64
-	// By candidate, and in it by weigher.
+	// Raw is by candidate, then by weigher.
 	Raw []float64
-	// Own are the multipliers of candidates, as Raw; nil when none has its own.
+	// Own are the candidates' multipliers, in the order of Raw; nil if no candidate has its own.
 	Own []float64
 }
 
-// ColumnsOf gives what Scores of several candidates follow from: Normalized is (Raw - Min) / (Max - Min).
+// ColumnsOf gives the inputs of several candidates' Scores: Normalized is (Raw - Min) / (Max - Min).
 func ColumnsOf(rules *Rules, known *GlobalStats, candidates []Leader) ScoreColumns {
 	var of ScoreColumns
 	if known.Passed <= 1 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Strategies are named sets of weighers that a request may ask for:
+// strategies are named sets of weighers that a request may ask for:
 //
 //	nova      Nova's defaults, whatever the gateway is configured to
 //	spread    the same: Nova spreads by RAM, CPU and disk
@@ -15,10 +15,10 @@ var strategies = map[string]func() []Weigher{
 	"nova": DefaultWeighers, "spread": DefaultWeighers, "balanced": BalancedWeighers, "pack": PackWeighers,
 }
 
-// Strategies are the names of all strategies, sorted.
+// Strategies lists the names of all strategies, sorted.
 func Strategies() []string { return slices.Sorted(maps.Keys(strategies)) }
 
-// Strategy gives a strategy's weighers; false when there is none of the name.
+// Strategy gives a strategy's weighers; false if the name is unknown.
 func Strategy(name string) ([]Weigher, bool) {
 	w, ok := strategies[name]
 	if !ok {
@@ -27,12 +27,11 @@ func Strategy(name string) ([]Weigher, bool) {
 	return w(), true
 }
 
-// BalancedWeighers spread by the number of instances too, so that hosts of one
-// size hold as many small as large ones.
+// BalancedWeighers also spread by the number of instances, so that hosts of one size hold similar numbers of them.
 func BalancedWeighers() []Weigher { return append(DefaultWeighers(), Weigher{NumInstancesWeigher, -1}) }
 
-// PackWeighers fill hosts before opening new ones: Nova's documented stacking
-// configuration, negative RAM, CPU and disk multipliers.
+// PackWeighers fill hosts before they use empty ones. This is Nova's documented stacking configuration: negative
+// multipliers of RAM, CPU and disk.
 func PackWeighers() []Weigher {
 	w := DefaultWeighers()
 	for i := range w {

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Table is the hosts of a cell with their consumers. It never changes: an Edit
-// gives the next version and shares all that stayed the same. Any number of
-// goroutines may read any versions at once, while another edits.
+// Table is the hosts of a cell with their consumers. It never changes: an Edit gives the next version, which shares
+// all unchanged parts. Any number of goroutines may read any versions while another edits.
 type Table struct {
 	version uint64
 	n       int
@@ -21,19 +20,19 @@ type Table struct {
 	// consumers by instance; groups counts them by group and slot.
 	consumers pmap[ID, place]
 	groups    pmap[ID, pmap[number, int]]
-	// Slots by lower-cased service host, and by node name.
+	// Slots by service host in lower case, and by node name.
 	services pmap[name, slotSet]
 	nodes    pmap[name, slotSet]
-	// withheld are the reasons why operators keep instances from hosts.
+	// withheld are the reasons for which operators keep instances from hosts.
 	withheld *reasons
 }
 
-// place is where a consumer is. Its group is zero when it is in none.
+// place is a place of a consumer. group is zero if it has none there.
 type place struct {
 	slot  number
 	group ID
-	// next is another host that it is on at the same time; nil nearly always.
-	// Places are never changed, only replaced.
+	// next is another host that the consumer is on at the same time; nearly always nil. Places are never changed,
+	// only replaced.
 	next *place
 	// details is nil when neither the flavor nor the image is known.
 	details *details
@@ -55,7 +54,7 @@ func (t *details) equal(o *details) bool {
 	return t.flavor == o.flavor && t.image.ID == o.image.ID && slices.Equal(t.image.Properties, o.image.Properties)
 }
 
-// freeSlot is a slot that a removed host left.
+// freeSlot is the slot of a removed host.
 type freeSlot struct {
 	slot number
 	next *freeSlot
@@ -64,14 +63,13 @@ type freeSlot struct {
 // NewTable gives an empty table, version 1.
 func NewTable() *Table { return &Table{version: 1} }
 
-// Len is how many hosts the table has.
+// Len is the number of hosts.
 func (t *Table) Len() int { return t.n }
 
-// Version grows by one with each Edit.Table of the lineage.
+// Version increases by one with each Edit of the lineage.
 func (t *Table) Version() uint64 { return t.version }
 
-// Host gives a host's whole row. Its Traits and Aggregates are the table's own:
-// read only.
+// Host gives a host's whole row. Its Traits and Aggregates belong to the table: read only.
 func (t *Table) Host(id ID) (Host, bool) {
 	at, ok := t.slots.get(id)
 	if !ok {
@@ -80,8 +78,7 @@ func (t *Table) Host(id ID) (Host, bool) {
 	return t.row(at).whole(), true
 }
 
-// Consumer gives the host an instance is on; the first that it was put on while it
-// is on several.
+// Consumer gives the host that an instance is on; if it is on several, the first that it was put on.
 func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
 	p, ok := t.consumers.get(instance)
 	if !ok {
@@ -94,8 +91,8 @@ func (t *Table) Consumer(instance ID) (host ID, c Consumer, ok bool) {
 	return t.row(p.slot).host.UUID, c, true
 }
 
-// All yields every host's row, in no order that means anything but the same one
-// each time. What Host says of slices holds.
+// All yields every host's row, in an unspecified order that is the same each time. As with Host, slices are read
+// only.
 func (t *Table) All() iter.Seq[Host] {
 	return func(yield func(Host) bool) {
 		for _, c := range t.chunks {
@@ -108,7 +105,7 @@ func (t *Table) All() iter.Seq[Host] {
 	}
 }
 
-// Places gives every host an instance is on, in the order it was put there.
+// Places gives every host that an instance is on, in the order in which it was put there.
 func (t *Table) Places(instance ID) []Place {
 	p, ok := t.consumers.get(instance)
 	if !ok {
@@ -126,14 +123,14 @@ func (t *Table) row(at number) *row { return t.chunks[at/chunkSize].rows.v[at%ch
 // row is what a host has beyond the columns that are scanned.
 type row struct {
 	owner uint64
-	// host is as it was put. Its amounts used and View are not kept up: used
-	// (parallel to host.Resources) and view are.
+	// host is the host as it was put. Its amounts used and View are out of date: used, parallel to host.Resources,
+	// and view are current.
 	host *Host
 	used []int64
-	// childUsed is the same of host.Children.
+	// childUsed is the same for host.Children.
 	childUsed [][]int64
 	view      View
-	// zone is the first by name; empty when the host is in none.
+	// zone is the host's first zone by name; empty for none.
 	zone      string
 	consumers []ID
 	platform  *platform
@@ -158,7 +155,7 @@ func (r *row) whole() Host {
 	return h
 }
 
-// own gives a row the owner may write.
+// own gives a row that the owner may write.
 func (r *row) own(owner uint64) *row {
 	if r.owner == owner {
 		return r

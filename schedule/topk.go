@@ -2,13 +2,13 @@ package schedule
 
 import "slices"
 
-// topK keeps the best of what it is offered: a heap with the worst at the root.
+// topK keeps the best of what it is offered, in a heap with the worst at the root.
 type topK struct {
 	limit int
 	v     []ranked
 }
 
-// ranked is a host in its order; see Candidate.Better.
+// ranked is a host with its rank; see Candidate.Better.
 type ranked struct {
 	weight float64
 	tie    uint64
@@ -29,7 +29,7 @@ func (a *ranked) better(b *ranked) bool {
 
 func (k *topK) full() bool { return len(k.v) == k.limit }
 
-// offer takes a host in if it is among the best so far.
+// offer adds a host if it is among the best so far.
 func (k *topK) offer(x ranked) {
 	if !k.full() {
 		k.v = append(k.v, x)
@@ -69,7 +69,7 @@ func (k *topK) down() {
 	}
 }
 
-// sorted gives them best first, and ends the heap.
+// sorted gives the hosts best first; the heap cannot be used afterwards.
 func (k *topK) sorted() []ranked {
 	slices.SortFunc(k.v, func(a, b ranked) int {
 		if a.better(&b) {

@@ -5,69 +5,65 @@ import (
 	"slices"
 )
 
-// Tree is what a request asks of a host's whole tree of providers. Without one,
-// everything is asked of the root.
+// Tree is what a request asks of a host's whole tree of providers. Without a Tree everything is asked of the root.
 type Tree struct {
-	// Required and Forbidden are those of the request's (and of its fallback's) that
-	// are the unsuffixed group's: required of the providers that Resources are taken of
-	// together, forbidden on each of them. All others are the root's, and of these
-	// those in Both too.
+	// Required and Forbidden are the traits of the request and its fallback that belong to the unsuffixed group.
+	// Required ones must be on the providers of Resources together; forbidden ones on none of them. All other traits
+	// are the root's; so, too, are those in Both.
 	Required  []string
 	Forbidden []string
 	Both      []string
-	// Groups are the suffixed ones, each of one provider.
+	// Groups are the suffixed groups; each is on one provider.
 	Groups []ResourceGroup
-	// Isolate is group_policy: no two groups are of one provider.
+	// Isolate is group_policy=isolate: no two groups are on one provider.
 	Isolate bool
-	// SameSubtree: of the providers of each set of groups, by suffix, one is the others'
-	// ancestor.
+	// SameSubtree lists sets of suffixes. Of the providers of a set's groups, one must be an ancestor of the others,
+	// or the same.
 	SameSubtree [][]string
 }
 
-// ResourceGroup is asked of one provider. It may have no Resources when a set of
-// SameSubtree names it. Suffixes are unique and not empty.
+// ResourceGroup is a request to one provider. It may have no Resources if a set of SameSubtree names it. Suffixes are
+// unique and not empty.
 type ResourceGroup struct {
 	Suffix    string
 	Resources []Amount
 	Required  []string
 	Forbidden []string
-	// MemberOf: the provider is in at least one aggregate of each set (uuids), and
-	// ForbiddenAggregates: in none of these. Only the root is in aggregates.
+	// MemberOf: the provider is in at least one aggregate of each set (uuids). ForbiddenAggregates: in none. Only the
+	// root is in aggregates.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
-	// InTree, when not zero, is a provider of the host's tree, the root or any
-	// other. It may be set with Resources only.
+	// InTree, unless zero, must be a provider of the host's tree, the root or any other. It requires Resources.
 	InTree ID
 }
 
 // Provider is a child provider of a host.
 type Provider struct {
 	UUID ID
-	// Parent is the root, or a child that stands before.
+	// Parent is the root, or a child earlier in the list.
 	Parent    ID
 	Traits    []string
 	Resources []Resource
 }
 
-// TreeFilter asks a host's tree of providers for what its root alone does not have,
-// and for the groups. It runs after all other filters, wherever it is named, and
-// with ResourceFilter even unnamed. A rule that names it is refused by who does not
-// know of trees.
+// TreeFilter looks in a host's tree of providers for what the root alone does not have, and for the groups. It runs
+// after all other filters, wherever it is named, and with ResourceFilter even if it is not named. A table that does
+// not know trees refuses rules that name it.
 const TreeFilter = "TreeFilter"
 
-// PlacesFilter rejects nothing. A rule names it beside TreeFilter when a group says of
-// which aggregates or tree its provider is, so that who does not know that refuses.
+// PlacesFilter rejects nothing. Rules name it beside TreeFilter if a group restricts the aggregates or tree of its
+// provider. A table that does not know these restrictions then refuses the rules.
 const PlacesFilter = "TreePlacesFilter"
 
-// Places reports whether a group says of which aggregates or tree its provider is.
+// Places reports whether a group restricts the aggregates or tree of its provider.
 func (t *Tree) Places() bool {
 	return t != nil && slices.ContainsFunc(t.Groups, func(g ResourceGroup) bool {
 		return len(g.MemberOf)+len(g.ForbiddenAggregates) > 0 || g.InTree != ID{}
 	})
 }
 
-// spreads reports whether a trait that is asked, of is Required or Forbidden, is not
-// the root's.
+// spreads reports whether a trait belongs to the unsuffixed group alone, not to the root; of is Required or
+// Forbidden.
 func (t *Tree) spreads(trait string, of []string) bool {
 	return slices.Contains(of, trait) && !slices.Contains(t.Both, trait)
 }
@@ -77,8 +73,8 @@ func (t *Tree) groups() bool { return t != nil && len(t.Groups) > 0 }
 
 var errTooManyWays = &pyError{"TimeoutError", "too many ways to place groups on providers"}
 
-// treeFilter is the check of TreeFilter. Without groups only those hosts are looked
-// at that passed some check by what their children have.
+// treeFilter adds the checks of TreeFilter. Without groups it only judges hosts that passed some check because of
+// their children.
 func (s *scan) treeFilter() {
 	q := s.q.Request
 	var somewhere []pass
@@ -127,7 +123,7 @@ func (s *scan) treeFilter() {
 	})
 }
 
-// traitSomewhere keeps the hosts of which some provider has the trait.
+// traitSomewhere keeps the hosts where some provider has the trait.
 func (s *scan) traitSomewhere(t string) pass {
 	root, child := s.t.names.traits.id(t), s.t.names.childTraits.id(t)
 	return func(_ int, c *chunk, _ uint64) uint64 {
@@ -135,8 +131,8 @@ func (s *scan) traitSomewhere(t string) pass {
 	}
 }
 
-// roomSomewhere keeps the hosts that have room for what the groups ask of a class: some provider for each amount, and all
-// providers together for their sum.
+// roomSomewhere keeps the hosts with room for the groups' amounts of a class: each amount on some provider, and their
+// sum on all providers together.
 func (s *scan) roomSomewhere(class string, amounts []int64) pass {
 	root, child := s.rootRoom(Amount{class, slices.Min(amounts)}), s.t.names.childClasses.id(class)
 	total := int64(0)
@@ -159,7 +155,7 @@ func (s *scan) roomSomewhere(class string, amounts []int64) pass {
 // plenty is more than all groups of a request ask for.
 const plenty = 1 << 40
 
-// room is how much of a class the providers of the host's tree still give together, at most.
+// room is an upper bound of how much of a class all providers of the host's tree can still give.
 func (r *row) room(class string) (n int64) {
 	add := func(resources []Resource, used []int64) {
 		for i := range resources {

@@ -2,46 +2,45 @@ package schedule
 
 import "slices"
 
-// treePlan is what a request asks of trees, with numbers for names: made once, for
-// any host.
+// treePlan is what a request asks of trees, with numbers for names. It is made once and used for any host.
 type treePlan struct {
 	request *Request
 	nova    *NovaRequest
-	// classes are those that are asked for anywhere.
+	// classes are all classes that the request asks for.
 	classes []string
-	// questions are the request's own and its fallback's.
+	// questions are the request's own query and its fallback's.
 	questions []treeQuestion
 }
 
-// treeQuestion is what one of the two asks.
+// treeQuestion is one of the two queries.
 type treeQuestion struct {
 	*Fallback
-	// rootRequired and rootForbidden are the root's.
+	// rootRequired and rootForbidden are the root's traits.
 	rootRequired  []string
 	rootForbidden []string
-	// together are required of the providers of the unsuffixed group between them.
+	// together are traits that the providers of the unsuffixed group must have between them.
 	together []string
-	// slots are to be placed: the groups, then Resources one by one.
+	// slots are to be placed: first the groups, then each of Resources.
 	slots  []treeSlot
 	groups int
-	// totals are what all slots ask for, by class.
+	// totals are the sums of all slots' amounts, by class.
 	totals []int64
 }
 
-// treeSlot is of one provider.
+// treeSlot is placed on one provider.
 type treeSlot struct {
 	// group is nil for an amount of the unsuffixed group.
 	group     *ResourceGroup
 	amounts   []treeAmount
 	required  []string
 	forbidden []string
-	// twin: it asks for the same as the slot before, and neither is bound to another.
+	// twin: the slot is equal to the one before it, and neither depends on another.
 	twin bool
-	// sets are those of SameSubtree that the slot is in.
+	// sets are the sets of SameSubtree that contain the slot.
 	sets [][]int
 }
 
-// treeAmount is an amount of one of a plan's classes.
+// treeAmount is an amount of one of the plan's classes.
 type treeAmount struct {
 	class int
 	n     int64
@@ -125,8 +124,8 @@ func (p *treePlan) amounts(of []Amount) []treeAmount {
 	return out
 }
 
-// twin reports whether a group asks for the same as the one before it, and neither
-// is bound to others: the two need not be tried in each other's place.
+// twin reports whether a group equals the one before it, and neither depends on other groups. Then the two need not
+// be tried in each other's place.
 func (t *Tree) twin(at int, n *NovaRequest) bool {
 	if at == 0 {
 		return false
