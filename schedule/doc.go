@@ -1,10 +1,9 @@
-// Package schedule is the core: which hosts can hold an instance, and in which
-// order a scheduler prefers them.
+// Package schedule is the core: it decides which hosts can hold an instance, and in which order a scheduler prefers
+// them.
 //
-// It is pure. It imports the standard library only, reads no clock, draws no
-// random number, logs nothing and starts no goroutine: time and seeds are
-// inputs. The same inputs give the same answer on every machine; sums of
-// products are written float64(a*b) + c so that no platform fuses them.
+// It is pure. It imports only the standard library and internal/python, reads no clock, draws no random number,
+// logs nothing and starts no goroutine: time and seeds are inputs. The same inputs give the same answer on
+// every machine. Sums of products are written float64(a*b) + c so that no platform fuses them.
 //
 // The pieces, in the order a request meets them:
 //

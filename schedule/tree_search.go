@@ -5,35 +5,34 @@ import (
 	"slices"
 )
 
-// maxTreeSteps bounds how many providers are tried for groups and classes of one
-// host; a search that takes more ends as unreadable.
+// maxTreeSteps bounds the tries of providers for one host's groups and classes; beyond it the host counts as
+// unreadable.
 const maxTreeSteps = 50_000
 
-// treeSearch finds an allocation candidate of one host, by Placement's rules
-// (placement/objects/allocation_candidate.py): each suffixed group of one provider
-// that has all of its traits, the unsuffixed one class by class of any of the tree,
-// and what is taken of one provider within its capacity and max_unit together. The
-// naive way makes every combination and then checks it. Here each group and class first
-// has the providers listed that would do by themselves, so that most hosts without a
-// candidate fail at a list that is empty; then they are placed one after the other, those
-// with the fewest first, back again where it does not go on. Each tries the root
-// before its children, and these as they stand.
+// treeSearch finds an allocation candidate on one host, by Placement's rules
+// (placement/objects/allocation_candidate.py). Each suffixed group is on one provider that has all of its traits.
+// Each class of the unsuffixed group is on any provider of the tree. All amounts on one provider must be within its
+// capacity and max_unit together.
 //
-// The zero value is ready. It is used again from host to host, and keeps its room.
+// The naive way makes every combination and then checks it. Here each group and class first gets a list of the
+// providers that suit it by themselves, so most hosts without a candidate fail at an empty list. Then they are placed
+// one after the other, those with the fewest providers first, with backtracking. Each tries the root before its
+// children, and these in their order.
+//
+// The zero value is ready. A search is reused from host to host, and keeps its buffers.
 type treeSearch struct {
 	plan     *treePlan
 	question *treeQuestion
-	// root is that of the host at hand; providers has it first.
+	// root is the current host's root; providers has it first.
 	root       Provider
 	aggregates []Aggregate
 	providers  []treeProvider
-	// By provider and class: which of its Resources that is, below 0 for none, and
-	// how much this allocation may still take.
+	// By provider and class: resource is the index in its Resources, below 0 for none; room is how much this
+	// allocation may still take.
 	resource []int
 	room     []int64
-	// choices are the providers that would do for each slot, order is that of
-	// placing them; at has which of its choices a slot got, below 0 for none yet,
-	// of that provider.
+	// choices are the providers that suit each slot; order is the order in which slots are placed. By slot, at is the
+	// index of its current choice, below 0 for none yet, and of is that provider.
 	choices [][]int
 	order   []int
 	at      []int
@@ -44,13 +43,13 @@ type treeSearch struct {
 	err     *pyError
 }
 
-// treeProvider is one of the host's.
+// treeProvider is a provider of the host.
 type treeProvider struct {
 	*Provider
 	used []int64
-	// groups is how many suffixed groups are of it.
+	// groups is how many suffixed groups are on it.
 	groups int
-	// parent is found when it is asked for.
+	// parent is computed on demand.
 	parent int
 }
 
@@ -59,14 +58,14 @@ const (
 	noParent      = -1
 )
 
-// fits reports whether an instance of the request fits the host, or what keeps the search from an answer.
+// fits reports whether an instance of the request fits on the host, or the exception that ended the search.
 func (s *treeSearch) fits(r *row, q *Request, by judging) (bool, *pyError) {
 	_, ok, err := s.find(r, q, by)
 	return ok, err
 }
 
-// allocation gives what an instance of the request takes of the host; nil when that
-// is the request's Resources of the root, and when there is none.
+// allocation gives what an instance of the request takes of the host. It is nil if that is the request's Resources of
+// the root, or if the instance does not fit.
 func (s *treeSearch) allocation(r *row, q *Request, by judging) *Allocation {
 	question, ok, _ := s.find(r, q, by)
 	switch {
@@ -80,8 +79,8 @@ func (s *treeSearch) allocation(r *row, q *Request, by judging) *Allocation {
 	return nil
 }
 
-// find asks the questions one after the other. With a way found by searching
-// question is set, with one by the root alone it is nil.
+// find tries the questions in order. If a search finds the candidate, s.question is set; if the root alone suffices,
+// it is nil.
 func (s *treeSearch) find(r *row, q *Request, by judging) (question int, ok bool, err *pyError) {
 	if s.plan == nil || s.plan.request != q {
 		s.plan = newTreePlan(q)
@@ -112,8 +111,7 @@ func (s *treeSearch) find(r *row, q *Request, by judging) (question int, ok bool
 	return 0, false, err
 }
 
-// has reports whether the host's tree has the provider that each group is to be in
-// one tree with.
+// has reports whether the host's tree has the provider InTree of every group.
 func (h *Host) has(groups []ResourceGroup) bool {
 	for i := range groups {
 		in := groups[i].InTree
@@ -124,7 +122,7 @@ func (h *Host) has(groups []ResourceGroup) bool {
 	return true
 }
 
-// begin brings in the host's providers.
+// begin loads the host's providers.
 func (s *treeSearch) begin(r *row) {
 	h, classes := r.host, len(s.plan.classes)
 	s.aggregates = h.Aggregates
@@ -147,8 +145,8 @@ func (s *treeSearch) begin(r *row) {
 	}
 }
 
-// choose lists the providers that would do for each slot; false when some slot has
-// none, or all providers together have not enough.
+// choose lists the providers that suit each slot; false if a slot has none, or all providers together do not have
+// enough.
 func (s *treeSearch) choose() bool {
 	classes := len(s.plan.classes)
 	for class, left := range s.question.totals {
@@ -180,12 +178,12 @@ func (s *treeSearch) choose() bool {
 			return false
 		}
 	}
-	// Twins stay side by side.
+	// Stable, so twins stay next to each other.
 	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(len(s.choices[a]), len(s.choices[b])) })
 	return true
 }
 
-// wouldDo reports whether a provider could serve a slot if it served no other.
+// wouldDo reports whether a provider suits a slot, if it serves no other slot.
 func (s *treeSearch) wouldDo(p int, slot *treeSlot) bool {
 	x, from := &s.providers[p], p*len(s.plan.classes)
 	g := slot.group
@@ -199,7 +197,7 @@ func (s *treeSearch) wouldDo(p int, slot *treeSlot) bool {
 		}
 	}
 	if g != nil && (len(g.MemberOf) > 0 || len(g.ForbiddenAggregates) > 0) {
-		var in []Aggregate // Children are in none.
+		var in []Aggregate // Children are in no aggregate.
 		if p == 0 {
 			in = s.aggregates
 		}
@@ -210,7 +208,7 @@ func (s *treeSearch) wouldDo(p int, slot *treeSlot) bool {
 	return qualifies(x.Traits, slot.required, slot.forbidden)
 }
 
-// member reports whether these are some of each set, and none that is forbidden.
+// member reports whether in has an aggregate of each set, and none that is forbidden.
 func member(in []Aggregate, sets [][]string, forbidden []string) bool {
 	for _, set := range sets {
 		if !slices.ContainsFunc(in, func(a Aggregate) bool { return slices.Contains(set, a.UUID) }) {
@@ -220,7 +218,7 @@ func member(in []Aggregate, sets [][]string, forbidden []string) bool {
 	return !slices.ContainsFunc(in, func(a Aggregate) bool { return slices.Contains(forbidden, a.UUID) })
 }
 
-// place finds providers for the slots from the n-th to be placed on.
+// place finds providers for the slots from the n-th in order on.
 func (s *treeSearch) place(n int) bool {
 	if n == len(s.order) {
 		return s.together() && s.devicesPass()
@@ -258,7 +256,7 @@ func (s *treeSearch) place(n int) bool {
 	return false
 }
 
-// takeAmounts takes amounts of a provider, each of another class, or nothing.
+// takeAmounts takes amounts of different classes from a provider, all or none.
 func (s *treeSearch) takeAmounts(p int, amounts []treeAmount) bool {
 	room := s.room[p*len(s.plan.classes):]
 	for _, a := range amounts {
@@ -293,8 +291,7 @@ func qualifies(traits, required, forbidden []string) bool {
 	return true
 }
 
-// together reports whether the providers of the unsuffixed group have its required
-// traits between them.
+// together reports whether the providers of the unsuffixed group have its required traits between them.
 func (s *treeSearch) together() bool {
 	of := s.of[s.question.groups:]
 	for _, t := range s.question.together {
@@ -305,7 +302,7 @@ func (s *treeSearch) together() bool {
 	return true
 }
 
-// devicesPass asks the filters that read NUMA cells and devices about the way found.
+// devicesPass applies the filters for NUMA cells and devices to the candidate found.
 func (s *treeSearch) devicesPass() (ok bool) {
 	if s.devices.idle() {
 		return true
@@ -314,7 +311,7 @@ func (s *treeSearch) devicesPass() (ok bool) {
 	return ok
 }
 
-// groupMappings adds the providers of the suffixed groups.
+// groupMappings appends the providers of the suffixed groups.
 func (s *treeSearch) groupMappings(to []Mapping) []Mapping {
 	for i := range s.question.groups {
 		to = append(to, Mapping{Suffix: s.question.slots[i].group.Suffix, Providers: []ID{s.providers[s.of[i]].UUID}})
@@ -322,8 +319,8 @@ func (s *treeSearch) groupMappings(to []Mapping) []Mapping {
 	return to
 }
 
-// subtrees judges those of the sets of slots that are all placed: one is of an
-// ancestor of the others'.
+// subtrees checks the sets whose slots are all placed: one slot's provider must be an ancestor of the others', or the
+// same.
 func (s *treeSearch) subtrees(sets [][]int) bool {
 	for _, set := range sets {
 		if slices.ContainsFunc(set, func(i int) bool { return s.at[i] < 0 }) {
@@ -338,7 +335,7 @@ func (s *treeSearch) subtrees(sets [][]int) bool {
 	return true
 }
 
-// under reports whether a provider is top, or below it.
+// under reports whether provider p is top or below it.
 func (s *treeSearch) under(p, top int) bool {
 	for ; p >= 0; p = s.parentOf(p) {
 		if p == top {
@@ -356,7 +353,7 @@ func (s *treeSearch) parentOf(p int) int {
 	return x.parent
 }
 
-// found writes down what was taken, by provider; the root comes first.
+// found makes the allocation of the candidate found, by provider; the root comes first.
 func (s *treeSearch) found() *Allocation {
 	a, classes, slots := &Allocation{}, len(s.plan.classes), s.question.slots
 	taken := make([]int64, len(s.room))

@@ -12,9 +12,8 @@ import (
 	"cellgate/internal/python"
 )
 
-// value is a value as Nova's filters see it in Python: what JSON text holds, or
-// an attribute of a host state. Filters compare values and their text, so both
-// follow Python's rules here.
+// value is a value as Nova's filters see it in Python: a value from JSON text, or an attribute of a host state.
+// Filters compare values and their text, so both follow Python's rules here.
 type value struct {
 	kind kind
 	i    int64 // of an integer; 1 for true
@@ -35,15 +34,15 @@ const (
 	text
 	list
 	object  // a dictionary
-	address // of IP; s is its text
-	opaque  // an object of Nova's own that only is there
+	address // an IP address; s is its text
+	opaque  // an object of Nova of which only the existence matters
 )
 
 // dict keeps the order of its keys, as Python's does.
 type dict struct {
 	keys []string
 	v    map[string]value
-	// coerced: a field of an object of Nova's (CoercedDict), not read of JSON.
+	// coerced: a field of a Nova object (CoercedDict), not parsed JSON.
 	coerced bool
 }
 
@@ -68,21 +67,20 @@ func (d *dict) set(key string, v value) {
 	d.v[key] = v
 }
 
-// numberValue reads a JSON number: an integer when it has neither point nor
-// exponent.
+// numberValue parses a JSON number: an integer if it has neither point nor exponent.
 func numberValue(s string) value {
 	if !strings.ContainsAny(s, ".eE") {
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 			return intValue(i)
 		}
-		f, _ := strconv.ParseFloat(s, 64) // Beyond range it is an infinity; see compare.
+		f, _ := strconv.ParseFloat(s, 64) // Out of range it is infinite; see compare.
 		return value{kind: long, f: f, s: strings.TrimPrefix(s, "+")}
 	}
 	f, _ := strconv.ParseFloat(s, 64)
 	return floatValue(f)
 }
 
-// number gives the value as a number; false when it is none.
+// number gives the value as a float64; false if it is not a number.
 func (v *value) number() (float64, bool) {
 	switch v.kind {
 	case boolean, integer:
@@ -114,8 +112,7 @@ func (v *value) truth() bool {
 	return true
 }
 
-// compare orders two numbers exactly, as Python does, whatever their size and kind;
-// false when one of them is NaN, which is in no order.
+// compare orders two numbers exactly, as Python does, whatever their size and kind; false if one is NaN.
 func (v *value) compare(o *value) (order int, ok bool) {
 	x, _ := v.number()
 	y, _ := o.number()
@@ -131,20 +128,20 @@ func (v *value) compare(o *value) (order int, ok bool) {
 	return v.exact().Cmp(o.exact()), true
 }
 
-// exact gives a finite number.
+// exact gives a finite number as a rational.
 func (v *value) exact() *big.Rat {
 	switch v.kind {
 	case float:
 		return new(big.Rat).SetFloat64(v.f)
 	case long:
-		n, _ := new(big.Int).SetString(v.s, 10) // Digits, with a sign or without.
+		n, _ := new(big.Int).SetString(v.s, 10) // digits, perhaps with a sign
 		return new(big.Rat).SetInt(n)
 	}
 	return new(big.Rat).SetInt64(v.i)
 }
 
-// same is equal, or both the NaN of JSON: Python has one object for it, and takes an
-// object for equal to itself in lists and dictionaries and for the operator in.
+// same is equal, or both are the NaN of JSON. Python has one object for it, and treats an object as equal to itself
+// in lists, in dictionaries and for the operator in.
 func (v *value) same(o *value) bool {
 	return v.kind == float && o.kind == float && v.f != v.f && o.f != o.f || v.equal(o)
 }
@@ -191,7 +188,7 @@ func (v *value) equal(o *value) bool {
 	return false
 }
 
-// typeName is Python's name of the type.
+// typeName is the name of the value's type in Python.
 func (v *value) typeName() string {
 	switch v.kind {
 	case absent:
@@ -273,8 +270,7 @@ func (v *value) repr(b []byte) []byte {
 	return append(b, "<object>"...)
 }
 
-// floatText is Python's repr of a float: the shortest digits, with an exponent
-// below 1e-4 and from 1e16 on.
+// floatText is Python's repr of a float: the shortest digits, with an exponent below 1e-4 and from 1e16.
 func floatText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -321,7 +317,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, quote)
 }
 
-// parseBigInt is python.Int of an integer of any length, as the nearest float64.
+// parseBigInt is python.Int for integers of any length, as the nearest float64.
 func parseBigInt(s string) (float64, bool) {
 	if n, ok := python.Int(s); ok && n != math.MaxInt64 && n != math.MinInt64 {
 		return float64(n), true

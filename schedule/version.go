@@ -8,21 +8,20 @@ import (
 	"cellgate/internal/python"
 )
 
-// versionBound is one comparison with a version: >=2.0.
+// versionBound is one comparison with a version, such as >=2.0.
 type versionBound struct {
 	op string
 	to strictVersion
 }
 
-// strictVersion is N.N, N.N.N, either with aN or bN behind for a release before
-// it.
+// strictVersion is N.N or N.N.N, with the suffix aN or bN for a pre-release.
 type strictVersion struct {
 	n      [3]uint64
 	pre    byte // a, b; 0 for none
 	preNum uint64
 }
 
-// readVersionBounds reads ">=1.0,<2.0" (distutils.versionpredicate).
+// readVersionBounds parses ">=1.0,<2.0" (distutils.versionpredicate).
 func readVersionBounds(s string) ([]versionBound, *pyError) {
 	var bounds []versionBound
 	for part := range strings.SplitSeq(s, ",") {
@@ -119,7 +118,7 @@ func inBounds(version string, bounds []versionBound) (bool, *pyError) {
 	return true, nil
 }
 
-// versionText writes Nova's number of a version: 6002003 is 6.2.3.
+// versionText converts Nova's number of a version: 6002003 is 6.2.3.
 func versionText(n int64) string {
 	var parts []string
 	for ; n > 0; n /= 1000 {
@@ -128,8 +127,7 @@ func versionText(n int64) string {
 	return strings.Join(parts, ".")
 }
 
-// VersionPredicate reports whether s is a list of bounds as
-// img_hv_requested_version has them; problem says why not.
+// VersionPredicate says why s is not a list of bounds for img_hv_requested_version; "" if it is one.
 func VersionPredicate(s string) (problem string) {
 	if _, err := readVersionBounds(s); err != nil {
 		return err.message

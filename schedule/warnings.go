@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// warned is a value of a metadata key, in a set of aggregates, that is no number.
+// warned is a metadata key and a set of aggregates in which its value is not a number.
 type warned struct {
 	key string
 	set *aggregateSet
@@ -19,7 +19,7 @@ func (s *scan) warn(key string, set *aggregateSet) {
 	}
 }
 
-// warnings counts the hosts of the table that a warning is about.
+// warnings gives the warnings, each with the number of the table's hosts that it is about.
 func (s *scan) warnings() []Warning {
 	var list []Warning
 	of := func(key string) *Warning {
@@ -32,7 +32,7 @@ func (s *scan) warnings() []Warning {
 	}
 	for i := range s.weighers {
 		if w := &s.weighers[i]; w.raised > 0 {
-			// One that is named twice met the same hosts twice.
+			// A weigher that is named twice counted the same hosts twice.
 			x := of(w.name)
 			x.Hosts = w.raised
 			s.explainWarning(x)
@@ -62,7 +62,7 @@ func (s *scan) warnings() []Warning {
 	return list
 }
 
-// limitReaders are the filters that read a number of aggregates' metadata, by its key.
+// limitReaders are the filters that read a number from aggregates' metadata, by its key.
 var limitReaders = map[string]string{
 	maxIOOps:                AggregateIoOpsFilter,
 	maxInstances:            AggregateNumInstancesFilter,
@@ -71,8 +71,7 @@ var limitReaders = map[string]string{
 	"disk_allocation_ratio": AggregateDiskFilter,
 }
 
-// ReaderOf names the filter or weigher that a warning with this key is of; "" for a
-// key that none has.
+// ReaderOf names the filter or weigher that a warning with this key is about; "" for an unknown key.
 func ReaderOf(key string) string {
 	if _, ok := weighers[key]; ok {
 		return key

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// NoBounds are the bounds over no hosts.
+// NoBounds are the bounds of no hosts: Min > Max.
 func NoBounds() Bounds { return Bounds{Min: math.Inf(1), Max: math.Inf(-1)} }
 
-// weigher is a weigher of a query on its table.
+// weigher is a weigher of a query on a table.
 type weigher struct {
-	// multiplier of the rules; sign is -1 where Nova's code turns it around.
+	// multiplier is the rules' multiplier; sign is -1 if Nova's code negates it.
 	multiplier float64
 	sign       float64
 	index      int
-	// override is the key of aggregates' metadata that replaces the multiplier.
+	// override is the metadata key of aggregates that overrides the multiplier.
 	override string
-	// zeroMin: raw weights are clamped to 0 and normalised from 0, whatever
-	// the least is (minval in Nova).
+	// zeroMin: raw weights are clamped to at least 0, and normalized from 0 on, whatever the least is (minval in
+	// Nova).
 	zeroMin bool
-	// stored is the chunk's column of raw weights; below 0 fill makes it.
+	// stored is the index of the chunk's column of raw weights; if it is below 0, fill makes the column.
 	stored   int
 	fill     func(at int, c *chunk) *column
 	name     string
@@ -29,31 +29,31 @@ type weigher struct {
 	// raisesUnfilled and raised: see unweighable.
 	raisesUnfilled bool
 	raised         int
-	// own are the bounds of what passed so far.
+	// own are the bounds of the hosts that passed so far.
 	own Bounds
-	// min and span are those of the bounds ranked by, see rankBy.
+	// min and span are of the bounds to rank by, see rankBy.
 	min, span float64
 }
 
-// weigherKind is what there is to know of a weigher by its name.
+// weigherKind are the properties of a weigher by name.
 type weigherKind struct {
-	// override is the metadata key, and Nova's option, of the multiplier.
+	// override is the name of the multiplier's metadata key and Nova option.
 	override string
 	zeroMin  bool
 	negated  bool
-	// notNegative: Nova's option has no values below 0.
+	// notNegative: Nova's option does not allow values below 0.
 	notNegative bool
 	stored      int // a column; below 0: fill
 	fill        func(*scan, *weigher) func(int, *chunk) *column
-	// raises is what Nova raises for some hosts, when it can.
+	// raises gives the exception that Nova raises for a host; nil: it never raises.
 	raises func(*scan, *weigher, *row) *pyError
 	// raisesUnfilled: only for hosts whose compute has not reported.
 	raisesUnfilled bool
-	// mayRaise gives the hosts that raises may speak of; nil: all.
+	// mayRaise gives the hosts for which raises may give an exception; nil: all.
 	mayRaise func(*scan, *chunk, uint64) uint64
 }
 
-// weighers are all there are, by name.
+// weighers are all weighers by name.
 var weighers = map[string]weigherKind{
 	RAMWeigher: {override: "ram_weight_multiplier", stored: ramColumn, zeroMin: true},
 	CPUWeigher: {
@@ -82,7 +82,7 @@ var weighers = map[string]weigherKind{
 	ImagePropertiesWeigher: {override: "image_props_weight_multiplier", stored: -1, fill: (*scan).imageProperties},
 }
 
-// Weighers lists the names of all weighers there are, sorted.
+// Weighers lists the names of all weighers, sorted.
 func Weighers() []string {
 	names := make([]string, 0, len(weighers))
 	for n := range weighers {
@@ -92,8 +92,7 @@ func Weighers() []string {
 	return names
 }
 
-// MultiplierOption is the name of a weigher's multiplier, as Nova's option and as
-// a key of aggregates' metadata.
+// MultiplierOption is the name of a weigher's multiplier, both as Nova's option and as a metadata key of aggregates.
 func MultiplierOption(weigher string) string { return weighers[weigher].override }
 
 func weigherNotNegative(weigher string) bool { return weighers[weigher].notNegative }
@@ -107,7 +106,7 @@ func signOf(weigher string) float64 {
 	return 1
 }
 
-// setWeigher makes a weigher; false when there is none of the name.
+// setWeigher sets up a weigher; false if the name is unknown.
 func (s *scan) setWeigher(i int, named Weigher) bool {
 	w := &s.weighers[i]
 	if s.expressionWeigher(i, named) {
@@ -128,7 +127,7 @@ func (s *scan) setWeigher(i int, named Weigher) bool {
 	return true
 }
 
-// in gives the raw weights of a chunk. They hold until the next call.
+// in gives the raw weights of a chunk, valid until the next call.
 func (w *weigher) in(at int, c *chunk) *column {
 	if w.stored >= 0 {
 		return c.columns[w.stored]
@@ -136,8 +135,8 @@ func (w *weigher) in(at int, c *chunk) *column {
 	return w.fill(at, c)
 }
 
-// widen takes hosts that passed into every weigher's bounds. Most chunks cannot
-// widen them, by what their columns know of themselves.
+// widen extends every weigher's bounds by hosts that passed. The bounds of most chunks' columns show that they cannot
+// extend them.
 func (s *scan) widen(at int, c *chunk, m uint64) {
 	for i := range s.weighers {
 		w := &s.weighers[i]
@@ -164,7 +163,7 @@ func (s *scan) widen(at int, c *chunk, m uint64) {
 	s.classesOf(c, m)
 }
 
-// classesOf notes the classes of multipliers of hosts that passed.
+// classesOf marks the multiplier classes of hosts that passed.
 func (s *scan) classesOf(c *chunk, m uint64) {
 	if !s.varied {
 		return
@@ -181,7 +180,7 @@ func (s *scan) classesOf(c *chunk, m uint64) {
 	}
 }
 
-// warnOverrides notes the multipliers of hosts that are no numbers.
+// warnOverrides records multipliers of hosts that are not numbers.
 func (s *scan) warnOverrides(c *chunk, m uint64) {
 	for i := range c.sets.all() {
 		p := &c.sets.v[i]
@@ -197,7 +196,7 @@ func (s *scan) warnOverrides(c *chunk, m uint64) {
 	}
 }
 
-// bounds gives the bounds of all that passed.
+// bounds gives the bounds of all hosts that passed.
 func (s *scan) bounds() []Bounds {
 	list := make([]Bounds, len(s.weighers))
 	for i := range s.weighers {

@@ -2,26 +2,24 @@ package schedule
 
 import "slices"
 
-// class is the hosts of which one set of multipliers is true. The first is that
-// of the rules; others come from aggregates' metadata
-// (nova/scheduler/utils.py, get_weight_multiplier).
+// class is the hosts with one list of multipliers. The first class has those of the rules; others come from
+// aggregates' metadata (nova/scheduler/utils.py, get_weight_multiplier).
 type class struct {
 	multipliers []float64 // one a weigher
 	factors     []float64 // with the weighers' signs
-	passed      bool      // a host of it passed
-	// active has a part for each active weigher, under the bounds ranked by; nil
-	// until it is needed.
+	passed      bool      // some host of the class passed
+	// active has a share for each active weigher, under the bounds to rank by; nil until it is needed.
 	active []share
 }
 
-// share is a weigher's part of a host's weight: factor * (x - min) / span, and
-// about slope * x + intercept.
+// share is a weigher's part of a host's weight: exactly factor * (x - min) / span, approximately slope * x +
+// intercept.
 type share struct {
 	factor, min, span float64
 	slope, intercept  float64
 }
 
-// setClasses finds out whether any host could have multipliers of its own.
+// setClasses makes the rules' class, and finds out whether any host may have other multipliers.
 func (s *scan) setClasses() {
 	rules := class{multipliers: make([]float64, len(s.weighers)), factors: make([]float64, len(s.weighers))}
 	for i := range s.weighers {
@@ -37,8 +35,7 @@ func (s *scan) setClasses() {
 	}
 }
 
-// classOf gives the class of the hosts with some overrides. A value that is no number
-// overrides nothing.
+// classOf gives the class of the hosts with these overrides. A value that is not a number overrides nothing.
 func (s *scan) classOf(set *overrides) int {
 	if !s.varied {
 		return 0
@@ -65,7 +62,7 @@ func (s *scan) classOf(set *overrides) int {
 	return k
 }
 
-// prepare works out a class's shares for the bounds ranked by.
+// prepare computes a class's shares for the bounds to rank by.
 func (s *scan) prepare(k int) *class {
 	c := &s.classes[k]
 	if c.active != nil {
@@ -80,8 +77,7 @@ func (s *scan) prepare(k int) *class {
 	return c
 }
 
-// multipliers gives the bounds of what hosts that passed have; nil when that is
-// what the rules say.
+// multipliers gives the bounds of the multipliers of the hosts that passed; nil if all have the rules'.
 func (s *scan) multipliers() []Bounds {
 	own := false
 	for i := 1; i < len(s.classes); i++ {

@@ -2,7 +2,7 @@ package schedule
 
 import "math"
 
-// The columns a table keeps of raw weights.
+// The columns of raw weights in a chunk.
 const (
 	ramColumn = iota
 	cpuColumn
@@ -15,10 +15,9 @@ const (
 	columnCount
 )
 
-// rawColumns gives the raw weights that follow from a host's view alone, after
-// clamping (nova/scheduler/weights: ram.py, cpu.py, disk.py, io_ops.py,
-// num_instances.py, pci.py, hypervisor_version.py, compute.py). A ratio that is
-// not a finite number makes the CPU weight 0.
+// rawColumns gives the raw weights that depend on a host's view alone, after clamping (nova/scheduler/weights:
+// ram.py, cpu.py, disk.py, io_ops.py, num_instances.py, pci.py, hypervisor_version.py, compute.py). A ratio that is
+// not finite makes the CPU weight 0.
 func rawColumns(v *View) [columnCount]float64 {
 	cpu := float64(float64(v.VCPUsTotal)*v.CPURatio) - float64(v.VCPUsUsed)
 	if math.IsNaN(cpu) || math.IsInf(cpu, 0) {
@@ -36,7 +35,7 @@ func rawColumns(v *View) [columnCount]float64 {
 	}
 }
 
-// flat gives a column of the same weight for all.
+// flat gives a column with one weight for all hosts.
 func flat(x float64) *column {
 	c := &column{lo: x, hi: x}
 	for i := range c.v {

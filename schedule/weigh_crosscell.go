@@ -1,7 +1,7 @@
 package schedule
 
-// crossCell weighs hosts of the destination's cell 1 and others -1, when the
-// move may leave the cell; else all 0 (weights/cross_cell.py).
+// crossCell weighs hosts of the destination's cell 1 and others -1, if the move may leave the cell; else all weigh 0
+// (weights/cross_cell.py).
 func (s *scan) crossCell() func(int, *chunk) *column {
 	d := s.q.Request.Destination
 	if d == nil || d.Cell == "" || !d.AllowCrossCellMove {

@@ -6,41 +6,41 @@ import (
 	"slices"
 )
 
-// ExpressionWeigher weighs the hosts that passed by the request's Weigh, normalised as
-// Nova's weighers are. It is a weigher only of requests that have one: whoever sends such
-// a request names it in the rules, so that a table that knows of none refuses it.
+// ExpressionWeigher weighs the hosts that passed by the request's Weigh, normalized as Nova's weighers are. It exists
+// only for requests that have one. The sender names it in the rules, so that a table that does not know it refuses
+// the query.
 const ExpressionWeigher = "ExpressionWeigher"
 
-// ConfiguredExpressionWeigher does the same by the Weigh of the rules.
+// ConfiguredExpressionWeigher does the same with the Weigh of the rules.
 const ConfiguredExpressionWeigher = "ConfiguredExpressionWeigher"
 
-// WeighExpression is a number for a host that the request brings, or the rules. It is pure and safe for
-// concurrent use: a host's number follows from the host alone.
+// WeighExpression gives a number for a host, from a request or from the rules. It is pure and safe for concurrent
+// use: the number depends on the host alone.
 type WeighExpression interface {
-	// Text is what it was made of: equal texts are equal questions.
+	// Text is the source of the expression: equal texts give equal numbers.
 	Text() string
-	// Weigh gives the host's raw weight, what it cost, as Expression.Ask does, and whether
-	// there is one: a host without weighs 0, and is counted in a Warning.
+	// Weigh gives the host's raw weight and the cost of the call, as Expression.Ask does. If ok is false, the host
+	// has no weight: it weighs 0, and is counted in a Warning.
 	Weigh(r *Request, h HostFacts) (raw float64, cost int, ok bool)
-	// ReadsFacts reports whether the number follows from Namespaces too.
+	// ReadsFacts reports whether the number depends on Namespaces too.
 	ReadsFacts() bool
 }
 
 // maxRaw bounds raw weights, so that their differences are finite.
 const maxRaw = 1e100
 
-// expressionWeights are the raw weights by one expression of the hosts that passed.
+// expressionWeights are an expression's raw weights of the hosts that passed.
 type expressionWeights struct {
 	weigher string
 	by      WeighExpression
-	// columns are by chunk; nil for one of which no host passed.
+	// columns are by chunk; nil for a chunk without hosts that passed.
 	columns []*column
-	// lacking counts the hosts that it gave no weight, of which example is the first.
+	// lacking counts the hosts without a weight; example is the first of them.
 	lacking int
 	example string
 }
 
-// expressionWeigher makes the weigher of an expression; false without one.
+// expressionWeigher sets up the weigher of an expression; false if there is no expression.
 func (s *scan) expressionWeigher(i int, named Weigher) bool {
 	var by WeighExpression
 	switch named.Name {
@@ -61,7 +61,7 @@ func (s *scan) expressionWeigher(i int, named Weigher) bool {
 	return true
 }
 
-// weighHosts asks every expression for the weights of a chunk's hosts that passed, m.
+// weighHosts evaluates every expression for the hosts m of a chunk, which passed.
 func (s *scan) weighHosts(at int, c *chunk, m uint64) {
 	r := s.q.Request
 	for _, w := range s.asked {

@@ -1,7 +1,7 @@
 package schedule
 
-// softAffinity weighs a host by sign times its members of the group, under the
-// policy; else all 0 (weights/affinity.py).
+// softAffinity weighs a host by sign times the number of the group's members on it, if the group has the policy; else
+// all weigh 0 (weights/affinity.py).
 func (s *scan) softAffinity(policy Policy, sign float64) func(int, *chunk) *column {
 	zero := flat(0)
 	if g := s.q.Request.Group; g == nil || g.Policy != policy || len(s.members) == 0 {

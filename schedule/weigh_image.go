@@ -2,12 +2,10 @@ package schedule
 
 import "math/bits"
 
-// ImagePropertiesWeigher weighs a host by how many of its instances have the
-// image properties that are asked for, each times its factor of the option
-// image_props_weight_setting: 0 for one that it does not name, or 1 for all when it
-// names none (weights/image_props.py). With the multiplier 0 in the rules nothing is
-// counted, whatever aggregates have for one. Instances that the same request has
-// picked the host for are not counted, as Nova knows no image of theirs.
+// ImagePropertiesWeigher weighs a host by how many of its instances have the requested image properties. Each counts
+// times its factor in the option image_props_weight_setting: 0 if it is not named there, but 1 for all if the option
+// is empty (weights/image_props.py). With the multiplier 0 in the rules nothing is counted, even if aggregates
+// override it. Instances that the same request placed on the host do not count, since Nova does not know their image.
 const ImagePropertiesWeigher = "ImagePropertiesWeigher"
 
 func (s *scan) imageProperties(w *weigher) func(int, *chunk) *column {
@@ -37,8 +35,7 @@ func (s *scan) imageProperties(w *weigher) func(int, *chunk) *column {
 	}
 }
 
-// alike sums up by property, in the request's order, so that the sum is the same
-// wherever it is made.
+// alike adds up by property, in the request's order, so that the rounding is the same everywhere.
 func (s *scan) alike(r *row, asked []Property, factors map[string]float64) float64 {
 	sum := 0.0
 	for _, want := range asked {

@@ -2,8 +2,8 @@ package schedule
 
 import "math/bits"
 
-// MetricsWeigher weighs a host by the sum of its metrics times the ratios of the
-// option weight_setting (weights/metrics.py).
+// MetricsWeigher weighs a host by the sum of its metrics times their ratios in the option weight_setting
+// (weights/metrics.py).
 const MetricsWeigher = "MetricsWeigher"
 
 func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
@@ -12,7 +12,7 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 		return func(int, *chunk) *column { return col }
 	}
 	at := s.metricsAt()
-	// A pointer into s.weighers stays true: the slice has its size already.
+	// The pointer into s.weighers stays valid: the slice already has its final size.
 	return func(_ int, c *chunk) *column {
 		clear(col.v[:])
 		unavailable := uint64(0)
@@ -34,8 +34,7 @@ func (s *scan) metrics(w *weigher) func(int, *chunk) *column {
 	}
 }
 
-// metricsAt gives where the metrics that are weighed stand; below 0 for one that
-// does not exist.
+// metricsAt gives the indexes of the weighed metrics; below 0 for unknown ones.
 func (s *scan) metricsAt() []int {
 	at := make([]int, len(s.options.MetricsSetting))
 	for i, set := range s.options.MetricsSetting {
@@ -44,9 +43,8 @@ func (s *scan) metricsAt() []int {
 	return at
 }
 
-// countsFor gives the hosts of m that weigh as the option for missing metrics says
-// when they lack one, whether metrics are required or not: those for which neither
-// the metric's ratio nor the weigher's multiplier is 0. See unmeasured.
+// countsFor gives the hosts of m that weigh MetricsUnavailable if they lack the metric, whether metrics are required
+// or not: those for which neither the metric's ratio nor the weigher's multiplier is 0. See unmeasured.
 func (s *scan) countsFor(w *weigher, ratio float64, c *chunk, m uint64) (counts uint64) {
 	if m == 0 || !s.varied {
 		if ratio*w.multiplier != 0 {
@@ -70,7 +68,7 @@ func (s *scan) multiplierOf(w *weigher, r *row) float64 {
 	return w.multiplier
 }
 
-// mayLack gives the hosts of m for which unmeasured may have something to say.
+// mayLack gives the hosts of m for which unmeasured may give an exception.
 func (s *scan) mayLack(c *chunk, m uint64) (may uint64) {
 	for _, set := range s.options.MetricsSetting {
 		at := metricIndex(set.Name)
@@ -88,14 +86,14 @@ func (s *scan) mayLack(c *chunk, m uint64) (may uint64) {
 	return may & m
 }
 
-// unmeasured is what Nova raises for a host: for the first metric that it lacks,
-// when all are required, or that has no value of its own.
+// unmeasured is the exception that Nova raises for a host. It is about the first metric that the host lacks, if
+// metrics are required, or that has no value of its own.
 func (s *scan) unmeasured(w *weigher, r *row) *pyError {
 	multiplier := s.multiplierOf(w, r)
 	for _, set := range s.options.MetricsSetting {
 		switch m := r.metric(metricIndex(set.Name)); {
 		case m == nil && !s.options.MetricsRequired && set.Ratio*multiplier != 0:
-			return nil // It weighs as unavailable; the rest is not looked at.
+			return nil // It weighs as unavailable; Nova skips the remaining metrics.
 		case m == nil && s.options.MetricsRequired:
 			return &pyError{
 				"ComputeHostMetricNotFound",
@@ -109,7 +107,7 @@ func (s *scan) unmeasured(w *weigher, r *row) *pyError {
 	return nil
 }
 
-// metric gives one of a host's metrics; nil when it does not have it.
+// metric gives one of a host's metrics; nil if the host does not have it.
 func (r *row) metric(at int) *metric {
 	f := r.host.Facts
 	if at < 0 || f == nil || f.Unfilled || !f.metrics[at].there {

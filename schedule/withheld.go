@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// maxReasons is how many of an operator's reasons have a reject count of their own, those
-// of the most hosts; the others share otherReasons.
+// maxReasons is how many of operators' reasons have their own reject count, those of the most hosts. The others share
+// otherReasons.
 const (
 	maxReasons   = 16
 	otherReasons = "for other reasons of operators"
 )
 
-// reasons are why operators keep new instances from hosts (Host.Withheld), by text. The
-// edit that made it (owner) may write to it. Nil: no host is withheld.
+// reasons are the reasons for which operators keep new instances from hosts (Host.Withheld), by text. The edit that
+// made it (owner) may write to it. Nil: no host is withheld.
 type reasons struct {
 	owner uint64
 	list  []reason
@@ -25,8 +25,7 @@ type reason struct {
 	hosts int
 }
 
-// withhold notes that a host was withheld for one reason and is for another; empty for
-// none.
+// withhold records that the reason for which a host is withheld changed; empty for none.
 func (e *Edit) withhold(was, is string) {
 	if was == is {
 		return
@@ -58,7 +57,7 @@ func (r *reasons) count(why string, n int) {
 	}
 }
 
-// topReasons gives the reasons that are counted each by itself.
+// topReasons gives the reasons that have their own reject count.
 func (r *reasons) topReasons() []reason {
 	if len(r.list) <= maxReasons {
 		return r.list
@@ -68,7 +67,7 @@ func (r *reasons) topReasons() []reason {
 	return most[:maxReasons]
 }
 
-// withheldChecks rejects hosts that operators keep new instances from, reason by reason.
+// withheldChecks rejects the hosts that operators keep new instances from, with one check for each reason.
 func (s *scan) withheldChecks() {
 	r := s.t.withheld
 	if r == nil {
